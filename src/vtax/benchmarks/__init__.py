@@ -1,0 +1,1 @@
+"""Real benchmark tools: one module per tool, and the registry that finds them."""

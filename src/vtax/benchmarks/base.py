@@ -1,0 +1,113 @@
+"""What every benchmark is: a real tool, typed parameters, a command per role, and a parser to metrics.
+
+A benchmark is one module in this package (or an entry point of the group `vtax.benchmarks`) that defines
+`BENCHMARK`. It knows nothing of platforms, topologies or designs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from vtax.guest.guest import CommandResult
+
+Better = Literal["higher", "lower"]
+Role = Literal["single", "server", "client"]
+Place = Literal["guest", "peer"]
+
+
+class Parameters(BaseModel):
+    """Base of every benchmark's parameters: unknown names are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One thing a benchmark measures. primary: the one tables show first; a benchmark has at least one."""
+
+    name: str
+    unit: str
+    better: Better
+    title: str = ""
+    primary: bool = False
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where a trial runs.
+
+    vcpus, memory_bytes: of the guest. scratch: a writable directory in the guest, on its own root file system.
+    guest_address, peer_address: in the lab, empty without a network. link_mbit_s: the known rate of the link, when
+    the topology limits it: no figure can be above it.
+    """
+
+    vcpus: int
+    memory_bytes: int
+    scratch: str = "/scratch"
+    guest_address: str = ""
+    peer_address: str = ""
+    link_mbit_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Command:
+    """One program run for a trial.
+
+    role: what it is. place: which endpoint runs it. A `server` is started first, in the background, waited for with
+    `ready` (a TCP port it must listen on, or None), and stopped after the client ends. Exactly one command is the
+    foreground one (`single` or `client`): the trial's time is its time.
+    before, after: commands run around it, untimed (preparing files, removing them); their failure fails the trial.
+    """
+
+    role: Role
+    argv: tuple[str, ...]
+    place: Place = "guest"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ready_port: int | None = None
+    before: tuple[tuple[str, ...], ...] = ()
+    after: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a parser makes of a trial: metric name -> value, settings really used, and warnings about them."""
+
+    values: Mapping[str, float]
+    used: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class Benchmark(Protocol):
+    """A real tool. `needs_network`: a peer and a topology are required.
+
+    version_argv: prints the tool's version in the guest; version_of parses it out of that output.
+    """
+
+    name: str
+    title: str
+    tool: str
+    needs_network: bool
+    Parameters: type[Parameters]
+    metrics: Sequence[Metric]
+    version_argv: tuple[str, ...]
+
+    def version_of(self, output: str) -> str:
+        """The version in what version_argv printed. Raises BenchmarkError."""
+        ...
+
+    def commands(self, parameters: Any, context: Context) -> Sequence[Command]:
+        """The programs of one trial. Raises BadInput when the parameters cannot work in this context."""
+        ...
+
+    def expected_s(self, parameters: Any, context: Context) -> float:
+        """About how long one trial takes, for the plan and the first estimate of time left."""
+        ...
+
+    def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """Metrics from the outputs. Raises BenchmarkError when the tool failed, its output is not understood, or a
+        value is impossible."""
+        ...

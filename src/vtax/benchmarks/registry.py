@@ -1,0 +1,30 @@
+"""Finds benchmarks: every module of this package that defines `BENCHMARK`, and entry points of `vtax.benchmarks`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+
+import vtax.benchmarks
+from vtax.benchmarks.base import Benchmark
+from vtax.errors import BadInput
+from vtax.host.plugins import discover
+
+
+@cache
+def benchmarks() -> Mapping[str, Benchmark]:
+    """All benchmarks by name."""
+    found: Mapping[str, Benchmark] = discover(vtax.benchmarks, "BENCHMARK")
+    return found
+
+
+def get(name: str) -> Benchmark:
+    """The benchmark of a name. Raises BadInput with the nearest names."""
+    if name in benchmarks():
+        return benchmarks()[name]
+    near = get_close_matches(name, benchmarks(), 3)
+    raise BadInput(
+        f"there is no benchmark {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+        cure="vtax benchmarks lists them",
+    )

@@ -1,0 +1,1 @@
+"""What can run here, and what makes this host a bad place to measure."""

@@ -1,0 +1,70 @@
+"""The one exception family for everything a user can cause or mend.
+
+Every error says what happened, where, and what to do. The command line prints these three and nothing else; a
+traceback is reserved for defects of vtax itself.
+"""
+
+from __future__ import annotations
+
+
+class VtaxError(Exception):
+    """An error a person can act on.
+
+    what: one sentence, what happened. where: file, table and key, platform or trial (may be empty).
+    cure: what to do about it (may be empty). exit_status: 2 for bad input, 1 for a failed run.
+    """
+
+    exit_status = 1
+
+    def __init__(self, what: str, *, where: str = "", cure: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.cure = cure
+
+    def __str__(self) -> str:
+        """The three parts on at most three lines."""
+        lines = [self.what]
+        if self.where:
+            lines.append(f"  where: {self.where}")
+        if self.cure:
+            lines.append(f"  to do: {self.cure}")
+        return "\n".join(lines)
+
+
+class BadInput(VtaxError):
+    """What was asked for cannot be understood or cannot be done: exit status 2."""
+
+    exit_status = 2
+
+
+class CommandFailed(VtaxError):
+    """An external program failed, was missing, or did not end in time."""
+
+
+class ImageError(VtaxError):
+    """The guest image could not be built or exported."""
+
+
+class PlatformError(VtaxError):
+    """A guest could not be started or stopped, or a platform cannot run here."""
+
+
+class GuestError(VtaxError):
+    """A guest sent garbage, died, or fell silent: the trial fails, the run goes on."""
+
+
+class NetworkError(VtaxError):
+    """The lab's links could not be made or do not behave as asked."""
+
+
+class BenchmarkError(VtaxError):
+    """A tool failed or its output could not be parsed: the trial fails, the run goes on."""
+
+
+class StoreError(VtaxError):
+    """The database is missing, corrupt, full, or of a schema this version does not know."""
+
+
+class RunInterrupted(VtaxError):
+    """The run was stopped on request; everything measured so far is kept."""

@@ -1,0 +1,1 @@
+"""The agent inside a guest, the byte stream to it, and the calls over that stream."""

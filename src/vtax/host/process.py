@@ -1,0 +1,126 @@
+"""The one way to run an external program: argv lists, a timeout, captured output, one error type.
+
+Every child carries a mark in its environment (`VTAX_MARK`), so that a process whose PID was never written down,
+because vtax was killed in between, is still found and ended by `vtax clean`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.errors import CommandFailed
+
+MARK_VARIABLE = "VTAX_MARK"
+DEFAULT_TIMEOUT_S = 60.0
+_SHOWN_TAIL = 600
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished program left: argv, exit status, and its two outputs as text."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+
+def find_program(name: str) -> str | None:
+    """Absolute path of a program; the sbin directories are searched too, as PATH often lacks them."""
+    path = os.environ.get("PATH", os.defpath)
+    return shutil.which(name, path=f"{path}:/usr/local/sbin:/usr/sbin:/sbin")
+
+
+def child_environment(extra: Mapping[str, str] | None = None, mark: str | None = None) -> dict[str, str]:
+    """The environment every child gets: the C locale (tools are parsed), the full PATH, the mark."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LC_") and k != "LANG"}
+    environment["LC_ALL"] = "C.UTF-8"
+    environment["PATH"] = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    environment.update(extra or {})
+    if mark:
+        environment[MARK_VARIABLE] = mark
+    return environment
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    check: bool = True,
+    input_text: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    network_namespace: str | None = None,
+    mark: str | None = None,
+) -> Result:
+    """Run a program to its end.
+
+    network_namespace: a name under /run/netns to enter first (through nsenter, which, unlike `ip netns exec`,
+    leaves /sys and the cgroups visible).
+    Raises CommandFailed when the program is missing, outlives timeout_s (it is killed), or, with check, exits
+    with a status other than 0.
+    """
+    command = [str(part) for part in argv]
+    if network_namespace:
+        command = ["nsenter", f"--net=/run/netns/{network_namespace}", "--", *command]
+    try:
+        done = subprocess.run(
+            command,
+            input=input_text,
+            stdin=subprocess.DEVNULL if input_text is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            env=child_environment(environment, mark),
+            cwd=cwd,
+        )
+    except FileNotFoundError as error:
+        raise CommandFailed(
+            f"{command[0]} is not installed", cure=f"install the package that provides {command[0]}"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(f"{' '.join(command)} did not end within {timeout_s:g} s") from error
+    result = Result(tuple(command), done.returncode, done.stdout, done.stderr)
+    if check and result.status != 0:
+        tail = (result.stderr.strip() or result.stdout.strip())[-_SHOWN_TAIL:]
+        raise CommandFailed(f"{' '.join(command)} failed with status {result.status}: {tail}")
+    return result
+
+
+def spawn(
+    argv: Sequence[str | Path],
+    *,
+    mark: str,
+    stdin: int | None = None,
+    stdout: int | None = None,
+    stderr: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    before_exec: Callable[[], None] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a long-lived program in a session of its own; the caller has journalled `mark` (resources.Marked).
+
+    before_exec runs in the child between fork and exec: joining cgroups and namespaces, nothing that allocates
+    much. Unset streams are /dev/null. Raises CommandFailed when the program is missing.
+    """
+    command = [str(part) for part in argv]
+    null = subprocess.DEVNULL
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=null if stdin is None else stdin,
+            stdout=null if stdout is None else stdout,
+            stderr=null if stderr is None else stderr,
+            env=child_environment(environment, mark),
+            preexec_fn=before_exec,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise CommandFailed(
+            f"{command[0]} is not installed", cure=f"install the package that provides {command[0]}"
+        ) from error

@@ -1,0 +1,262 @@
+"""The kinds of things vtax makes on a host, each able to remove itself from its description alone.
+
+`remove` must work from another process after a crash, must be harmless when the thing was never made or is already
+gone (returning False then), and must touch nothing that vtax did not make.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from vtax.errors import VtaxError
+from vtax.host.process import MARK_VARIABLE, run
+
+_GRACE_S = 3.0
+
+
+class Resource(Protocol):
+    """Something made on the host. A frozen dataclass of strings, numbers and lists of them."""
+
+    kind: ClassVar[str]
+
+    def remove(self) -> bool:
+        """Remove it; True when there was something to remove. Raises VtaxError or OSError when it stays."""
+        ...
+
+
+def pids_with_mark(mark: str) -> list[int]:
+    """Processes whose environment carries the mark (environments are read from /proc)."""
+    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def end_processes(find: Any, what: str) -> bool:
+    """SIGTERM, then SIGKILL after a grace, until `find()` (a function to a list of PIDs) is empty."""
+    had_any = False
+    deadline = time.monotonic() + _GRACE_S
+    pause_s = 0.002
+    number = signal.SIGTERM
+    while pids := find():
+        if time.monotonic() > deadline + _GRACE_S:
+            raise VtaxError(f"processes of {what} do not end: {pids}")
+        if not had_any or time.monotonic() > deadline:
+            number = signal.SIGKILL if had_any else signal.SIGTERM
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+        had_any = True
+        for pid in pids:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, 0.05)
+    return had_any
+
+
+@dataclass(frozen=True)
+class Marked:
+    """All processes that carry a mark in their environment (see host.process.spawn), children included."""
+
+    kind: ClassVar[str] = "processes"
+    mark: str
+    what: str
+
+    def remove(self) -> bool:
+        """End them, politely first."""
+        return end_processes(lambda: pids_with_mark(self.mark), self.what)
+
+    def __str__(self) -> str:
+        return f"processes of {self.what}"
+
+
+@dataclass(frozen=True)
+class NetworkNamespace:
+    """A named network namespace; every link inside goes with it."""
+
+    kind: ClassVar[str] = "network-namespace"
+    name: str
+
+    def remove(self) -> bool:
+        """Unmount and delete the name."""
+        if not Path("/run/netns", self.name).exists():
+            return False
+        run(["ip", "netns", "delete", self.name])
+        return True
+
+    def __str__(self) -> str:
+        return f"network namespace {self.name}"
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A mount in the host's mount namespace."""
+
+    kind: ClassVar[str] = "mount"
+    path: str
+
+    def remove(self) -> bool:
+        """Unmount it, lazily when it is busy."""
+        if not is_mount_point(Path(self.path)):
+            return False
+        if run(["umount", self.path], check=False).status != 0:
+            run(["umount", "--lazy", self.path])
+        return True
+
+    def __str__(self) -> str:
+        return f"mount {self.path}"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A file or a whole directory that vtax made for itself."""
+
+    kind: ClassVar[str] = "files"
+    path: str
+
+    def remove(self) -> bool:
+        """Delete it; refuses when something is still mounted below it, so no mounted data is ever deleted."""
+        path = Path(self.path)
+        if not path.exists() and not path.is_symlink():
+            return False
+        for mounted in mounts_below(path):
+            raise VtaxError(f"{mounted} is still mounted", cure=f"umount {mounted}, then run vtax clean")
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        return True
+
+    def __str__(self) -> str:
+        return f"files {self.path}"
+
+
+@dataclass(frozen=True)
+class ControlGroup:
+    """One or more cgroup directories (one per controller on cgroup v1) that belong to one guest."""
+
+    kind: ClassVar[str] = "cgroup"
+    paths: tuple[str, ...]
+
+    def remove(self) -> bool:
+        """End every process in them, then remove the directories, deepest first."""
+        directories = [Path(path) for path in self.paths if Path(path).is_dir()]
+        if not directories:
+            return False
+        end_processes(lambda: _members(directories), str(self))
+        for top in directories:
+            for path in sorted([top, *(p for p in top.rglob("*") if p.is_dir())], reverse=True):
+                _remove_cgroup_directory(path)
+        return True
+
+    def __str__(self) -> str:
+        return f"cgroup {Path(self.paths[0]).name}" if self.paths else "cgroup"
+
+
+@dataclass(frozen=True)
+class Undo:
+    """Anything a single command removes: a container, a domain, a daemon's record.
+
+    argv: the command. harmless_statuses: exit statuses that mean there was nothing to remove.
+    """
+
+    kind: ClassVar[str] = "command"
+    what: str
+    argv: tuple[str, ...]
+    harmless_statuses: tuple[int, ...] = (1,)
+
+    def remove(self) -> bool:
+        """Run the command."""
+        result = run(list(self.argv), check=False)
+        if result.status not in (0, *self.harmless_statuses):
+            raise VtaxError(f"{' '.join(self.argv)} failed: {result.stderr.strip()[-300:]}")
+        return result.status == 0
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True)
+class FileValue:
+    """A kernel setting (under /proc/sys or /sys) that vtax changed, with the value to put back."""
+
+    kind: ClassVar[str] = "setting"
+    path: str
+    before: str
+
+    def remove(self) -> bool:
+        """Write the old value back."""
+        path = Path(self.path)
+        if path.read_text().strip() == self.before.strip():
+            return False
+        path.write_text(self.before)
+        return True
+
+    def __str__(self) -> str:
+        return f"setting {self.path}"
+
+
+KINDS: dict[str, type[Any]] = {
+    cls.kind: cls for cls in (Marked, NetworkNamespace, Mount, Tree, ControlGroup, Undo, FileValue)
+}
+
+
+def to_record(resource: Resource) -> dict[str, object]:
+    """The JSON form of a resource."""
+    return {"kind": resource.kind, **asdict(resource)}  # type: ignore[call-overload]
+
+
+def from_record(record: dict[str, Any]) -> Resource:
+    """The resource of a JSON form; unknown keys are ignored. Raises KeyError on an unknown kind."""
+    cls = KINDS[record["kind"]]
+    values = {f.name: record[f.name] for f in fields(cls) if f.name in record}
+    made: Resource = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    return made
+
+
+def mounts_below(path: Path) -> list[str]:
+    """Mount points at or below a path, deepest first (from /proc/self/mountinfo)."""
+    prefix = str(path.resolve())
+    points = [
+        line.split()[4].replace("\\040", " ")
+        for line in Path("/proc/self/mountinfo").read_text().splitlines()
+    ]
+    return sorted((p for p in points if p == prefix or p.startswith(prefix + "/")), reverse=True)
+
+
+def is_mount_point(path: Path) -> bool:
+    """Whether something is mounted exactly there, in this mount namespace."""
+    return str(path.resolve()) in mounts_below(path)
+
+
+def _members(directories: list[Path]) -> list[int]:
+    pids: set[int] = set()
+    for top in directories:
+        for procs in [*top.rglob("cgroup.procs")]:
+            with suppress(OSError):
+                pids.update(int(line) for line in procs.read_text().split())
+    return sorted(pids - {os.getpid()})
+
+
+def _remove_cgroup_directory(path: Path) -> None:
+    for _ in range(100):
+        try:
+            path.rmdir()
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.01)
+    path.rmdir()

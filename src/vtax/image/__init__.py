@@ -1,0 +1,1 @@
+"""The one root file system every guest runs, and its exports."""

@@ -1,0 +1,47 @@
+"""A finished image as the rest of vtax sees it: an identity and the files of its exports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Image:
+    """One built image.
+
+    key: hash of the recipe. directory: where everything of it lives. All exports exist when the image does.
+    """
+
+    key: str
+    directory: Path
+
+    @property
+    def tree(self) -> Path:
+        """The root file system as a directory. Read-only by convention: guests get an overlay over it."""
+        return self.directory / "tree"
+
+    @property
+    def archive(self) -> Path:
+        """The same files as a tar, for `docker import` and `podman import`."""
+        return self.directory / "rootfs.tar"
+
+    @property
+    def disk(self) -> Path:
+        """The same files as a raw ext4 disk (no partition table), sparse."""
+        return self.directory / "disk.raw"
+
+    @property
+    def kernel(self) -> Path:
+        """The kernel that hypervisors boot."""
+        return self.directory / "vmlinuz"
+
+    @property
+    def initrd(self) -> Path:
+        """The minimal initrd: virtio modules, busybox, and an init that mounts the disk and becomes the agent."""
+        return self.directory / "initrd.cpio"
+
+    @property
+    def manifest(self) -> Path:
+        """JSON: recipe, package versions, kernel version, sizes, build time."""
+        return self.directory / "manifest.json"

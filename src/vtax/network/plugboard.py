@@ -1,0 +1,56 @@
+"""How a platform joins its guest to the topology without knowing which topology it is.
+
+The topology hands each guest a plugboard with the network cards it must have. A driver whose guest lives in a
+network namespace calls `plug_namespace` once that namespace exists; one whose guest has emulated or paravirtual
+cards calls `taps` before it starts and runs its process inside `lab_namespace`, then the runner configures the
+addresses from inside the guest (`configure_commands`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Card:
+    """One network card a guest must have.
+
+    interface: its name in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
+    mtu: of the link. offloads: whether checksum and segmentation offloads stay on. queues: of a multi-queue card.
+    """
+
+    interface: str
+    mac: str
+    addresses: tuple[str, ...]
+    mtu: int = 1500
+    offloads: bool = True
+    queues: int = 1
+
+
+class Plugboard(Protocol):
+    """The side of a topology that one guest's driver sees."""
+
+    @property
+    def cards(self) -> Sequence[Card]:
+        """The cards, in order."""
+        ...
+
+    @property
+    def lab_namespace(self) -> str:
+        """Name (under /run/netns) of the namespace where taps live and QEMU must run."""
+        ...
+
+    def plug_namespace(self, netns: Path) -> None:
+        """Make every card appear, named, addressed and up, inside a network namespace (e.g. /proc/PID/ns/net)."""
+        ...
+
+    def taps(self) -> Sequence[str]:
+        """Make one tap per card in the lab namespace, joined to the topology; returns their names, in order."""
+        ...
+
+    def configure_commands(self) -> Sequence[Sequence[str]]:
+        """What to run inside a guest with taps, so that its cards are named, addressed and up."""
+        ...

@@ -1,0 +1,134 @@
+"""What every platform is: a driver with options, and three verbs - probe, start, stop.
+
+A driver is one module in this package (or an entry point of the group `vtax.platforms`) that defines `DRIVER`, an
+instance of a class with the shape of `Driver` below. The registry finds it; nothing else needs an edit. A driver
+knows nothing of topologies, designs or benchmarks: it is handed an image, resources and a `Plugboard` that joins its
+network interface to whatever the topology is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from vtax.guest.channel import Channel
+from vtax.host.journal import Journal
+from vtax.image.image import Image
+from vtax.network.plugboard import Plugboard
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a guest may use. The same for every platform of a study.
+
+    vcpus: number of virtual CPUs. memory_bytes: limit of its memory. cpus: the host CPUs its vCPUs are pinned to,
+    one each, in order.
+    """
+
+    vcpus: int
+    memory_bytes: int
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Whether a platform runs here, found out by doing rather than by looking for a file.
+
+    available: it was really started here. reason: why not (one sentence), or a remark. cure: the exact thing to do.
+    marks: what must be said wherever a figure of it appears (`emulated`, `nested`). version: of the runtime.
+    seconds: how long the probe took.
+    """
+
+    available: bool
+    reason: str = ""
+    cure: str = ""
+    marks: tuple[str, ...] = ()
+    version: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class GuestSpec:
+    """One guest to start.
+
+    name: unique, at most 12 characters of [a-z0-9-], starting `vtax`; names its container, cgroup, tap.
+    directory: a private empty directory, already journalled by the caller. plugboard: None for no network at all.
+    """
+
+    name: str
+    image: Image
+    resources: Resources
+    directory: Path
+    journal: Journal
+    plugboard: Plugboard | None = None
+
+
+class RunningGuest(Protocol):
+    """A started guest."""
+
+    @property
+    def channel(self) -> Channel:
+        """The byte stream on whose other end the agent bootstrap listens (see guest.bootstrap)."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Limits this guest could not be given, and other remarks that must travel with its results."""
+        ...
+
+    def host_cpu_s(self) -> float | None:
+        """CPU seconds the host has spent on this guest, virtualization layer included; None when not known."""
+        ...
+
+    def stop(self) -> None:
+        """End it and remove what it needed. May be called twice. Raises PlatformError when something stays."""
+        ...
+
+
+class Driver(Protocol):
+    """How one kind of platform is started.
+
+    name: of the driver. Options: a pydantic model of its options, every field with a description and a default.
+    variants: the platforms it ships, name -> option values. summary: one line for `vtax platforms`.
+    """
+
+    name: str
+    summary: str
+    Options: type[BaseModel]
+    variants: Mapping[str, Mapping[str, Any]]
+
+    def probe(self, options: Any, image: Image | None) -> Probe:
+        """Find out by doing, in at most 20 s, whether this can run here. image is None before one is built:
+        then check what can be checked without it. Never raises, never hangs, leaves nothing behind."""
+        ...
+
+    def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
+        """Start a guest. Everything made is journalled first. Raises PlatformError; a failed start leaves
+        nothing behind that the journal does not know."""
+        ...
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A named way to run the guest: a driver and its validated options."""
+
+    name: str
+    driver: Driver
+    options: BaseModel
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def probe(self, image: Image | None) -> Probe:
+        """See Driver.probe."""
+        return self.driver.probe(self.options, image)
+
+    def start(self, spec: GuestSpec) -> RunningGuest:
+        """See Driver.start."""
+        return self.driver.start(self.options, spec)
+
+    def identity(self) -> dict[str, Any]:
+        """What defines it, for cell keys and the report: driver and every option, not the name."""
+        return {"driver": self.driver.name, "options": self.options.model_dump(mode="json")}

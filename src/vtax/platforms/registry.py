@@ -1,0 +1,54 @@
+"""Finds drivers: every module of this package that defines `DRIVER`, and entry points of `vtax.platforms`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+import vtax.platforms
+from vtax.errors import BadInput
+from vtax.host.plugins import discover
+from vtax.platforms.base import Driver, Platform
+
+
+@cache
+def drivers() -> Mapping[str, Driver]:
+    """All drivers by name."""
+    found: Mapping[str, Driver] = discover(vtax.platforms, "DRIVER")
+    return found
+
+
+def names() -> list[str]:
+    """Names of all shipped platforms, the baseline first."""
+    return sorted((n for d in drivers().values() for n in d.variants), key=lambda n: (n != "native", n))
+
+
+def get(name: str) -> Platform:
+    """The shipped platform of a name. Raises BadInput with the nearest names."""
+    for driver in drivers().values():
+        if name in driver.variants:
+            return make(name, driver.name, driver.variants[name])
+    near = get_close_matches(name, names(), 3)
+    raise BadInput(
+        f"there is no platform {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+        cure="vtax platforms lists them",
+    )
+
+
+def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
+    """A platform of one's own from a driver and options. Raises BadInput on an unknown driver or option."""
+    driver = drivers().get(driver_name)
+    if driver is None:
+        raise BadInput(f"there is no driver {driver_name!r}", cure=f"drivers: {', '.join(sorted(drivers()))}")
+    try:
+        return Platform(name, driver, driver.Options.model_validate(dict(options)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadInput(
+            f"option {'.'.join(map(str, first['loc']))} of platform {name}: {first['msg']}",
+            cure=f"vtax platforms {driver_name} lists the options",
+        ) from error

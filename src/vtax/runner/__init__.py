@@ -1,0 +1,1 @@
+"""Plan, execute, journal, resume, clean up."""

@@ -1,0 +1,1 @@
+"""Everything measured, in one relational database."""

@@ -1,0 +1,159 @@
+"""The tables. One row per thing of the vocabulary; `migrations/` brings an older store up to date.
+
+Times are seconds of the Unix epoch by the host's clock, durations seconds of its monotonic clock. JSON columns hold
+what is only shown, never what is searched.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+metadata = MetaData(
+    naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
+                       "fk": "fk_%(table_name)s_%(column_0_name)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s"}
+)  # fmt: skip
+
+run = Table(
+    "run", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(80), nullable=False, unique=True),  # e.g. tour-3: what people type
+    Column("study", String(80), nullable=False),
+    Column("declared", JSON, nullable=False),  # the whole study, defaults included
+    Column("seed", Integer, nullable=False),
+    Column("status", String(16), nullable=False),  # running | interrupted | finished | failed
+    Column("vtax_version", String(32), nullable=False),
+    Column("image_key", String(64), nullable=False),
+    Column("host", JSON, nullable=False),  # what the host is: see counters.host
+    Column("started_at", Float, nullable=False),
+    Column("ended_at", Float),
+    Column("stopped_because", Text, nullable=False, default=""),
+)  # fmt: skip
+
+platform = Table(
+    "platform", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("name", String(80), nullable=False),
+    Column("identity", JSON, nullable=False),  # driver and options
+    Column("available", Boolean, nullable=False),
+    Column("reason", Text, nullable=False, default=""),  # why it was not tested
+    Column("cure", Text, nullable=False, default=""),
+    Column("marks", JSON, nullable=False),  # emulated, nested, ...
+    Column("version", String(120), nullable=False, default=""),
+    Column("is_baseline", Boolean, nullable=False, default=False),
+)  # fmt: skip
+
+cell = Table(
+    "cell", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False),
+    Column("key", String(16), nullable=False),  # hash of everything that defines it
+    Column("point", String(16), nullable=False),  # the same without the platform: cells of one point are compared
+    Column("benchmark", String(80), nullable=False),
+    Column("label", String(80), nullable=False),  # of the benchmark table of the study
+    Column("tool_version", String(120), nullable=False, default=""),
+    Column("topology", String(40), nullable=False, default=""),
+    Column("parameters", JSON, nullable=False),
+    Column("link", JSON, nullable=False),
+    Column("levels", JSON, nullable=False),  # only what varies: factor -> level
+    Index("ix_cell_run_id_key", "run_id", "key", unique=True),
+)  # fmt: skip
+
+metric = Table(
+    "metric", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("benchmark", String(80), nullable=False),
+    Column("name", String(80), nullable=False),
+    Column("title", String(120), nullable=False, default=""),
+    Column("unit", String(40), nullable=False),
+    Column("better", String(8), nullable=False),  # higher | lower
+    Column("is_primary", Boolean, nullable=False, default=False),
+    Index("ix_metric_run_id_benchmark_name", "run_id", "benchmark", "name", unique=True),
+)  # fmt: skip
+
+guest = Table(
+    "guest", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False),
+    Column("block", Integer, nullable=False),
+    Column("topology", String(40), nullable=False, default=""),
+    Column("started_at", Float, nullable=False),
+    Column("ready_s", Float),  # start to agent ready
+    Column("clock_offset_s", Float),
+    Column("facts", JSON, nullable=False),  # the equivalence audit
+    Column("notes", JSON, nullable=False),  # limits it could not be given, ...
+    Column("error", Text, nullable=False, default=""),
+)  # fmt: skip
+
+trial = Table(
+    "trial", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE"), nullable=False),
+    Column("guest_id", ForeignKey("guest.id", ondelete="CASCADE")),
+    Column("block", Integer, nullable=False),
+    Column("number", Integer, nullable=False),  # within cell and block; warm-up trials first
+    Column("position", Integer, nullable=False),  # in the whole run: the order things really happened
+    Column("is_warmup", Boolean, nullable=False, default=False),
+    Column("status", String(8), nullable=False),  # ok | failed
+    Column("started_at", Float, nullable=False),
+    Column("outside_s", Float),  # of the tool, outside clock
+    Column("inside_s", Float),  # of the tool, guest clock
+    Column("used", JSON, nullable=False),  # settings really in force
+    Column("error", Text, nullable=False, default=""),
+    Index("ix_trial_run_id_cell_id_block_number", "run_id", "cell_id", "block", "number", unique=True),
+)  # fmt: skip
+
+output = Table(
+    "output", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("role", String(8), nullable=False),
+    Column("argv", JSON, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("stdout", LargeBinary, nullable=False),  # zlib
+    Column("stderr", LargeBinary, nullable=False),  # zlib
+)  # fmt: skip
+
+measurement = Table(
+    "measurement", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("metric_id", ForeignKey("metric.id", ondelete="CASCADE"), nullable=False),
+    Column("value", Float, nullable=False),
+)  # fmt: skip
+
+counter = Table(
+    "counter", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("place", String(8), nullable=False),  # guest | peer | host | layer
+    Column("name", String(80), nullable=False),
+    Column("value", Float, nullable=False),
+)  # fmt: skip
+
+warning = Table(
+    "warning", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE")),
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE")),
+    Column("code", String(40), nullable=False),
+    Column("text", Text, nullable=False),
+)  # fmt: skip

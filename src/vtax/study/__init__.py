@@ -1,0 +1,1 @@
+"""What to measure: the study file, its factors, and the cells they expand to."""

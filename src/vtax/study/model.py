@@ -1,0 +1,132 @@
+"""The study: what to measure, as a validated value. `load.py` reads it from TOML, `expand.py` makes its cells."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from vtax.study.units import duration_s, size_bytes
+
+Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
+Duration = Annotated[
+    float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})
+]
+Level = bool | int | float | str
+
+
+def _name(text: str) -> str:
+    import re
+
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text):
+        raise ValueError("names are lower-case letters, digits, '.', '_' and '-'")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GuestTable(_Table):
+    """`[guest]`: what every guest may use, the same on every platform."""
+
+    vcpus: int = Field(1, ge=1, description="virtual CPUs, each pinned to a host CPU of its own")
+    memory: Size = Field(512 * 1024**2, ge=64 * 1024**2, description="memory limit, e.g. '512MiB'")
+
+
+class DesignTable(_Table):
+    """`[design]`: how often, in what order, and when to stop. Declared before the run and stored with it."""
+
+    stop: Literal["fixed", "precision"] = Field("fixed", description="rule that ends the run")
+    blocks: int = Field(5, ge=1, description="number of blocks of the rule 'fixed'")
+    min_blocks: int = Field(5, ge=2, description="fewest blocks of an adaptive rule")
+    max_blocks: int = Field(30, ge=2, description="most blocks of an adaptive rule")
+    precision: float = Field(
+        0.02, gt=0, lt=1, description="target relative half-width of every ratio's interval, rule 'precision'"
+    )
+    trials: int = Field(1, ge=1, description="measured trials of every cell in every block")
+    warmup: int = Field(
+        0, ge=0, description="trials of every cell before the measured ones; kept, marked, not used"
+    )
+    order: Literal["randomized", "sequential"] = Field(
+        "randomized", description="of platforms and cells in a block"
+    )
+    seed: int | None = Field(None, description="of the order; drawn and recorded when absent")
+    timeout: Duration = Field(600.0, gt=0, description="longest one trial may take, e.g. '5min'")
+    budget: Duration | None = Field(None, gt=0, description="no block starts that would end after this time")
+    margin: float = Field(0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent")
+
+    @model_validator(mode="after")
+    def _blocks_in_order(self) -> DesignTable:
+        if self.max_blocks < self.min_blocks:
+            raise ValueError(f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})")
+        return self
+
+
+class PlatformTable(_Table):
+    """`[[platform]]`: a platform of one's own, made from a driver and options."""
+
+    name: Name
+    driver: str
+    options: dict[str, Level] = Field(default_factory=dict, description="see vtax platforms DRIVER")
+
+
+class BenchmarkTable(_Table):
+    """`[[benchmark]]`: a tool, fixed parameters, and factors with their levels."""
+
+    name: str = Field(description="see vtax benchmarks")
+    label: str | None = Field(None, description="how tables call it; needed when a tool is used twice")
+    topology: str | None = Field(None, description="for network benchmarks; default point-to-point")
+    parameters: dict[str, Level] = Field(default_factory=dict)
+    factors: dict[str, list[Level]] = Field(default_factory=dict, description="parameter -> its levels")
+    link: dict[str, Level] = Field(default_factory=dict, description="fixed link settings, e.g. mtu")
+    link_factors: dict[str, list[Level]] = Field(
+        default_factory=dict, description="link setting -> its levels"
+    )
+
+    @model_validator(mode="after")
+    def _factors_make_sense(self) -> BenchmarkTable:
+        for kind, factors, fixed in (
+            ("factors", self.factors, self.parameters),
+            ("link_factors", self.link_factors, self.link),
+        ):
+            for name, levels in factors.items():
+                if not levels:
+                    raise ValueError(f"{kind}.{name} has no levels; give a list of values")
+                if len({(type(level), level) for level in levels}) != len(levels):
+                    raise ValueError(f"{kind}.{name} names a level twice")
+                if name in fixed:
+                    raise ValueError(f"{name} is both a fixed value and a factor; keep one")
+        return self
+
+
+class Study(_Table):
+    """A whole study."""
+
+    name: Name
+    title: str = ""
+    question: str = ""
+    baseline: str = Field("native", description="the platform all others are compared with")
+    platforms: list[str] = Field(min_length=1, description="names; see vtax platforms, or [[platform]] below")
+    guest: GuestTable = GuestTable()
+    design: DesignTable = DesignTable()
+    platform: list[PlatformTable] = Field(default_factory=list)
+    benchmark: list[BenchmarkTable] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> Study:
+        if self.baseline not in self.platforms:
+            raise ValueError(f"baseline {self.baseline!r} is not in platforms ({', '.join(self.platforms)})")
+        if len(set(self.platforms)) != len(self.platforms):
+            raise ValueError("platforms names one twice")
+        labels = [b.label or b.name for b in self.benchmark]
+        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+            raise ValueError(f"benchmark {twice[0]!r} appears twice; give each a label of its own")
+        return self
+
+    def declared(self) -> dict[str, Any]:
+        """The study as plain JSON values, defaults included: what is stored with a run."""
+        return self.model_dump(mode="json")
