@@ -32,9 +32,7 @@ class Channel:
             os.set_blocking(fd, False)
 
     @classmethod
-    def to_unix_socket(
-        cls, path: Path, *, timeout_s: float, diagnose: Callable[[], str] = lambda: ""
-    ) -> Self:
+    def to_unix_socket(cls, path: Path, *, timeout_s: float, diagnose: Callable[[], str] = lambda: "") -> Self:
         """Connect to a unix stream socket that may not exist yet. Raises GuestError after timeout_s."""
         deadline = time.monotonic() + timeout_s
         while True:

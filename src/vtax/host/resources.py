@@ -229,10 +229,7 @@ def from_record(record: dict[str, Any]) -> Resource:
 def mounts_below(path: Path) -> list[str]:
     """Mount points at or below a path, deepest first (from /proc/self/mountinfo)."""
     prefix = str(path.resolve())
-    points = [
-        line.split()[4].replace("\\040", " ")
-        for line in Path("/proc/self/mountinfo").read_text().splitlines()
-    ]
+    points = [line.split()[4].replace("\\040", " ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return sorted((p for p in points if p == prefix or p.startswith(prefix + "/")), reverse=True)
 
 

@@ -9,9 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from vtax.study.units import duration_s, size_bytes
 
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
-Duration = Annotated[
-    float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})
-]
+Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
 Level = bool | int | float | str
 
 
@@ -48,12 +46,8 @@ class DesignTable(_Table):
         0.02, gt=0, lt=1, description="target relative half-width of every ratio's interval, rule 'precision'"
     )
     trials: int = Field(1, ge=1, description="measured trials of every cell in every block")
-    warmup: int = Field(
-        0, ge=0, description="trials of every cell before the measured ones; kept, marked, not used"
-    )
-    order: Literal["randomized", "sequential"] = Field(
-        "randomized", description="of platforms and cells in a block"
-    )
+    warmup: int = Field(0, ge=0, description="trials of every cell before the measured ones; kept, marked, not used")
+    order: Literal["randomized", "sequential"] = Field("randomized", description="of platforms and cells in a block")
     seed: int | None = Field(None, description="of the order; drawn and recorded when absent")
     timeout: Duration = Field(600.0, gt=0, description="longest one trial may take, e.g. '5min'")
     budget: Duration | None = Field(None, gt=0, description="no block starts that would end after this time")
@@ -83,9 +77,7 @@ class BenchmarkTable(_Table):
     parameters: dict[str, Level] = Field(default_factory=dict)
     factors: dict[str, list[Level]] = Field(default_factory=dict, description="parameter -> its levels")
     link: dict[str, Level] = Field(default_factory=dict, description="fixed link settings, e.g. mtu")
-    link_factors: dict[str, list[Level]] = Field(
-        default_factory=dict, description="link setting -> its levels"
-    )
+    link_factors: dict[str, list[Level]] = Field(default_factory=dict, description="link setting -> its levels")
 
     @model_validator(mode="after")
     def _factors_make_sense(self) -> BenchmarkTable:
