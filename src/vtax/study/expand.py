@@ -1,0 +1,56 @@
+"""Factors to points: every combination of levels of every benchmark of a study, in a stable order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from vtax.study.model import BenchmarkTable, Level, Study
+
+DEFAULT_TOPOLOGY = "point-to-point"
+
+
+@dataclass(frozen=True)
+class RawPoint:
+    """One combination of levels of one benchmark table, not yet checked by the benchmark.
+
+    table: index of the `[[benchmark]]` table. levels: only what varies; link settings appear as `link.NAME`.
+    """
+
+    table: int
+    label: str
+    benchmark: str
+    topology: str | None
+    parameters: Mapping[str, Level]
+    link: Mapping[str, Level]
+    levels: Mapping[str, Level]
+
+
+def points(study: Study) -> list[RawPoint]:
+    """All points of a study, benchmark tables in file order, levels varying fastest in the last factor."""
+    return [point for index, table in enumerate(study.benchmark) for point in _points_of(index, table)]
+
+
+def key_of(defining: Mapping[str, Any]) -> str:
+    """A stable key of 12 hexadecimal digits: SHA-256 of the canonical JSON of everything that defines a thing."""
+    canonical = json.dumps(defining, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def _points_of(index: int, table: BenchmarkTable) -> Iterator[RawPoint]:
+    names = [*table.factors, *(f"link.{name}" for name in table.link_factors)]
+    for combination in product(*table.factors.values(), *table.link_factors.values()):
+        levels = dict(zip(names, combination, strict=True))
+        yield RawPoint(
+            table=index,
+            label=table.label or table.name,
+            benchmark=table.name,
+            topology=table.topology,
+            parameters={**table.parameters, **{k: v for k, v in levels.items() if k in table.factors}},
+            link={**table.link, **{k.removeprefix("link."): v for k, v in levels.items() if k not in table.factors}},
+            levels=levels,
+        )

@@ -1,0 +1,110 @@
+"""Reads studies: shipped ones by name, one's own by path. Errors name the file, the table and the key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from vtax.errors import BadInput
+from vtax.study.model import Study
+
+SHIPPED = Path(__file__).parent / "studies"
+
+
+@dataclass(frozen=True)
+class LoadedStudy:
+    """A validated study and where it came from (a path, or `run NAME` when taken from the store)."""
+
+    study: Study
+    source: str
+
+
+def shipped() -> dict[str, Path]:
+    """The studies that come with vtax, by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+
+
+def find(reference: str) -> Path:
+    """The file of a shipped study's name or of a path. Raises BadInput with the nearest names."""
+    if reference in shipped():
+        return shipped()[reference]
+    path = Path(reference)
+    if path.is_file():
+        return path
+    near = get_close_matches(reference, shipped(), 3)
+    raise BadInput(
+        f"there is no study {reference!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+        cure="vtax studies lists the shipped ones; or give the path of a TOML file",
+    )
+
+
+def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> LoadedStudy:
+    """Read and validate a study.
+
+    overrides: top-level key -> value, or table -> {key: value}, put over what the file says (the command line's
+    options). Raises BadInput: no such study, not TOML, or not a valid study.
+    """
+    path = find(reference)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"the study is not valid TOML: {error}", where=str(path)) from error
+    except OSError as error:
+        raise BadInput(f"the study cannot be read: {error.strerror}", where=str(path)) from error
+    for key, value in (overrides or {}).items():
+        data[key] = {**data.get(key, {}), **value} if isinstance(value, Mapping) else value
+    return LoadedStudy(validate(data, str(path)), str(path))
+
+
+def validate(data: Mapping[str, Any], source: str) -> Study:
+    """A study from plain values. Raises BadInput naming source, table and key of the first problem."""
+    try:
+        return Study.model_validate(data)
+    except ValidationError as error:
+        problems = error.errors()
+        first = problems[0]
+        location = tuple(part for part in first["loc"] if not str(part).startswith("function-"))
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise BadInput(
+            f"{_message(first, location)}{more}",
+            where=f"{source}: {describe_location(location, data)}",
+            cure="vtax schema prints every key with its meaning",
+        ) from error
+
+
+def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) -> str:
+    """A pydantic location in the words of a TOML file: `[[benchmark]] number 2 (stream), key factors.threads`."""
+    if not location:
+        return "the file as a whole"
+    first, *rest = location
+    if rest and isinstance(rest[0], int):
+        number = rest.pop(0)
+        table = f"[[{first}]] number {int(number) + 1}"
+        try:
+            entry = data[str(first)][number]
+            table += f" ({entry.get('label') or entry['name']})" if isinstance(entry, dict) else ""
+        except (KeyError, IndexError, TypeError):
+            pass
+    elif rest or isinstance(data.get(str(first)), dict):
+        table = f"[{first}]"
+    else:
+        return f"key {first}"
+    return table + (f", key {'.'.join(map(str, rest))}" if rest else "")
+
+
+def _message(problem: Any, location: tuple[int | str, ...]) -> str:
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {location[-1]!r}"
+    if problem["type"] == "missing":
+        return f"key {location[-1]!r} is missing"
+    text = str(problem["msg"]).removeprefix("Value error, ")
+    given = problem.get("input")
+    if isinstance(given, bool | int | float | str) and repr(given) not in text:
+        text += f" (it says {given!r})"
+    return text
