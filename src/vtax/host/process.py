@@ -101,12 +101,14 @@ def spawn(
     stdout: int | None = None,
     stderr: int | None = None,
     environment: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
     before_exec: Callable[[], None] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a long-lived program in a session of its own; the caller has journalled `mark` (resources.Marked).
 
-    before_exec runs in the child between fork and exec: joining cgroups and namespaces, nothing that allocates
-    much. Unset streams are /dev/null. Raises CommandFailed when the program is missing.
+    pass_fds stay open in the child under their numbers. before_exec runs in the child between fork and exec: joining
+    cgroups and namespaces, nothing that allocates much. Unset streams are /dev/null. Raises CommandFailed when the
+    program is missing.
     """
     command = [str(part) for part in argv]
     null = subprocess.DEVNULL
@@ -117,6 +119,7 @@ def spawn(
             stdout=null if stdout is None else stdout,
             stderr=null if stderr is None else stderr,
             env=child_environment(environment, mark),
+            pass_fds=pass_fds,
             preexec_fn=before_exec,
             start_new_session=True,
         )

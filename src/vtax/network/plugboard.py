@@ -19,7 +19,7 @@ class Card:
     """One network card a guest must have.
 
     interface: its name in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
-    mtu: of the link. offloads: whether checksum and segmentation offloads stay on. queues: of a multi-queue card.
+    mtu: of the link. offloads: whether checksum and segmentation offloads stay on.
     """
 
     interface: str
@@ -27,7 +27,6 @@ class Card:
     addresses: tuple[str, ...]
     mtu: int = 1500
     offloads: bool = True
-    queues: int = 1
 
 
 class Plugboard(Protocol):
@@ -47,8 +46,11 @@ class Plugboard(Protocol):
         """Make every card appear, named, addressed and up, inside a network namespace (e.g. /proc/PID/ns/net)."""
         ...
 
-    def taps(self) -> Sequence[str]:
-        """Make one tap per card in the lab namespace, joined to the topology; returns their names, in order."""
+    def taps(self, queues: int = 1) -> Sequence[str]:
+        """Make one tap per card in the lab namespace, joined to the topology; returns their names, in order.
+
+        queues: of each tap; with more than one it is made multi-queue, and must be opened that way.
+        """
         ...
 
     def configure_commands(self) -> Sequence[Sequence[str]]:
