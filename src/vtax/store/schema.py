@@ -1,13 +1,15 @@
 """The tables. One row per thing of the vocabulary; `migrations/` brings an older store up to date.
 
 Times are seconds of the Unix epoch by the host's clock, durations seconds of its monotonic clock. JSON columns hold
-what is only shown, never what is searched.
+what is only shown, never what is searched. Measurements and counters, the two tables that grow to millions, are
+clustered by trial (their primary key is the trial), so that one run is one range of the file.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     Float,
@@ -21,6 +23,8 @@ from sqlalchemy import (
     Text,
 )
 
+VERSION = "0001"  # the newest revision in migrations/versions: what this vtax reads and writes
+
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
                        "fk": "fk_%(table_name)s_%(column_0_name)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s"}
@@ -32,7 +36,7 @@ run = Table(
     Column("name", String(80), nullable=False, unique=True),  # e.g. tour-3: what people type
     Column("study", String(80), nullable=False),
     Column("declared", JSON, nullable=False),  # the whole study, defaults included
-    Column("seed", Integer, nullable=False),
+    Column("seed", BigInteger, nullable=False),
     Column("status", String(16), nullable=False),  # running | interrupted | finished | failed
     Column("vtax_version", String(32), nullable=False),
     Column("image_key", String(64), nullable=False),
@@ -46,26 +50,28 @@ platform = Table(
     "platform", metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("position", Integer, nullable=False),  # in the study's own order
     Column("name", String(80), nullable=False),
     Column("identity", JSON, nullable=False),  # driver and options
     Column("available", Boolean, nullable=False),
     Column("reason", Text, nullable=False, default=""),  # why it was not tested
     Column("cure", Text, nullable=False, default=""),
     Column("marks", JSON, nullable=False),  # emulated, nested, ...
-    Column("version", String(120), nullable=False, default=""),
+    Column("version", Text, nullable=False, default=""),
     Column("is_baseline", Boolean, nullable=False, default=False),
+    Index("ix_platform_run_id_name", "run_id", "name", unique=True),
 )  # fmt: skip
 
 cell = Table(
     "cell", metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
-    Column("platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False),
+    Column("platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("key", String(16), nullable=False),  # hash of everything that defines it
     Column("point", String(16), nullable=False),  # the same without the platform: cells of one point are compared
     Column("benchmark", String(80), nullable=False),
     Column("label", String(80), nullable=False),  # of the benchmark table of the study
-    Column("tool_version", String(120), nullable=False, default=""),
+    Column("tool_version", Text, nullable=False, default=""),
     Column("topology", String(40), nullable=False, default=""),
     Column("parameters", JSON, nullable=False),
     Column("link", JSON, nullable=False),
@@ -79,7 +85,7 @@ metric = Table(
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     Column("benchmark", String(80), nullable=False),
     Column("name", String(80), nullable=False),
-    Column("title", String(120), nullable=False, default=""),
+    Column("title", Text, nullable=False, default=""),
     Column("unit", String(40), nullable=False),
     Column("better", String(8), nullable=False),  # higher | lower
     Column("is_primary", Boolean, nullable=False, default=False),
@@ -89,8 +95,8 @@ metric = Table(
 guest = Table(
     "guest", metadata,
     Column("id", Integer, primary_key=True),
-    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
-    Column("platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("platform_id", ForeignKey("platform.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("block", Integer, nullable=False),
     Column("topology", String(40), nullable=False, default=""),
     Column("started_at", Float, nullable=False),
@@ -104,9 +110,9 @@ guest = Table(
 trial = Table(
     "trial", metadata,
     Column("id", Integer, primary_key=True),
-    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE"), nullable=False),
-    Column("guest_id", ForeignKey("guest.id", ondelete="CASCADE")),
+    Column("guest_id", ForeignKey("guest.id", ondelete="CASCADE"), index=True),  # none: its guest never started
     Column("block", Integer, nullable=False),
     Column("number", Integer, nullable=False),  # within cell and block; warm-up trials first
     Column("position", Integer, nullable=False),  # in the whole run: the order things really happened
@@ -117,7 +123,7 @@ trial = Table(
     Column("inside_s", Float),  # of the tool, guest clock
     Column("used", JSON, nullable=False),  # settings really in force
     Column("error", Text, nullable=False, default=""),
-    Index("ix_trial_run_id_cell_id_block_number", "run_id", "cell_id", "block", "number", unique=True),
+    Index("ix_trial_cell_id_block_number", "cell_id", "block", "number", unique=True),
 )  # fmt: skip
 
 output = Table(
@@ -133,27 +139,27 @@ output = Table(
 
 measurement = Table(
     "measurement", metadata,
-    Column("id", Integer, primary_key=True),
-    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("metric_id", ForeignKey("metric.id", ondelete="CASCADE"), nullable=False),
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric_id", ForeignKey("metric.id", ondelete="CASCADE"), primary_key=True),
     Column("value", Float, nullable=False),
+    sqlite_with_rowid=False,
 )  # fmt: skip
 
 counter = Table(
     "counter", metadata,
-    Column("id", Integer, primary_key=True),
-    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("place", String(8), nullable=False),  # guest | peer | host | layer
-    Column("name", String(80), nullable=False),
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), primary_key=True),
+    Column("place", String(8), primary_key=True),  # guest | peer | host | layer
+    Column("name", String(80), primary_key=True),
     Column("value", Float, nullable=False),
+    sqlite_with_rowid=False,
 )  # fmt: skip
 
 warning = Table(
     "warning", metadata,
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE")),
-    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE")),
+    Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE"), index=True),
+    Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), index=True),
     Column("code", String(40), nullable=False),
     Column("text", Text, nullable=False),
 )  # fmt: skip

@@ -1,0 +1,173 @@
+"""Connections to SQLite or PostgreSQL, and every way they can fail turned into one clear error.
+
+SQLite runs in WAL mode with `synchronous=FULL`: a trial that `add_trial` returned from has survived SIGKILL and a
+power cut; it costs one fsync per trial, which is cheap beside the trial. Writers take the lock when they begin
+(`BEGIN IMMEDIATE`), so that two processes wait for each other instead of failing half-way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event, insert
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from vtax.errors import StoreError
+
+BUSY_TIMEOUT_MS = 20_000
+_NEARLY_FULL_BYTES = 1 << 20
+
+_SQLITE_SAID = {
+    "SQLITE_NOTADB": (
+        "the store is not a database, or is damaged beyond its first page",
+        "nothing was changed; move the file away, or name another store with VTAX_STORE",
+    ),
+    "SQLITE_CORRUPT": (
+        "the store is damaged",
+        "nothing was changed; what can be saved: sqlite3 FILE .recover | sqlite3 NEWFILE",
+    ),
+    "SQLITE_READONLY": (
+        "the store may not be written",
+        "run as the user who owns it, or name another store with VTAX_STORE",
+    ),
+    "SQLITE_CANTOPEN": (
+        "the store cannot be opened",
+        "check that its directory exists and may be written, or name another store with VTAX_STORE",
+    ),
+    "SQLITE_BUSY": ("the store is in use by another process", "wait for that process to end, then try again"),
+    "SQLITE_FULL": (
+        "the disk of the store is full: this trial was not stored, all earlier ones are",
+        "make room, then `vtax resume`",
+    ),
+}
+
+
+def make_engine(url_text: str) -> Engine:
+    """An engine for a SQLAlchemy URL. Connects to nothing yet. Raises StoreError for one that cannot be used."""
+    try:
+        url = make_url(url_text)
+    except ArgumentError as error:
+        raise StoreError(
+            f"{url_text!r} is not a database URL",
+            where="VTAX_STORE",
+            cure="write sqlite:////absolute/path or postgresql://user@host/database",
+        ) from error
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise StoreError(f"{url.get_backend_name()} is not a store vtax knows", where="VTAX_STORE",
+                         cure="use sqlite:////absolute/path or postgresql://user@host/database")  # fmt: skip
+    if file := sqlite_file(url):
+        with told(url):
+            file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        engine = create_engine(url)
+    except ImportError as error:
+        raise StoreError(
+            "a PostgreSQL store needs the Python package psycopg", cure="pip install 'vtax[postgresql]'"
+        ) from error
+    if url.get_backend_name() == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """The file of a SQLite store; None for other databases and for one in memory."""
+    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+        return Path(url.database)
+    return None
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection that sees one consistent state. Raises StoreError."""
+    with told(engine.url), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """One transaction: committed when the block ends, rolled back whole when it raises. Raises StoreError."""
+    with (
+        told(engine.url),
+        engine.connect().execution_options(vtax_writes=True) as connection,
+        connection.begin(),
+    ):
+        yield connection
+
+
+def new_id(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
+    """Insert a row into a table with an `id`; returns the id."""
+    key = connection.execute(insert(table), dict(row)).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+@contextmanager
+def told(url: URL) -> Iterator[None]:
+    """Turn what the database (or the file system) raises into a StoreError that says what to do."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explained(error.orig or error, url) from error
+    except (SQLAlchemyError, OSError) as error:
+        raise StoreError(f"the store failed: {error}", where=shown(url)) from error
+
+
+def shown(url: URL) -> str:
+    """How a store is called in messages: its file, or its URL without the password."""
+    return str(sqlite_file(url) or url.render_as_string(hide_password=True))
+
+
+def _explained(error: BaseException, url: URL) -> StoreError:
+    where = shown(url)
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith("SQLITE_IOERR") and _disk_is_full(url):
+        name = "SQLITE_FULL"
+    for known, (what, cure) in _SQLITE_SAID.items():
+        if name.startswith(known):
+            return StoreError(what, where=where, cure=cure)
+    sqlstate = getattr(error, "sqlstate", None) or ""
+    if sqlstate == "53100":  # PostgreSQL: disk_full
+        what, cure = _SQLITE_SAID["SQLITE_FULL"]
+        return StoreError(what, where=where, cure=cure)
+    if sqlstate == "25006":  # PostgreSQL: read_only_sql_transaction
+        what, cure = _SQLITE_SAID["SQLITE_READONLY"]
+        return StoreError(what, where=where, cure=cure)
+    if url.get_backend_name() == "postgresql" and (not sqlstate or sqlstate[:2] in ("08", "28", "3D", "57")):
+        return StoreError(f"the store cannot be reached: {str(error).strip()}", where=where,
+                          cure="check VTAX_STORE, the server, and the password")  # fmt: skip
+    return StoreError(f"the store failed: {str(error).strip()}", where=where)
+
+
+def _disk_is_full(url: URL) -> bool:
+    file = sqlite_file(url)
+    if file is None:
+        return False
+    space = os.statvfs(file.parent)
+    return space.f_bavail * space.f_frsize < _NEARLY_FULL_BYTES
+
+
+def _prepare_sqlite(connection: Any, record: object) -> None:
+    connection.isolation_level = None  # transactions begin where _begin_sqlite says, not where pysqlite guesses
+    cursor = connection.cursor()
+    for pragma in (
+        f"busy_timeout = {BUSY_TIMEOUT_MS}",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        "cache_size = -32768",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("vtax_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,108 @@
+"""What goes into the store and comes out of it: one frozen record per row of `schema.py`, without its numbers.
+
+Rows refer to each other by what a person would say (a platform's name, a cell's key), never by database identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PlatformRecord:
+    """A platform of a run, tested or not. reason, cure: why it was not available, and what to do about it."""
+
+    name: str
+    identity: Mapping[str, Any]
+    available: bool
+    reason: str = ""
+    cure: str = ""
+    marks: tuple[str, ...] = ()
+    version: str = ""
+    is_baseline: bool = False
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """One combination of levels on one platform. point: the same without the platform; levels: what varies."""
+
+    key: str
+    point: str
+    platform: str
+    benchmark: str
+    label: str
+    tool_version: str = ""
+    topology: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    link: Mapping[str, Any] = field(default_factory=dict)
+    levels: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MetricRecord:
+    """A metric of a benchmark. better: `higher` or `lower`."""
+
+    benchmark: str
+    name: str
+    title: str
+    unit: str
+    better: str
+    is_primary: bool = False
+
+
+@dataclass(frozen=True)
+class OutputRecord:
+    """Everything one program of a trial said. status: exit status, or minus the signal."""
+
+    role: str
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One execution of a benchmark in a cell, with all it left.
+
+    guest_id: what `begin_guest` returned, None when no guest could be started. number: within cell and block.
+    position: in the whole run. status: `ok` or `failed`; error says why. started_at: Unix time. outside_s, inside_s:
+    the tool's time by the controller's and by the guest's clock. used: settings really in force.
+    values: metric name -> value. counters: (place, name) -> value. warnings: (code, text).
+    """
+
+    cell_key: str
+    guest_id: int | None
+    block: int
+    number: int
+    position: int
+    is_warmup: bool
+    status: str
+    started_at: float
+    outside_s: float | None = None
+    inside_s: float | None = None
+    used: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    outputs: tuple[OutputRecord, ...] = ()
+    values: Mapping[str, float] = field(default_factory=dict)
+    counters: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    warnings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One line of `vtax list`. blocks: how many have at least one trial. ok, failed: trials, warm-up left out."""
+
+    name: str
+    study: str
+    status: str
+    started_at: float
+    ended_at: float | None
+    stopped_because: str
+    platforms: tuple[str, ...]
+    cells: int
+    blocks: int
+    ok: int
+    failed: int

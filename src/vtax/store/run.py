@@ -1,0 +1,212 @@
+"""One run in the store: what it was declared to be, and the trials added to it one transaction at a time."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, func, insert, select, update
+
+from vtax.errors import StoreError
+from vtax.store import schema
+from vtax.store.database import new_id, reading, writing
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, TrialRecord
+
+_COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
+
+
+class RunHandle:
+    """A run that exists in the store.
+
+    id: its row. name, study, seed, declared, image_key, host, started_at: as begun. status: as of the last call of
+    this handle. platforms, cells, metrics: the records it began with, in order.
+    """
+
+    def __init__(self, engine: Engine, run_id: int) -> None:
+        self._engine = engine
+        self.id = run_id
+        with reading(engine) as connection:
+            row = connection.execute(select(schema.run).where(schema.run.c.id == run_id)).one()
+            self._platform_ids, self.platforms = _platforms(connection, run_id)
+            self._cell_ids, self.cells = _cells(connection, run_id)
+            self._metric_ids, self.metrics = _metrics(connection, run_id)
+        self.name: str = row.name
+        self.study: str = row.study
+        self.declared: Mapping[str, Any] = row.declared
+        self.seed: int = row.seed
+        self.status: str = row.status
+        self.vtax_version: str = row.vtax_version
+        self.image_key: str = row.image_key
+        self.host: Mapping[str, Any] = row.host
+        self.started_at: float = row.started_at
+        self.ended_at: float | None = row.ended_at
+        self.stopped_because: str = row.stopped_because
+        self._benchmark_of = {cell.key: cell.benchmark for cell in self.cells}
+
+    def begin_guest(self, platform_name: str, block: int, topology: str, started_at: float) -> int:
+        """Note that a guest is being started; returns its id for `end_guest` and for trials."""
+        row = {
+            "run_id": self.id, "platform_id": self._platform_ids[platform_name], "block": block,
+            "topology": topology, "started_at": started_at, "facts": {}, "notes": [], "error": "",
+        }  # fmt: skip
+        with writing(self._engine) as connection:
+            return new_id(connection, schema.guest, row)
+
+    def end_guest(
+        self,
+        guest_id: int,
+        *,
+        ready_s: float | None,
+        clock_offset_s: float | None,
+        facts: Mapping[str, Any],
+        notes: Sequence[str],
+        error: str = "",
+    ) -> None:
+        """What became of a guest. ready_s: start to agent ready, None when it never was. facts: its audit."""
+        values = {
+            "ready_s": ready_s, "clock_offset_s": clock_offset_s, "facts": dict(facts), "notes": list(notes),
+            "error": _text(error),
+        }  # fmt: skip
+        with writing(self._engine) as connection:
+            connection.execute(update(schema.guest).where(schema.guest.c.id == guest_id).values(values))
+
+    def add_trial(self, trial: TrialRecord) -> int:
+        """Store a trial with all it left, whole or not at all; it is on disk when this returns its id.
+
+        A value that is not a finite number fails the trial (it cannot be averaged); such a counter is left out.
+        Raises StoreError: disk full, damaged, or this trial is stored already.
+        """
+        benchmark = self._benchmark_of[trial.cell_key]
+        values = {name: float(value) for name, value in trial.values.items() if math.isfinite(value)}
+        error, status = trial.error, trial.status
+        if lost := sorted(set(trial.values) - set(values)):
+            status, error = "failed", "; ".join(filter(None, [error, f"not a finite number: {', '.join(lost)}"]))
+            values = {}
+        if unknown := sorted(name for name in values if (benchmark, name) not in self._metric_ids):
+            raise StoreError(f"{benchmark} has no metric {unknown[0]!r} in this run", where=f"cell {trial.cell_key}")
+        row = {
+            "run_id": self.id, "cell_id": self._cell_ids[trial.cell_key], "guest_id": trial.guest_id,
+            "block": trial.block, "number": trial.number, "position": trial.position,
+            "is_warmup": trial.is_warmup, "status": status, "started_at": trial.started_at,
+            "outside_s": trial.outside_s, "inside_s": trial.inside_s, "used": dict(trial.used),
+            "error": _text(error),
+        }  # fmt: skip
+        measurements = [{"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()]
+        with writing(self._engine) as connection:
+            trial_id = new_id(connection, schema.trial, row)
+            for table, rows in (
+                (schema.measurement, measurements),
+                (schema.output, _output_rows(trial)),
+                (schema.counter, _counter_rows(trial)),
+                (schema.warning, self._warning_rows(trial)),
+            ):
+                if rows:
+                    connection.execute(insert(table), [{"trial_id": trial_id, **each} for each in rows])
+        return trial_id
+
+    def done(self) -> set[tuple[str, int, int]]:
+        """(cell key, block, number) of every trial stored, whether it went well or failed."""
+        trial, cell = schema.trial, schema.cell
+        query = select(cell.c.key, trial.c.block, trial.c.number).join_from(trial, cell)
+        with reading(self._engine) as connection:
+            return {(r[0], r[1], r[2]) for r in connection.execute(query.where(trial.c.run_id == self.id))}
+
+    def next_position(self) -> int:
+        """The position after the last stored trial: where a resumed run goes on counting."""
+        query = select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == self.id)
+        with reading(self._engine) as connection:
+            last = connection.execute(query).scalar()
+        return 0 if last is None else int(last) + 1
+
+    def add_warning(self, code: str, text: str, cell_key: str | None = None) -> None:
+        """A warning about the run, or about one of its cells. The same one is kept once."""
+        row = {
+            "run_id": self.id, "cell_id": None if cell_key is None else self._cell_ids[cell_key],
+            "trial_id": None, "code": code, "text": _text(text),
+        }  # fmt: skip
+        table = schema.warning
+        with writing(self._engine) as connection:
+            same = [
+                table.c[name].is_(None) if value is None else table.c[name] == value for name, value in row.items()
+            ]
+            if connection.execute(select(table.c.id).where(*same)).first() is None:
+                connection.execute(insert(table), row)
+
+    def reopen(self) -> None:
+        """Mark the run as running again: `vtax resume`."""
+        self._set_status("running", "", None)
+
+    def finish(self, status: str, stopped_because: str, ended_at: float) -> None:
+        """Write down how the run ended. status: finished, interrupted or failed."""
+        self._set_status(status, stopped_because, ended_at)
+
+    def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:
+        values = {"status": status, "stopped_because": _text(stopped_because), "ended_at": ended_at}
+        with writing(self._engine) as connection:
+            connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
+        self.status, self.stopped_because, self.ended_at = status, stopped_because, ended_at
+
+    def _warning_rows(self, trial: TrialRecord) -> list[dict[str, Any]]:
+        place = {"run_id": self.id, "cell_id": self._cell_ids[trial.cell_key]}
+        return [{**place, "code": code, "text": _text(text)} for code, text in trial.warnings]
+
+
+def pack(text: str) -> bytes:
+    """Text of a program as it is stored; any string, even one with lone surrogates, comes back from `unpack`."""
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), _COMPRESSION)
+
+
+def unpack(data: bytes) -> str:
+    """The inverse of `pack`."""
+    return zlib.decompress(data).decode("utf-8", "surrogatepass")
+
+
+def _text(text: str) -> str:
+    """Text a database takes: guests may send NUL and lone surrogates, PostgreSQL takes neither."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+def _output_rows(trial: TrialRecord) -> list[dict[str, Any]]:
+    return [
+        {"role": o.role, "argv": list(o.argv), "status": o.status, "stdout": pack(o.stdout), "stderr": pack(o.stderr)}
+        for o in trial.outputs
+    ]
+
+
+def _counter_rows(trial: TrialRecord) -> list[dict[str, Any]]:
+    return [
+        {"place": place, "name": _text(name), "value": float(value)}
+        for (place, name), value in trial.counters.items()
+        if math.isfinite(value)
+    ]
+
+
+def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:
+    table = schema.platform
+    rows = connection.execute(select(table).where(table.c.run_id == run_id).order_by(table.c.position)).all()
+    records = tuple(
+        PlatformRecord(r.name, r.identity, r.available, r.reason, r.cure, tuple(r.marks), r.version, r.is_baseline)
+        for r in rows
+    )
+    return {r.name: r.id for r in rows}, records
+
+
+def _cells(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[CellRecord, ...]]:
+    table, platform = schema.cell, schema.platform
+    query = select(table, platform.c.name.label("platform")).join_from(table, platform)
+    rows = connection.execute(query.where(table.c.run_id == run_id).order_by(table.c.id)).all()
+    records = tuple(
+        CellRecord(r.key, r.point, r.platform, r.benchmark, r.label, r.tool_version, r.topology, r.parameters,
+                   r.link, r.levels)
+        for r in rows
+    )  # fmt: skip
+    return {r.key: r.id for r in rows}, records
+
+
+def _metrics(connection: Connection, run_id: int) -> tuple[dict[tuple[str, str], int], tuple[MetricRecord, ...]]:
+    table = schema.metric
+    rows = connection.execute(select(table).where(table.c.run_id == run_id).order_by(table.c.id)).all()
+    records = tuple(MetricRecord(r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary) for r in rows)
+    return {(r.benchmark, r.name): r.id for r in rows}, records

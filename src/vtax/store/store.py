@@ -1,0 +1,193 @@
+"""The store as the runner and the commands use it: open it, begin a run, add trials, list and remove runs.
+
+Every method that writes is one transaction, committed before it returns: what was measured is kept, and nothing is
+ever half-written. What reports read is in `query.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine, case, delete, distinct, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from vtax.errors import BadInput, StoreError
+from vtax.store import schema
+from vtax.store.database import make_engine, new_id, reading, shown, writing
+from vtax.store.migrate import ensure_schema
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, RunSummary
+from vtax.store.run import RunHandle
+
+LAST = "last"
+
+
+class Store:
+    """One open database. Make it with `open`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Open the store of a SQLAlchemy URL, made or brought up to date when needed.
+
+        Raises StoreError: damaged, of a newer schema, out of reach, not writable, or not a store.
+        """
+        engine = make_engine(url)
+        ensure_schema(engine)
+        return cls(engine)
+
+    def close(self) -> None:
+        """Close every connection; SQLite then folds its write-ahead log into the file."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def next_run_name(self, study_name: str) -> str:
+        """The first free name of the form STUDY-NUMBER, counting up from the highest there is."""
+        pattern = re.compile(re.escape(study_name) + r"-(\d+)")
+        numbers = [int(match[1]) for name in self._run_names() if (match := pattern.fullmatch(name))]
+        return f"{study_name}-{max(numbers, default=0) + 1}"
+
+    def begin_run(
+        self,
+        *,
+        name: str,
+        study: str,
+        declared: Mapping[str, Any],
+        seed: int,
+        vtax_version: str,
+        image_key: str,
+        host: Mapping[str, Any],
+        started_at: float,
+        platforms: Sequence[PlatformRecord],
+        cells: Sequence[CellRecord],
+        metrics: Sequence[MetricRecord],
+    ) -> RunHandle:
+        """Write down a new run before its first trial: what will be measured, where, and on what.
+
+        declared: the whole study; host: a description; both plain JSON values. Raises StoreError, and BadInput when
+        the name is taken.
+        """
+        if name == LAST:
+            raise BadInput(f"a run cannot be called {LAST!r}: it means the newest one")
+        try:
+            with writing(self.engine) as connection:
+                row = {
+                    "name": name, "study": study, "declared": dict(declared), "seed": seed, "status": "running",
+                    "vtax_version": vtax_version, "image_key": image_key, "host": dict(host),
+                    "started_at": started_at, "stopped_because": "",
+                }  # fmt: skip
+                run_id = new_id(connection, schema.run, row)
+                _add_platforms(connection, run_id, platforms)
+                _add_cells(connection, run_id, cells)
+                if metrics:
+                    connection.execute(insert(schema.metric), [{"run_id": run_id, **vars(m)} for m in metrics])
+        except StoreError as error:
+            if isinstance(error.__cause__, IntegrityError) and name in self._run_names():
+                raise BadInput(f"there is a run {name!r} already", where=shown(self.engine.url)) from error
+            raise
+        return RunHandle(self.engine, run_id)
+
+    def open_run(self, name: str) -> RunHandle:
+        """An existing run by its name; `last` is the one that began last. Raises BadInput for an unknown one."""
+        with reading(self.engine) as connection:
+            query = select(schema.run.c.id)
+            if name == LAST:
+                query = query.order_by(schema.run.c.started_at.desc(), schema.run.c.id.desc()).limit(1)
+            else:
+                query = query.where(schema.run.c.name == name)
+            run_id = connection.execute(query).scalar()
+        if run_id is None:
+            raise self._unknown(name)
+        return RunHandle(self.engine, run_id)
+
+    def runs(self) -> list[RunSummary]:
+        """Every run, the oldest first."""
+        trial, platform, run = schema.trial, schema.platform, schema.run
+        measured = ~trial.c.is_warmup
+        counts = (
+            select(
+                trial.c.run_id,
+                func.count(distinct(trial.c.block)),
+                func.sum(case((measured & (trial.c.status == "ok"), 1), else_=0)),
+                func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
+            )
+        ).group_by(trial.c.run_id)
+        with reading(self.engine) as connection:
+            rows = connection.execute(select(run).order_by(run.c.started_at, run.c.id)).all()
+            tried = {row[0]: tuple(int(n) for n in row[1:]) for row in connection.execute(counts)}
+            per_run = select(schema.cell.c.run_id, func.count()).group_by(schema.cell.c.run_id)
+            cells = {row[0]: int(row[1]) for row in connection.execute(per_run)}
+            names: dict[int, list[str]] = {}
+            for run_id, name in connection.execute(
+                select(platform.c.run_id, platform.c.name).order_by(platform.c.run_id, platform.c.position)
+            ):
+                names.setdefault(run_id, []).append(name)
+        return [
+            RunSummary(row.name, row.study, row.status, row.started_at, row.ended_at, row.stopped_because,
+                       tuple(names.get(row.id, ())), cells.get(row.id, 0), *tried.get(row.id, (0, 0, 0)))
+            for row in rows
+        ]  # fmt: skip
+
+    def remove_run(self, name: str) -> None:
+        """Delete a run and everything of it. Raises BadInput for an unknown one."""
+        handle = self.open_run(name)
+        with writing(self.engine) as connection:
+            trials = select(schema.trial.c.id).where(schema.trial.c.run_id == handle.id)
+            for table in (schema.measurement, schema.counter, schema.output):
+                connection.execute(delete(table).where(table.c.trial_id.in_(trials)))
+            for table in (schema.warning, schema.trial, schema.guest, schema.metric, schema.cell, schema.platform):
+                connection.execute(delete(table).where(table.c.run_id == handle.id))
+            connection.execute(delete(schema.run).where(schema.run.c.id == handle.id))
+
+    def close_orphans(self, names: Sequence[str], ended_at: float) -> None:
+        """Mark runs that a killed vtax left `running` as interrupted."""
+        with writing(self.engine) as connection:
+            connection.execute(
+                update(schema.run)
+                .where(schema.run.c.name.in_(names), schema.run.c.status == "running")
+                .values(status="interrupted", stopped_because="vtax was killed", ended_at=ended_at)
+            )
+
+    def _run_names(self) -> list[str]:
+        with reading(self.engine) as connection:
+            return list(connection.execute(select(schema.run.c.name).order_by(schema.run.c.id)).scalars())
+
+    def _unknown(self, name: str) -> BadInput:
+        names = self._run_names()
+        if not names:
+            return BadInput("there is no run yet", where=shown(self.engine.url), cure="start one: vtax run tour")
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[-3:]
+        return BadInput(
+            f"there is no run {name!r}", where=shown(self.engine.url), cure=f"did you mean {', '.join(near)}?"
+        )
+
+
+def _add_platforms(connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]) -> None:
+    if platforms:
+        rows = [
+            {**vars(p), "run_id": run_id, "position": i, "identity": dict(p.identity), "marks": list(p.marks)}
+            for i, p in enumerate(platforms)
+        ]
+        connection.execute(insert(schema.platform), rows)
+
+
+def _add_cells(connection: Connection, run_id: int, cells: Sequence[CellRecord]) -> None:
+    query = select(schema.platform.c.name, schema.platform.c.id).where(schema.platform.c.run_id == run_id)
+    ids = {row.name: row.id for row in connection.execute(query)}
+    rows = []
+    for cell in cells:
+        row = {**vars(cell), "run_id": run_id, "platform_id": ids[cell.platform]}
+        row |= {key: dict(row[key]) for key in ("parameters", "link", "levels")}
+        del row["platform"]
+        rows.append(row)
+    if rows:
+        connection.execute(insert(schema.cell), rows)
