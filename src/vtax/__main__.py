@@ -1,0 +1,5 @@
+"""`python -m vtax` is `vtax`."""
+
+from vtax.cli.main import main
+
+main()

@@ -1,0 +1,54 @@
+"""`vtax benchmarks`: the tools, their parameters and what they measure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vtax.benchmarks.base import Benchmark
+from vtax.benchmarks.registry import benchmarks, get
+from vtax.cli.output import json_option, print_json, print_table
+
+
+@click.command("benchmarks")
+@click.argument("name", required=False)
+@json_option
+def command(name: str | None, as_json: bool) -> None:
+    """List the benchmark tools; with NAME, explain its parameters and metrics."""
+    if as_json:
+        chosen = [get(name)] if name else list(benchmarks().values())
+        print_json([_describe(benchmark) for benchmark in chosen])
+    elif name:
+        _explain(get(name))
+    else:
+        rows = [(b.name, b.title, ", ".join(m.name for m in b.metrics)) for b in benchmarks().values()]
+        print_table(("benchmark", "what it is", "metrics"), sorted(rows))
+
+
+def _describe(benchmark: Benchmark) -> dict[str, Any]:
+    return {
+        "name": benchmark.name,
+        "title": benchmark.title,
+        "tool": benchmark.tool,
+        "needs_network": benchmark.needs_network,
+        "parameters": benchmark.Parameters.model_json_schema().get("properties", {}),
+        "metrics": [
+            {"name": m.name, "unit": m.unit, "better": m.better, "primary": m.primary, "title": m.title}
+            for m in benchmark.metrics
+        ],
+    }
+
+
+def _explain(benchmark: Benchmark) -> None:
+    click.echo(f"{benchmark.name}: {benchmark.title}\n")
+    fields = benchmark.Parameters.model_fields
+    print_table(
+        ("parameter", "default", "meaning"),
+        [(name, str(info.get_default()), info.description or "") for name, info in fields.items()],
+    )
+    print_table(
+        ("metric", "unit", "better", "meaning"),
+        [(m.name + (" *" if m.primary else ""), m.unit, m.better, m.title) for m in benchmark.metrics],
+    )
+    click.echo("* shown first in tables")

@@ -1,0 +1,41 @@
+"""`vtax list`: the runs in the store."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+
+import click
+
+from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.progress import clock
+from vtax.host.home import Home
+from vtax.store.store import Store
+
+
+@click.command("list")
+@json_option
+def command(as_json: bool) -> None:
+    """List the runs in the store, newest last."""
+    runs = Store.open(Home.from_environment().store_url).runs()
+    if as_json:
+        print_json([asdict(run) for run in runs])
+        return
+    if not runs:
+        click.echo("no runs yet; begin with: sudo vtax run tour")
+        return
+    print_table(
+        ("run", "study", "status", "trials", "failed", "started", "took"),
+        [
+            (
+                run.name,
+                run.study,
+                run.status,
+                str(run.trials),
+                str(run.failed),
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
+                clock(run.ended_at - run.started_at) if run.ended_at else "",
+            )
+            for run in runs
+        ],
+    )

@@ -1,0 +1,75 @@
+"""`vtax`: the command line. This module imports almost nothing, so that help and errors come at once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from vtax import __version__
+from vtax.errors import VtaxError
+
+COMMANDS = {
+    "run": "Carry out a study and print its result.",
+    "resume": "Go on with an interrupted run, same plan, same seed.",
+    "list": "List the runs in the store.",
+    "show": "Print the result of a run.",
+    "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
+    "doctor": "Say what can run here and what disturbs measuring.",
+    "platforms": "List the ways to run the guest, with their options.",
+    "benchmarks": "List the benchmark tools, with their parameters and metrics.",
+    "studies": "List the studies that come with vtax.",
+    "image": "Build, list and remove the guest image.",
+    "schema": "Print the JSON Schema of a study file.",
+    "shell": "Open a shell in a fresh guest.",
+    "clean": "Remove what a killed run left behind.",
+}
+
+
+class LazyGroup(click.Group):
+    """Loads a command's module only when that command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands in the order a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, loaded; None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"vtax.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands for --help, without loading any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="vtax")
+def group() -> None:
+    """Measure what a virtualization layer costs, on this machine, with answers that hold.
+
+    Begin with `vtax doctor`, then `vtax run tour`.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point. Errors a person can mend are printed without a traceback, with their own exit status."""
+    try:
+        return group.main(args=arguments, prog_name="vtax")
+    except VtaxError as error:
+        click.echo(f"vtax: {error}", err=True)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

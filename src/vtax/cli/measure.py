@@ -1,0 +1,53 @@
+"""What `run` and `resume` share: a host without leftovers, the run itself, and its result at the end."""
+
+from __future__ import annotations
+
+import click
+
+from vtax.cli.progress import clock, observer
+from vtax.errors import RunInterrupted, VtaxError
+from vtax.host.home import Home
+from vtax.host.journal import clean
+from vtax.report.analysis import analyse
+from vtax.runner.execute import execute
+from vtax.runner.plan import Plan
+from vtax.store.store import RunHandle, Store
+
+
+def prepare_host(home: Home) -> None:
+    """Undo what a killed run left, so that it cannot disturb this one. Raises VtaxError when something stays."""
+    cleaned = clean(home.journal)
+    for line in cleaned.removed:
+        click.echo(f"left by a killed run, removed: {line}", err=True)
+    if cleaned.problems:
+        raise VtaxError(
+            "leftovers of a killed run cannot be removed", where="; ".join(cleaned.problems), cure="vtax clean"
+        )
+
+
+def measure(plan: Plan, run: RunHandle, home: Home, store: Store, *, as_json: bool, strict: bool) -> None:
+    """Carry the plan out and print the result.
+
+    Raises RunInterrupted with how to go on, or the error that ended the run; with strict, VtaxError when a trial
+    failed or a precision target was not reached.
+    """
+    from vtax.cli.show import print_result
+
+    try:
+        with observer() as watching:
+            execute(plan, run, home, watching)
+    except RunInterrupted as stop:
+        raise RunInterrupted(
+            f"{run.name} {stop.what}; everything measured so far is kept", cure=f"sudo vtax resume {run.name}"
+        ) from stop
+    except VtaxError as error:
+        cure = error.cure or f"sudo vtax resume {run.name}, once that is mended"
+        raise VtaxError(f"{run.name} failed: {error.what}", where=error.where, cure=cure) from error
+    analysis = analyse(store, run.name)
+    print_result(analysis, as_json=as_json)
+    click.echo(f"report: vtax report {run.name}", err=True)
+    if strict and analysis.shortfalls:
+        raise VtaxError("not everything that was declared was reached", where="; ".join(analysis.shortfalls))
+
+
+__all__ = ["clock", "measure", "prepare_host"]

@@ -1,0 +1,51 @@
+"""What the commands share: tables that fit a terminal, JSON for programs, and the store and image of this home."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.image.image import Image
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A plain table on stdout: no frames, columns aligned, long cells folded."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, width=None if os.isatty(1) else 160).print(table)
+
+
+def need_root(what: str) -> None:
+    """Raise BadInput unless we are root; what: the thing that needs it."""
+    if os.geteuid() != 0:
+        raise BadInput(f"{what} needs root", cure="run it again with sudo")
+
+
+def built_image(home: Home) -> Image:
+    """The image guests run, which must have been built. Raises BadInput otherwise."""
+    from vtax.image.build import find
+
+    image = find(home)
+    if image is None:
+        raise BadInput("the guest image is not built yet", cure="sudo vtax image build")
+    return image

@@ -1,0 +1,88 @@
+"""`vtax platforms`: the drivers, their options, and what this host can run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vtax.cli.output import json_option, print_json, print_table
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.image.build import find
+from vtax.platforms.base import Driver, Probe
+from vtax.platforms.registry import drivers, get, names
+
+
+@click.command("platforms")
+@click.argument("driver_name", metavar="[DRIVER]", required=False)
+@click.option("--no-probe", is_flag=True, help="Only list; do not try what runs here.")
+@json_option
+def command(driver_name: str | None, no_probe: bool, as_json: bool) -> None:
+    """List platforms and, found out by starting each, whether this host can run them. With DRIVER, its options."""
+    if driver_name:
+        _explain(_driver(driver_name), as_json)
+        return
+    image = find(Home.from_environment())
+    rows = []
+    for name in names():
+        platform = get(name)
+        probe = None if no_probe else platform.probe(image)
+        rows.append((name, platform.driver.name, platform.driver.summary, probe))
+    if as_json:
+        print_json([{"name": n, "driver": d, "summary": s, **_probe_json(p)} for n, d, s, p in rows])
+        return
+    print_table(
+        ("platform", "driver", "runs here", "remark"),
+        [(n, d, _answer(p), _remark(p, s)) for n, d, s, p in rows],
+    )
+
+
+def _driver(name: str) -> Driver:
+    if name in drivers():
+        return drivers()[name]
+    if name in names():
+        return get(name).driver
+    raise BadInput(f"there is no driver or platform {name!r}", cure="vtax platforms lists them")
+
+
+def _explain(driver: Driver, as_json: bool) -> None:
+    if as_json:
+        schema = driver.Options.model_json_schema().get("properties", {})
+        print_json({"driver": driver.name, "summary": driver.summary, "options": schema, "variants": driver.variants})
+        return
+    click.echo(f"{driver.name}: {driver.summary}\n")
+    fields = driver.Options.model_fields
+    print_table(
+        ("option", "default", "meaning"),
+        [(name, str(info.get_default()), info.description or "") for name, info in fields.items()],
+    )
+    print_table(
+        ("platform", "its options"),
+        [(n, ", ".join(f"{k}={v}" for k, v in o.items()) or "defaults") for n, o in driver.variants.items()],
+    )
+
+
+def _probe_json(probe: Probe | None) -> dict[str, Any]:
+    if probe is None:
+        return {}
+    return {
+        "available": probe.available,
+        "reason": probe.reason,
+        "cure": probe.cure,
+        "marks": list(probe.marks),
+        "version": probe.version,
+        "probe_s": round(probe.seconds, 3),
+    }
+
+
+def _answer(probe: Probe | None) -> str:
+    if probe is None:
+        return "?"
+    return "yes" + (f" ({', '.join(probe.marks)})" if probe.marks else "") if probe.available else "no"
+
+
+def _remark(probe: Probe | None, summary: str) -> str:
+    if probe is None or (probe.available and not probe.reason):
+        return f"{summary} [{probe.version}]" if probe and probe.version else summary
+    return probe.reason + (f" To do: {probe.cure}" if probe.cure and not probe.available else "")

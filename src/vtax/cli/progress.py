@@ -1,0 +1,115 @@
+"""How a run looks while it goes on: a bar with the time left on a terminal, one plain line a trial elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Self
+
+import click
+
+from vtax.runner.events import Progress
+
+
+def clock(seconds: float) -> str:
+    """A duration as people say it: `42 s`, `3 min 05 s`, `2 h 10 min`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def observer() -> PlainProgress | BarProgress:
+    """The right one for where stderr goes."""
+    return BarProgress() if sys.stderr.isatty() else PlainProgress()
+
+
+class PlainProgress:
+    """One line a trial on stderr, for logs and pipes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to take down."""
+
+    def message(self, text: str) -> None:
+        """A remark."""
+        click.echo(text, err=True)
+
+    def guest_starting(self, platform: str, block: int) -> None:
+        """Said when it is ready."""
+
+    def guest_ready(self, platform: str, ready_s: float) -> None:
+        """A fresh guest answered."""
+        click.echo(f"{platform}: fresh guest ready in {ready_s:.2f} s", err=True)
+
+    def trial_starting(self, platform: str, label: str, levels: str) -> None:
+        """Said when it ends."""
+
+    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+        """What it gave."""
+        told = error.splitlines()[0] if error else figure
+        where = f"[block {progress.block + 1}/{progress.blocks}, {progress.done_trials}/{progress.total_trials}]"
+        left = f"about {clock(progress.left_s)} left"
+        click.echo(f"{where} {platform} {label}: {'FAILED: ' if error else ''}{told} ({left})", err=True)
+
+
+class BarProgress:
+    """A bar at the foot of the terminal; failures and remarks scroll above it."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._console = Console(stderr=True, highlight=False)
+        self._bar = Progress(
+            TextColumn("{task.fields[where]}"),
+            BarColumn(bar_width=28),
+            TextColumn("{task.completed}/{task.total}  {task.fields[left]}"),
+            TextColumn("[dim]{task.fields[now]}[/dim]"),
+            console=self._console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("run", total=1, where="starting", left="", now="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def message(self, text: str) -> None:
+        """A remark above the bar."""
+        self._console.print(text, markup=False)
+
+    def guest_starting(self, platform: str, block: int) -> None:
+        """Shown beside the bar."""
+        self._bar.update(self._task, now=f"{platform}: starting a fresh guest")
+
+    def guest_ready(self, platform: str, ready_s: float) -> None:
+        """Shown beside the bar."""
+        self._bar.update(self._task, now=f"{platform}: ready in {ready_s:.2f} s")
+
+    def trial_starting(self, platform: str, label: str, levels: str) -> None:
+        """Shown beside the bar."""
+        self._bar.update(self._task, now=f"{platform}: {label} {levels}")
+
+    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+        """Moves the bar; a failure gets a line of its own."""
+        if error:
+            self.message(f"{platform} {label} failed: {error.splitlines()[0]}")
+        self._bar.update(
+            self._task,
+            completed=progress.done_trials,
+            total=progress.total_trials,
+            where=f"block {progress.block + 1}/{progress.blocks}",
+            left=f"about {clock(progress.left_s)} left",
+        )

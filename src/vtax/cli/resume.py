@@ -1,0 +1,33 @@
+"""`vtax resume`: go on with a run that was interrupted."""
+
+from __future__ import annotations
+
+import click
+
+from vtax.cli.measure import measure, prepare_host
+from vtax.cli.output import need_root
+from vtax.cli.run import announce
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.runner.resume import rebuild_plan
+from vtax.store.store import Store
+
+
+@click.command("resume")
+@click.argument("run_name", metavar="[RUN]", default="last")
+@click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(run_name: str, strict: bool, as_json: bool) -> None:
+    """Go on with RUN (default: the last one) where it stopped, with the same plan and seed."""
+    need_root("measuring")
+    home = Home.from_environment().ensure()
+    store = Store.open(home.store_url)
+    run = store.open_run(run_name)
+    with measuring_lock(home.lock, f"vtax resume {run.name}"):
+        if run.status == "finished":
+            raise BadInput(f"{run.name} is finished; there is nothing to go on with", cure=f"vtax show {run.name}")
+        prepare_host(home)
+        plan = rebuild_plan(run, home)
+        announce(plan)
+        measure(plan, run, home, store, as_json=as_json, strict=strict)

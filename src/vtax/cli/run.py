@@ -1,0 +1,88 @@
+"""`vtax run`: a study, from plan to result table."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from vtax import __version__
+from vtax.cli.measure import measure, prepare_host
+from vtax.cli.output import built_image, need_root
+from vtax.cli.progress import clock
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.runner.execute import begin
+from vtax.runner.plan import Plan, make_plan
+from vtax.store.store import Store
+from vtax.study.load import load
+
+
+@click.command("run")
+@click.argument("study")
+@click.option("--platform", "-p", "platforms", multiple=True, help="Only these platforms (repeatable).")
+@click.option("--blocks", type=click.IntRange(min=1), help="Exactly this many blocks.")
+@click.option("--seed", type=int, help="Seed of the order; recorded either way.")
+@click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and stop.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(
+    study: str,
+    platforms: tuple[str, ...],
+    blocks: int | None,
+    seed: int | None,
+    only_plan: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
+    loaded = load(study, _overrides(platforms, blocks))
+    need_root("measuring")
+    home = Home.from_environment().ensure()
+    with measuring_lock(home.lock, f"vtax run {loaded.study.name}"):
+        prepare_host(home)
+        plan = make_plan(loaded, image=built_image(home), seed=seed)
+        _refuse_named_but_unavailable(plan, platforms)
+        announce(plan)
+        if only_plan:
+            return
+        store = Store.open(home.store_url)
+        run = begin(store, plan, vtax_version=__version__)
+        measure(plan, run, home, store, as_json=as_json, strict=strict)
+
+
+def announce(plan: Plan) -> None:
+    """What is about to happen, on stderr: platforms, points, order, how long."""
+    design = plan.study.design
+    available = [p.platform.name for p in plan.platforms if p.probe.available]
+    rule = f"{design.blocks} blocks" if design.stop == "fixed" else f"{design.min_blocks}-{design.max_blocks} blocks"
+    started = time.strftime("%H:%M")
+    click.echo(f"{plan.study.title or plan.study.name}", err=True)
+    click.echo(
+        f"{len(plan.points)} points x {len(available)} platforms ({', '.join(available)}), {rule}, "
+        f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block from {started}",
+        err=True,
+    )
+    for planned in plan.platforms:
+        if not planned.probe.available:
+            click.echo(f"not tested: {planned.platform.name}: {planned.probe.reason}", err=True)
+
+
+def _overrides(platforms: tuple[str, ...], blocks: int | None) -> dict[str, Any]:
+    overrides: dict[str, Any] = {}
+    if platforms:
+        overrides["platforms"] = list(platforms)
+    if blocks is not None:
+        overrides["design"] = {"stop": "fixed", "blocks": blocks}
+    return overrides
+
+
+def _refuse_named_but_unavailable(plan: Plan, named: tuple[str, ...]) -> None:
+    """A platform asked for by name must run; one that only stands in the study is reported as not tested."""
+    for planned in plan.platforms:
+        if planned.platform.name in named and not planned.probe.available:
+            raise BadInput(
+                f"{planned.platform.name} does not run here: {planned.probe.reason}", cure=planned.probe.cure
+            )

@@ -1,0 +1,269 @@
+"""From a study to a plan: checked parameters, probed platforms, cells with stable keys, and the order of everything.
+
+A plan is a pure function of the study, the seed, the image and the platforms that were found to run here, so that
+`vtax resume` rebuilds the very same plan from what the store holds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from vtax.benchmarks import registry as benchmark_registry
+from vtax.benchmarks.base import Benchmark, Context, Parameters
+from vtax.errors import BadInput
+from vtax.image.image import Image
+from vtax.network import registry as topology_registry
+from vtax.platforms import registry as platform_registry
+from vtax.platforms.base import Platform, Probe, Resources
+from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
+from vtax.study.load import LoadedStudy
+from vtax.study.model import Study
+from vtax.study.units import format_size
+
+
+@dataclass(frozen=True)
+class Point:
+    """A combination of levels, checked. key: hash of all that defines it except the platform."""
+
+    key: str
+    label: str
+    benchmark: Benchmark
+    parameters: Parameters
+    topology: str
+    link: Mapping[str, Any]
+    levels: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PlannedPlatform:
+    """A platform of the study with what its probe said."""
+
+    platform: Platform
+    probe: Probe
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A point on a platform."""
+
+    key: str
+    platform: Platform
+    point: Point
+
+
+@dataclass(frozen=True)
+class Session:
+    """The life of one fresh guest: a platform, a topology (or none), and its cells in the order they run."""
+
+    block: int
+    platform: Platform
+    topology: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything decided before the first trial."""
+
+    study: Study
+    source: str
+    seed: int
+    image: Image
+    resources: Resources
+    peer_resources: Resources
+    platforms: tuple[PlannedPlatform, ...]
+    points: tuple[Point, ...]
+    cells: tuple[Cell, ...] = field(repr=False)
+
+    @property
+    def trials_per_cell(self) -> int:
+        """Trials of one cell in one block, warm-up included."""
+        return self.study.design.warmup + self.study.design.trials
+
+    @property
+    def most_blocks(self) -> int:
+        """The number of blocks when no rule stops the run earlier."""
+        design = self.study.design
+        return design.blocks if design.stop == "fixed" else design.max_blocks
+
+    def context(self, resources: Resources | None = None) -> Context:
+        """A context as trials will see it, with addresses of the right form, for checks before the run."""
+        chosen = resources or self.resources
+        return Context(chosen.vcpus, chosen.memory_bytes, guest_address="198.18.0.1", peer_address="198.18.0.2")
+
+    def sessions(self, block: int) -> list[Session]:
+        """The fresh guests of one block and their cells, in the order they run.
+
+        Randomized: platforms in random order, cells in random order within a guest; the generator is seeded with
+        the plan's seed and the block's number, so any block's order is known without drawing those before it.
+        """
+        generator = random.Random(f"{self.seed}/{block}")
+        sequential = self.study.design.order == "sequential"
+        available = [p.platform for p in self.platforms if p.probe.available]
+        sessions = []
+        for topology in self._topologies():
+            for platform in available:
+                cells = [c for c in self.cells if c.platform is platform and self._home_of(c.point) == topology]
+                if not sequential:
+                    generator.shuffle(cells)
+                sessions.append(Session(block, platform, topology, tuple(cells)))
+        if not sequential:
+            generator.shuffle(sessions)
+        return sessions
+
+    def expected_block_s(self) -> float:
+        """A first estimate of a block's length, before anything was measured: tools' own times plus 3 s a guest."""
+        guests = sum(1 for _ in self.sessions(0))
+        context = self.context()
+        trial_s = sum(c.point.benchmark.expected_s(c.point.parameters, context) for c in self.cells)
+        return trial_s * self.trials_per_cell + 3.0 * guests
+
+    def _topologies(self) -> list[str]:
+        named = list(dict.fromkeys(p.topology for p in self.points if p.topology))
+        return named or [""]
+
+    def _home_of(self, point: Point) -> str:
+        """Benchmarks without a network ride in the first topology's guest: one guest serves both."""
+        return point.topology or self._topologies()[0]
+
+
+def make_plan(
+    loaded: LoadedStudy, *, image: Image, seed: int | None = None, probes: Mapping[str, Probe] | None = None
+) -> Plan:
+    """Check a study against this host and make its plan.
+
+    probes: what an earlier run found (for resume); probed now when absent. Raises BadInput for anything a study
+    can get wrong: unknown benchmark, parameter, level, topology, platform; more vCPUs or memory than the host has;
+    a baseline that cannot run here.
+    """
+    study = loaded.study
+    check_host(study, loaded.source)
+    checked = _checked_points(loaded, image)
+    named = [resolve_platform(study, name) for name in study.platforms]
+    planned = tuple(PlannedPlatform(p, probes[p.name] if probes else p.probe(image)) for p in named)
+    baseline = next(p for p in planned if p.platform.name == study.baseline)
+    if not baseline.probe.available:
+        raise BadInput(
+            f"the baseline {study.baseline} does not run here: {baseline.probe.reason}", cure=baseline.probe.cure
+        )
+    chosen_seed = seed if seed is not None else study.design.seed
+    if chosen_seed is None:
+        chosen_seed = random.SystemRandom().randrange(2**31)
+    guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
+    cells = [
+        Cell(key_of({"point": point.key, **planned_platform.platform.identity()}), planned_platform.platform, point)
+        for planned_platform in planned
+        if planned_platform.probe.available
+        for point in checked
+    ]
+    return Plan(
+        study=study,
+        source=loaded.source,
+        seed=chosen_seed,
+        image=image,
+        resources=Resources(study.guest.vcpus, study.guest.memory, guest_cpus),
+        peer_resources=Resources(len(other_cpus), study.guest.memory, other_cpus),
+        platforms=planned,
+        points=checked,
+        cells=tuple(cells),
+    )
+
+
+def resolve_platform(study: Study, name: str) -> Platform:
+    """A platform by the name a study gives it: its own `[[platform]]` table first, then the shipped ones."""
+    for table in study.platform:
+        if table.name == name:
+            return platform_registry.make(name, table.driver, table.options)
+    return platform_registry.get(name)
+
+
+def split_cpus(vcpus: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Host CPUs of the guest and of everything else (peer, emulator, controller).
+
+    The guest gets the last ones, since interrupts and daemons favour the first; the rest get what is left, or
+    share the guest's when nothing is left.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    return tuple(allowed[-vcpus:]), tuple(allowed[:-vcpus] or allowed)
+
+
+def check_host(study: Study, source: str) -> None:
+    """Refuse what this host cannot give. Raises BadInput naming the key."""
+    allowed = len(os.sched_getaffinity(0))
+    if study.guest.vcpus > allowed:
+        raise BadInput(
+            f"the study wants {study.guest.vcpus} vCPUs and this host has {allowed} CPUs to pin them to",
+            where=f"{source}: [guest], key vcpus",
+            cure=f"write vcpus = {allowed} or fewer",
+        )
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if study.guest.memory > total:
+        raise BadInput(
+            f"the study wants {format_size(study.guest.memory)} of memory and this host has {total / 2**30:.1f} GiB",
+            where=f"{source}: [guest], key memory",
+        )
+
+
+def _checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
+    guest = loaded.study.guest
+    context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    checked = []
+    for raw in points(loaded.study):
+        where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
+        try:
+            checked.append(_checked_point(raw, context, image, guest.model_dump(), where))
+        except BadInput as error:
+            raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
+    return tuple(checked)
+
+
+def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping[str, Any], where: str) -> Point:
+    benchmark = benchmark_registry.get(raw.benchmark)
+    parameters = _checked_parameters(benchmark, raw, where)
+    topology, link = "", {}
+    if benchmark.needs_network:
+        topology = raw.topology or DEFAULT_TOPOLOGY
+        link = topology_registry.check_link(topology, raw.link, where)
+    elif raw.topology or raw.link:
+        raise BadInput(f"{raw.benchmark} uses no network, so topology and link have no place", where=where)
+    benchmark.commands(parameters, context)
+    defining = {
+        "benchmark": benchmark.name,
+        "parameters": parameters.model_dump(mode="json"),
+        "topology": topology,
+        "link": link,
+        "guest": guest,
+        "image": image.key,
+    }
+    return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels)
+
+
+def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
+    try:
+        return benchmark.Parameters.model_validate(dict(raw.parameters))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "parameters"
+        known = ", ".join(benchmark.Parameters.model_fields)
+        table = "factors" if name in raw.levels else "parameters"
+        if first["type"] == "extra_forbidden":
+            raise BadInput(
+                f"{benchmark.name} has no parameter {name!r}", where=f"{where}, key {table}.{name}", cure=f"it has: {known}"
+            ) from error
+        text = str(first["msg"]).removeprefix("Value error, ")
+        raise BadInput(
+            f"{text} (it says {first.get('input')!r})",
+            where=f"{where}, key {table}.{name}",
+            cure=f"vtax benchmarks {benchmark.name} explains every parameter",
+        ) from error
+
+
+def platform_names(planned: Sequence[PlannedPlatform]) -> list[str]:
+    """Names of the platforms that run here, in study order."""
+    return [p.platform.name for p in planned if p.probe.available]

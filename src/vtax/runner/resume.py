@@ -1,0 +1,36 @@
+"""The plan of a stored run, rebuilt: the same study, seed, platforms and image, or a clear reason why not."""
+
+from __future__ import annotations
+
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.image.build import list_images
+from vtax.platforms.base import Probe
+from vtax.runner.plan import Plan, make_plan
+from vtax.store.store import RunHandle
+from vtax.study.load import LoadedStudy, validate
+
+
+def rebuild_plan(run: RunHandle, home: Home) -> Plan:
+    """The plan of a run, equal to the one it began with.
+
+    Platforms are taken as the run found them, so that cells do not appear or vanish half-way. Raises BadInput when
+    the image is gone or when the cells would differ (another version of vtax changed a benchmark's defaults).
+    """
+    image = next((image for image in list_images(home) if image.key == run.image_key), None)
+    if image is None:
+        raise BadInput(
+            f"{run.name} ran in image {run.image_key}, which is no longer there",
+            cure="vtax image list shows what is; start a new run with vtax run",
+        )
+    probes = {
+        p.name: Probe(p.available, p.reason, p.cure, tuple(p.marks), p.version) for p in run.platforms
+    }
+    source = f"run {run.name}"
+    plan = make_plan(LoadedStudy(validate(run.declared, source), source), image=image, seed=run.seed, probes=probes)
+    if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
+        raise BadInput(
+            f"{run.name} was begun by vtax {run.vtax_version}, whose cells are defined differently",
+            cure="go on with that version, or start a new run",
+        )
+    return plan
