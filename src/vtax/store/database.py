@@ -7,6 +7,7 @@ power cut; it costs one fsync per trial, which is cheap beside the trial. Writer
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -66,7 +67,7 @@ def make_engine(url_text: str) -> Engine:
         with told(url):
             file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        engine = create_engine(url)
+        engine = create_engine(url, json_serializer=_json)
     except ImportError as error:
         raise StoreError(
             "a PostgreSQL store needs the Python package psycopg", cure="pip install 'vtax[postgresql]'"
@@ -79,7 +80,7 @@ def make_engine(url_text: str) -> Engine:
 
 def sqlite_file(url: URL) -> Path | None:
     """The file of a SQLite store; None for other databases and for one in memory."""
-    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
+    if url.get_backend_name() == "sqlite" and url.database and not url.database.startswith((":memory:", "file:")):
         return Path(url.database)
     return None
 
@@ -123,6 +124,15 @@ def told(url: URL) -> Iterator[None]:
 def shown(url: URL) -> str:
     """How a store is called in messages: its file, or its URL without the password."""
     return str(sqlite_file(url) or url.render_as_string(hide_password=True))
+
+
+def _json(value: Any) -> str:
+    """JSON that every database takes: a number that is not finite becomes null, an unknown object its text."""
+    try:
+        return json.dumps(value, allow_nan=False, default=str)
+    except ValueError:
+        finite = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
+        return json.dumps(finite)
 
 
 def _explained(error: BaseException, url: URL) -> StoreError:

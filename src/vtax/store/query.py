@@ -1,0 +1,255 @@
+"""What reports read: a whole run as arrays, fetched in one pass with no Python code per measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Engine, Select, func, select
+
+from vtax.store import schema
+from vtax.store.database import reading
+from vtax.store.run import RunHandle, unpack
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Every trial of a run as parallel arrays, ordered by id (the order they were stored in).
+
+    cell: index into RunData.run.cells. started_at: Unix time. outside_s, inside_s: NaN where not known.
+    """
+
+    id: Ints
+    cell: Ints
+    block: Ints
+    number: Ints
+    position: Ints
+    is_warmup: Flags
+    is_ok: Flags
+    started_at: Floats
+    outside_s: Floats
+    inside_s: Floats
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Every measurement of a run. trial: index into Trials. metric: index into RunData.run.metrics."""
+
+    trial: Ints
+    metric: Ints
+    value: Floats
+
+
+@dataclass(frozen=True)
+class GuestRow:
+    """A guest of a run. ready_s: start to agent ready. facts: its audit. notes: limits it could not be given."""
+
+    platform: str
+    block: int
+    topology: str
+    ready_s: float | None
+    clock_offset_s: float | None
+    facts: Mapping[str, Any]
+    notes: tuple[str, ...]
+    error: str
+
+
+@dataclass(frozen=True)
+class WarningRow:
+    """A warning, and how many times it was given. cell: index into RunData.run.cells, None for the whole run."""
+
+    code: str
+    text: str
+    cell: int | None
+    times: int
+
+
+@dataclass(frozen=True)
+class FailureRow:
+    """A failed trial. cell: index into RunData.run.cells."""
+
+    cell: int
+    block: int
+    number: int
+    is_warmup: bool
+    error: str
+
+
+@dataclass(frozen=True)
+class OutputRow:
+    """What a program of a trial said."""
+
+    cell: int
+    block: int
+    number: int
+    role: str
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A whole run, as one consistent state of the store."""
+
+    run: RunHandle
+    trials: Trials
+    measurements: Measurements
+    guests: tuple[GuestRow, ...]
+    warnings: tuple[WarningRow, ...]
+    failures: tuple[FailureRow, ...]
+
+
+def load(engine: Engine, run: RunHandle) -> RunData:
+    """Everything of a run but raw outputs and counters. Raises StoreError."""
+    with reading(engine) as connection:
+        cell_ids = _ids(connection, schema.cell, run.id)
+        trials = _trials(connection, run.id, cell_ids)
+        return RunData(
+            run,
+            trials,
+            _measurements(connection, run.id, trials),
+            _guests(connection, run.id),
+            _warnings(connection, run.id, cell_ids),
+            _failures(connection, run.id, cell_ids),
+        )
+
+
+def outputs(engine: Engine, run: RunHandle, block: int | None = None) -> list[OutputRow]:
+    """Raw outputs of a run's trials, of one block or all, in the order they happened. Raises StoreError."""
+    trial, output = schema.trial, schema.output
+    query = select(
+        trial.c.cell_id, trial.c.block, trial.c.number, output.c.role, output.c.argv, output.c.status,
+        output.c.stdout, output.c.stderr,
+    ).join_from(output, trial).where(trial.c.run_id == run.id).order_by(trial.c.position, output.c.id)  # fmt: skip
+    if block is not None:
+        query = query.where(trial.c.block == block)
+    with reading(engine) as connection:
+        index = _index_of(_ids(connection, schema.cell, run.id))
+        return [
+            OutputRow(index[r[0]], r[1], r[2], r[3], tuple(r[4]), r[5], unpack(r[6]), unpack(r[7]))
+            for r in connection.execute(query)
+        ]
+
+
+def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple[float, int]]:
+    """(cell index, place, name) -> mean over the measured trials that went well, and their number."""
+    trial, counter = schema.trial, schema.counter
+    query = (
+        select(trial.c.cell_id, counter.c.place, counter.c.name, func.avg(counter.c.value), func.count())
+        .join_from(counter, trial)
+        .where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
+        .group_by(trial.c.cell_id, counter.c.place, counter.c.name)
+    )
+    with reading(engine) as connection:
+        index = _index_of(_ids(connection, schema.cell, run.id))
+        return {(index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in connection.execute(query)}
+
+
+def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
+    table = schema.trial
+    columns = ("id", "cell_id", "block", "number", "position", "is_warmup", "started_at", "outside_s", "inside_s")
+    unknown = func.coalesce
+    query = select(
+        *(table.c[name] for name in columns[:7]),
+        (table.c.status == "ok").label("is_ok"),
+        unknown(table.c.outside_s, -1.0).label("outside_s"),
+        unknown(table.c.inside_s, -1.0).label("inside_s"),
+    ).where(table.c.run_id == run_id).order_by(table.c.id)  # fmt: skip
+    kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8"]
+    rows = _fetch(connection, query, kinds)
+    seconds = {name: np.where(rows[name] < 0, np.nan, rows[name]) for name in ("outside_s", "inside_s")}
+    return Trials(
+        id=rows["id"].astype(np.int64),
+        cell=np.searchsorted(cell_ids, rows["cell_id"]).astype(np.int64),
+        block=rows["block"].astype(np.int64),
+        number=rows["number"].astype(np.int64),
+        position=rows["position"].astype(np.int64),
+        is_warmup=rows["is_warmup"].astype(np.bool_),
+        is_ok=rows["is_ok"].astype(np.bool_),
+        started_at=rows["started_at"].astype(np.float64),
+        **seconds,
+    )
+
+
+def _measurements(connection: Connection, run_id: int, trials: Trials) -> Measurements:
+    table, trial = schema.measurement, schema.trial
+    metric_ids = _ids(connection, schema.metric, run_id)
+    query = select(table.c.trial_id, table.c.metric_id, table.c.value).order_by(table.c.trial_id, table.c.metric_id)
+    if trials.id.size:  # one range of the clustered table; other runs that were stored meanwhile drop out below
+        query = query.where(table.c.trial_id.between(int(trials.id[0]), int(trials.id[-1])))
+    else:
+        query = query.where(table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == run_id)))
+    rows = _fetch(connection, query, ["i8", "i8", "f8"])
+    index = np.searchsorted(trials.id, rows["trial_id"])
+    ours = trials.id[index] == rows["trial_id"] if trials.id.size else np.zeros(0, np.bool_)
+    return Measurements(
+        trial=index[ours].astype(np.int64),
+        metric=np.searchsorted(metric_ids, rows["metric_id"][ours]).astype(np.int64),
+        value=rows["value"][ours].astype(np.float64),
+    )
+
+
+def _guests(connection: Connection, run_id: int) -> tuple[GuestRow, ...]:
+    table, platform = schema.guest, schema.platform
+    query = select(table, platform.c.name.label("platform")).join_from(table, platform)
+    rows = connection.execute(query.where(table.c.run_id == run_id).order_by(table.c.id))
+    return tuple(
+        GuestRow(r.platform, r.block, r.topology, r.ready_s, r.clock_offset_s, r.facts, tuple(r.notes), r.error)
+        for r in rows
+    )
+
+
+def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[WarningRow, ...]:
+    table = schema.warning
+    index = _index_of(cell_ids)
+    query = (
+        select(table.c.code, table.c.text, table.c.cell_id, func.count())
+        .where(table.c.run_id == run_id)
+        .group_by(table.c.code, table.c.text, table.c.cell_id)
+        .order_by(func.min(table.c.id))
+    )
+    return tuple(
+        WarningRow(code, text, None if cell_id is None else index[cell_id], times)
+        for code, text, cell_id, times in connection.execute(query)
+    )
+
+
+def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[FailureRow, ...]:
+    table = schema.trial
+    index = _index_of(cell_ids)
+    query = (
+        select(table.c.cell_id, table.c.block, table.c.number, table.c.is_warmup, table.c.error)
+        .where(table.c.run_id == run_id, table.c.status != "ok")
+        .order_by(table.c.position)
+    )
+    return tuple(FailureRow(index[r[0]], r[1], r[2], r[3], r[4]) for r in connection.execute(query))
+
+
+def _ids(connection: Connection, table: Any, run_id: int) -> Ints:
+    query = select(table.c.id).where(table.c.run_id == run_id).order_by(table.c.id)
+    return np.array(connection.execute(query).scalars().all(), np.int64)
+
+
+def _index_of(ids: Ints) -> dict[int, int]:
+    return {row_id: index for index, row_id in enumerate(ids.tolist())}
+
+
+def _fetch(connection: Connection, query: Select[Any], kinds: list[str]) -> NDArray[Any]:
+    """Rows of a query as one structured array, filled straight from the driver's cursor."""
+    sql = str(query.compile(connection, compile_kwargs={"literal_binds": True}))
+    dtype = np.dtype([(column.key, kind) for column, kind in zip(query.selected_columns, kinds, strict=True)])
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(sql)
+        return np.fromiter(cursor, dtype=dtype)  # type: ignore[call-overload, no-any-return]
+    finally:
+        cursor.close()
