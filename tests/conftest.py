@@ -1,0 +1,51 @@
+"""Fixtures of every layer: a home of one's own, and the image that guests run.
+
+The image is the only costly thing tests share: it is built at most once, in the home of this installation, and
+never written to. Everything else that a test makes goes into a home that no other test or run sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.image.image import Image
+
+
+@pytest.fixture(scope="session")
+def shared_home() -> Home:
+    """The home of this installation, as the environment names it when the tests start."""
+    return Home.from_environment()
+
+
+@pytest.fixture
+def private_home(tmp_path: Path, shared_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A fresh home, also for child processes (`VTAX_HOME`), that shares nothing but the built images."""
+    root = tmp_path / "home"
+    root.mkdir()
+    if shared_home.images.is_dir():
+        (root / "images").symlink_to(shared_home.images)
+    monkeypatch.setenv("VTAX_HOME", str(root))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    return Home.from_environment().ensure()
+
+
+@pytest.fixture
+def journal(private_home: Home) -> Iterator[Journal]:
+    """The journal of one test; the test fails when something in it could not be removed."""
+    journal = Journal(private_home.journal)
+    yield journal
+    problems = journal.close()
+    assert not problems, problems
+
+
+@pytest.fixture(scope="session")
+def image(shared_home: Home) -> Image:
+    """The built image; building it takes minutes the first time on a machine."""
+    build = pytest.importorskip("vtax.image.build", reason="images cannot be built yet")
+    built: Image = build.ensure(shared_home)
+    return built
