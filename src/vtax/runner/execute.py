@@ -143,7 +143,11 @@ def _run_session(
                         stopping.add(cell, session.block, result.outcome.values)
                     pace.done += 1
                     observer.trial_ended(
-                        cell.platform.name, cell.point.label, figure(cell, result), result.error, pace.progress(session.block)
+                        cell.platform.name,
+                        cell.point.label,
+                        figure(cell, result),
+                        result.error,
+                        pace.progress(session.block),
                     )
 
 
@@ -166,7 +170,7 @@ def _commit(
             used=dict(result.outcome.used),
             error=result.error,
             outputs=tuple(
-                OutputRecord(role, list(r.argv), r.status, r.stdout, r.stderr) for role, r in result.results.items()
+                OutputRecord(role, r.argv, r.status, r.stdout, r.stderr) for role, r in result.results.items()
             ),
             values={} if result.error else dict(result.outcome.values),
             counters=dict(result.counters),
@@ -201,7 +205,7 @@ def _platform_record(plan: Plan, index: int) -> PlatformRecord:
         available=probe.available,
         reason=probe.reason,
         cure=probe.cure,
-        marks=list(probe.marks),
+        marks=probe.marks,
         version=probe.version,
         is_baseline=planned.platform.name == plan.study.baseline,
     )

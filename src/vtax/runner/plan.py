@@ -254,7 +254,9 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
         table = "factors" if name in raw.levels else "parameters"
         if first["type"] == "extra_forbidden":
             raise BadInput(
-                f"{benchmark.name} has no parameter {name!r}", where=f"{where}, key {table}.{name}", cure=f"it has: {known}"
+                f"{benchmark.name} has no parameter {name!r}",
+                where=f"{where}, key {table}.{name}",
+                cure=f"it has: {known}",
             ) from error
         text = str(first["msg"]).removeprefix("Value error, ")
         raise BadInput(

@@ -23,9 +23,7 @@ def rebuild_plan(run: RunHandle, home: Home) -> Plan:
             f"{run.name} ran in image {run.image_key}, which is no longer there",
             cure="vtax image list shows what is; start a new run with vtax run",
         )
-    probes = {
-        p.name: Probe(p.available, p.reason, p.cure, tuple(p.marks), p.version) for p in run.platforms
-    }
+    probes = {p.name: Probe(p.available, p.reason, p.cure, tuple(p.marks), p.version) for p in run.platforms}
     source = f"run {run.name}"
     plan = make_plan(LoadedStudy(validate(run.declared, source), source), image=image, seed=run.seed, probes=probes)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:

@@ -112,7 +112,9 @@ def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
     for argv in commands:
         result = guest.run(argv, timeout_s=PREPARE_TIMEOUT_S)
         if result.status != 0:
-            raise BenchmarkError(f"{' '.join(argv)} failed with status {result.status}: {result.stderr.strip()[-300:]}")
+            raise BenchmarkError(
+                f"{' '.join(argv)} failed with status {result.status}: {result.stderr.strip()[-300:]}"
+            )
 
 
 def _skew(foreground: CommandResult | None) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,71 @@
+"""`vtax image`: the root file system every guest runs."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from vtax.cli.output import json_option, need_root, print_json, print_table
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.image import build as images
+from vtax.image.recipe import DEFAULT
+from vtax.study.units import format_size
+
+
+@click.group("image")
+def command() -> None:
+    """Build, list and remove the guest image."""
+
+
+@command.command("build")
+def build() -> None:
+    """Build the image, unless it is there already; an interrupted build leaves nothing."""
+    need_root("building the image")
+    home = Home.from_environment().ensure()
+    found = images.find(home)
+    if found is not None:
+        click.echo(f"image {found.key} is there: {found.directory}")
+        return
+    with Journal(home.journal) as journal:
+        image = images.build(home, DEFAULT, journal, lambda text: click.echo(text, err=True))
+    click.echo(f"image {image.key} built: {image.directory}")
+
+
+@command.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the built images."""
+    home = Home.from_environment()
+    current = images.find(home)
+    rows = []
+    for image in images.list_images(home):
+        manifest = json.loads(image.manifest.read_text())
+        rows.append({"key": image.key, "directory": str(image.directory), "current": image == current, **manifest})
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("image", "suite", "kernel", "packages", "disk", "for this version"),
+        [
+            (
+                row["key"],
+                row["recipe"]["suite"],
+                row["kernel"],
+                str(len(row["packages"])),
+                format_size(row["disk_bytes"]),
+                "yes" if row["current"] else "no",
+            )
+            for row in rows
+        ],
+    )
+
+
+@command.command("remove")
+@click.argument("key")
+def remove(key: str) -> None:
+    """Remove the image KEY (see vtax image list)."""
+    need_root("removing an image")
+    images.remove(Home.from_environment(), key)
+    click.echo(f"image {key} removed")

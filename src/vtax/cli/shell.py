@@ -1,0 +1,99 @@
+"""`vtax shell`: look around in a fresh guest."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from vtax.cli.measure import prepare_host
+from vtax.cli.output import built_image, need_root
+from vtax.errors import BadInput
+from vtax.guest.guest import Guest
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.resources import Tree
+from vtax.platforms.base import GuestSpec, Resources
+from vtax.platforms.registry import get
+from vtax.runner.plan import split_cpus
+from vtax.study.units import size_bytes
+
+
+@click.command("shell")
+@click.argument("platform")
+@click.option("--vcpus", default=1, show_default=True, type=click.IntRange(min=1))
+@click.option("--memory", default="512MiB", show_default=True)
+def command(platform: str, vcpus: int, memory: str) -> None:
+    """Open a shell in a fresh guest of PLATFORM; leaving the shell ends the guest."""
+    need_root("starting a guest")
+    chosen = get(platform)
+    try:
+        memory_bytes = size_bytes(memory)
+    except ValueError as error:
+        raise BadInput(str(error), where="--memory") from error
+    home = Home.from_environment().ensure()
+    prepare_host(home)
+    image = built_image(home)
+    probe = chosen.probe(image)
+    if not probe.available:
+        raise BadInput(f"{platform} does not run here: {probe.reason}", cure=probe.cure)
+    name = f"vtax-{secrets.token_hex(3)}"
+    with Journal(home.journal) as journal:
+        directory = Path(home.guests, name)
+        journal.hold(Tree(str(directory)))
+        directory.mkdir(parents=True)
+        resources = Resources(vcpus, memory_bytes, split_cpus(vcpus)[0])
+        running = chosen.start(GuestSpec(name, image, resources, directory, journal))
+        try:
+            guest = Guest(running.channel)
+            guest.hello(timeout_s=120.0)
+            status = _converse(guest, platform)
+        finally:
+            running.stop()
+    sys.exit(status)
+
+
+def _converse(guest: Guest, platform: str) -> int:
+    """Relay the terminal to a shell in the guest until it ends; returns its exit status."""
+    rows, columns = 24, 80
+    if sys.stdin.isatty():
+        columns, rows = os.get_terminal_size(sys.stdin.fileno())
+    environment = {
+        "PS1": f"{platform}# ", "TERM": os.environ.get("TERM", "dumb"), "HOME": "/root",
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    }  # fmt: skip
+    shell = guest.open_shell(["/bin/sh", "-i"], environment=environment, rows=rows, columns=columns)
+    with _raw_terminal():
+        waiting = [sys.stdin.fileno(), shell.fileno()]
+        while not shell.ended:
+            for ready in select.select(waiting, [], [])[0]:
+                if ready == shell.fileno():
+                    os.write(sys.stdout.fileno(), shell.receive())
+                elif data := os.read(ready, 4096):
+                    shell.send(data)
+                else:
+                    shell.send(b"\x04")
+                    waiting.remove(ready)
+    return shell.status
+
+
+@contextmanager
+def _raw_terminal() -> Iterator[None]:
+    """The terminal in raw mode while the block runs, when stdin is one."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin.fileno())
+    try:
+        tty.setraw(sys.stdin.fileno())
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)

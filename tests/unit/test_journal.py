@@ -1,0 +1,110 @@
+"""The journal: written before, struck out after, and enough for another process to undo what a dead one left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from vtax.host.journal import Journal, clean, start_time_of
+from vtax.host.process import spawn
+from vtax.host.resources import FileValue, Marked, Tree, Undo, from_record, pids_with_mark, to_record
+
+
+def test_leaving_the_journal_undoes_everything_last_made_first(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+        journal.hold(Tree(str(outer)))
+        outer.mkdir()
+        journal.hold(Tree(str(inner)))
+        inner.mkdir()
+        assert [str(r) for r in journal.held] == [f"files {outer}", f"files {inner}"]
+    assert not outer.exists()
+    assert list((tmp_path / "journal").iterdir()) == []
+
+
+def test_a_released_resource_is_not_undone_twice(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with Journal(tmp_path / "journal") as journal:
+        held = journal.hold(Tree(str(path)))
+        path.touch()
+        held.release()
+        assert not path.exists()
+        path.touch()
+        held.release()
+    assert path.exists()
+
+
+def test_clean_undoes_what_a_killed_process_held(tmp_path: Path) -> None:
+    """A child makes a directory and a process, tells us, and is killed with SIGKILL."""
+    script = f"""
+import sys, time
+from pathlib import Path
+from vtax.host.journal import Journal
+from vtax.host.process import spawn
+from vtax.host.resources import Marked, Tree
+journal = Journal(Path({str(tmp_path / "journal")!r}))
+journal.hold(Tree({str(tmp_path / "made")!r})); Path({str(tmp_path / "made")!r}).mkdir()
+journal.hold(Marked("mark-" + journal.token, "a sleeper")); spawn(["sleep", "60"], mark="mark-" + journal.token)
+journal.hold(Tree({str(tmp_path / "never-made")!r}))
+print(journal.token, flush=True); time.sleep(60)
+"""
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    mark = "mark-" + child.stdout.readline().strip()
+    assert pids_with_mark(mark)
+    assert clean(tmp_path / "journal").removed == ()  # its owner is alive
+    child.kill()
+    child.wait()
+    cleaned = clean(tmp_path / "journal")
+    assert cleaned.removed == ("processes of a sleeper", f"files {tmp_path / 'made'}")
+    assert cleaned.problems == ()
+    assert not pids_with_mark(mark)
+    assert not (tmp_path / "made").exists()
+    assert list((tmp_path / "journal").iterdir()) == []
+
+
+def test_what_cannot_be_undone_stays_in_the_journal(tmp_path: Path) -> None:
+    directory = tmp_path / "journal"
+    directory.mkdir()
+    path = directory / "1-1-abc.jsonl"
+    path.write_text('{"hold": 0, "kind": "command", "what": "a thing", "argv": ["false"], "harmless_statuses": []}\n')
+    cleaned = clean(directory)
+    assert len(cleaned.problems) == 1
+    assert path.exists()
+
+
+def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.touch()
+    (tmp_path / "1-1-abc.jsonl").write_text('{"hold": 0, "kind": "files", "path": "%s"}\n{"hold": 1, "ki' % made)
+    assert clean(tmp_path).removed == (f"files {made}",)
+
+
+def test_a_setting_is_put_back(tmp_path: Path) -> None:
+    setting = tmp_path / "swappiness"
+    setting.write_text("60\n")
+    with Journal(tmp_path / "journal") as journal:
+        journal.hold(FileValue(str(setting), "60\n"))
+        setting.write_text("0\n")
+    assert setting.read_text() == "60\n"
+
+
+def test_resources_survive_their_json_form() -> None:
+    for resource in (Tree("/x"), Undo("a container", ("podman", "rm", "x"), (1, 125)), Marked("m", "qemu")):
+        assert from_record(to_record(resource)) == resource
+
+
+def test_ending_marked_processes_ends_their_children_too(tmp_path: Path) -> None:
+    mark = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    parent = spawn([sys.executable, "-c", "import os, time; os.fork(); time.sleep(60)"], mark=mark)
+    deadline = time.monotonic() + 10
+    while len(pids_with_mark(mark)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(pids_with_mark(mark)) == 2
+    assert Marked(mark, "two sleepers").remove()
+    assert pids_with_mark(mark) == []
+    assert start_time_of(parent.pid) is None
+    assert not Marked(mark, "two sleepers").remove()

@@ -1,0 +1,147 @@
+"""Study files: what is accepted, what is refused and with which words, and the points that factors make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import BadInput
+from vtax.study.expand import key_of, points
+from vtax.study.load import load, shipped, validate
+from vtax.study.model import Study
+from vtax.study.units import duration_s, format_size, size_bytes
+
+MINIMAL = """
+name = "small"
+platforms = ["native", "podman"]
+[[benchmark]]
+name = "stream"
+"""
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def refusal(tmp_path: Path, text: str) -> BadInput:
+    with pytest.raises(BadInput) as caught:
+        load(write(tmp_path, text))
+    return caught.value
+
+
+def test_every_shipped_study_is_valid_and_named_like_its_file() -> None:
+    assert "tour" in shipped()
+    for name in shipped():
+        study = load(name).study
+        assert study.name == name
+        assert study.question
+
+
+def test_defaults_are_filled_in_and_stored_with_the_study(tmp_path: Path) -> None:
+    study = load(write(tmp_path, MINIMAL)).study
+    assert study.baseline == "native"
+    assert study.guest.memory == 512 * 1024**2
+    assert Study.model_validate(study.declared()) == study
+
+
+def test_an_unknown_study_is_refused_with_near_names() -> None:
+    with pytest.raises(BadInput, match="did you mean tour") as caught:
+        load("tuor")
+    assert caught.value.exit_status == 2
+
+
+def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
+    error = refusal(tmp_path, "name = \nx = 1")
+    assert "mine.toml" in error.where
+    assert "line 1" in error.what
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "what"),
+    [
+        ("blcks = 3", "key blcks", "unknown key 'blcks'"),
+        ("[design]\nblocks = 0", "[design], key blocks", "greater than or equal to 1 (it says 0)"),
+        ("[guest]\nmemory = '512 bananas'", "[guest], key memory", "write for example 512MiB"),
+        ("[design]\ntimeout = '5 fortnights'", "[design], key timeout", "write for example 500ms"),
+        ("[design]\nmin_blocks = 9\nmax_blocks = 3", "[design]", "max_blocks (3) is below min_blocks (9)"),
+        ("[[benchmark]]\nname = 'dd'\n[benchmark.factors]\nx = []", "number 2 (dd)", "factors.x has no levels"),
+        ("[[benchmark]]\nname = 'dd'\nfactors = {x = [1, 1]}", "number 2 (dd)", "names a level twice"),
+        ("[[benchmark]]\nname = 'dd'\nfactors = {x=[1]}\nparameters = {x=2}", "number 2 (dd)", "keep one"),
+        ("[[benchmark]]\nname = 'stream'", "the file as a whole", "give each a label"),
+        ("[[benchmark]]\nlabel = 'x'", "number 2 (x), key name", "key 'name' is missing"),
+    ],
+)
+def test_an_error_names_table_and_key(tmp_path: Path, change: str, where: str, what: str) -> None:
+    top_level = change if not change.startswith("[") else ""
+    tables = change if change.startswith("[") else ""
+    error = refusal(tmp_path, f"{top_level}\n{MINIMAL}\n{tables}")
+    assert where in error.where
+    assert what in error.what
+    assert "mine.toml" in error.where
+
+
+def test_a_baseline_outside_the_platforms_is_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MINIMAL.replace('"native", "podman"', '"lxc"'))
+    assert "baseline 'native' is not in platforms (lxc)" in error.what
+
+
+def test_command_line_values_go_over_the_file(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path, MINIMAL), {"design": {"blocks": 7}, "platforms": ["native"]})
+    assert loaded.study.design.blocks == 7
+    assert loaded.study.platforms == ["native"]
+
+
+def test_factors_expand_to_every_combination_the_last_varying_fastest() -> None:
+    study = validate(
+        {
+            "name": "s",
+            "platforms": ["native"],
+            "benchmark": [
+                {"name": "dd"},
+                {"name": "iperf3", "parameters": {"x": 1}, "factors": {"a": [1, 2], "b": ["p", "q"]},
+                 "link_factors": {"mtu": [500, 1500]}},
+            ],
+        },
+        "test",
+    )  # fmt: skip
+    made = points(study)
+    assert len(made) == 1 + 2 * 2 * 2
+    assert made[0].levels == {}
+    assert made[1].levels == {"a": 1, "b": "p", "link.mtu": 500}
+    assert made[2].levels == {"a": 1, "b": "p", "link.mtu": 1500}
+    assert made[1].parameters == {"x": 1, "a": 1, "b": "p"}
+    assert made[1].link == {"mtu": 500}
+
+
+def test_a_key_depends_on_every_value_and_not_on_their_order() -> None:
+    assert key_of({"a": 1, "b": {"c": 2}}) == key_of({"b": {"c": 2}, "a": 1})
+    assert key_of({"a": 1}) != key_of({"a": 2})
+    assert key_of({"a": 1}) != key_of({"a": "1"})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("512MiB", 512 * 2**20), ("64k", 65536), ("1GB", 10**9), (4096, 4096), ("1.5 GiB", 3 * 2**29)],
+)
+def test_sizes(text: str | int, value: int) -> None:
+    assert size_bytes(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("500ms", 0.5), ("7s", 7.0), ("2h", 7200.0), (3, 3.0), ("1.5min", 90.0)])
+def test_durations(text: str | float, value: float) -> None:
+    assert duration_s(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-5s", "5 parsecs", "1,5GiB"])
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not understood"):
+        size_bytes(text)
+    with pytest.raises(ValueError, match="is not understood"):
+        duration_s(text)
+
+
+def test_sizes_are_shown_in_the_shortest_exact_form() -> None:
+    assert [format_size(n) for n in (536870912, 1024, 1000, 3 * 2**30)] == ["512MiB", "1KiB", "1000B", "3GiB"]
