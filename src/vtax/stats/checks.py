@@ -1,0 +1,50 @@
+"""What every function here does with numbers that are missing, infinite or not positive: one place, one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Values = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
+
+
+class StatsError(ValueError):
+    """A question that has no answer, in one sentence: the caller shows it in place of the figure."""
+
+
+def as_array(values: Values, what: str = "values") -> Array:
+    """`values` as a flat float array. Raises StatsError when they are not a flat list of numbers, or infinite."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise StatsError(f"{what} are not numbers") from error
+    if array.ndim != 1:
+        raise StatsError(f"{what} must be one flat list, not of shape {array.shape}")
+    if np.isinf(array).any():
+        raise StatsError(f"{what} hold an infinite number")
+    return array
+
+
+def without_missing(array: Array, what: str = "values") -> tuple[Array, tuple[str, ...]]:
+    """`array` without NaN, and a warning when there were any. Raises StatsError when nothing is left."""
+    missing = int(np.isnan(array).sum())
+    if missing == array.size:
+        raise StatsError(f"there are no {what}")
+    if not missing:
+        return array, ()
+    return array[~np.isnan(array)], (f"{missing} of {array.size} {what} are missing and were left out",)
+
+
+def check_positive(array: Array, what: str) -> None:
+    """Raises StatsError when a number is zero or below: its logarithm, and so its ratio, is not defined."""
+    if (array <= 0).any():
+        raise StatsError(f"{what} hold zero or a negative number, so a ratio is not defined")
+
+
+def check_confidence(confidence: float) -> None:
+    """Raises StatsError unless 0 < confidence < 1."""
+    if not 0 < confidence < 1:
+        raise StatsError(f"a confidence of {confidence} is not between 0 and 1")

@@ -1,0 +1,145 @@
+"""What one cell's values look like: the papers' numbers, robust ones beside them, and what to beware of."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
+from vtax.stats.intervals import mean_interval, median_interval
+from vtax.stats.means import Average, block_means
+
+OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
+NORMAL_MAD = 0.6745  # median absolute deviation of a standard normal
+NORMAL_MEAN_AD = 0.7979  # mean absolute deviation of a standard normal
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One cell. Same unit as the values except cv (sd / mean) and the counts.
+
+    n: values used. blocks: independent groups the interval rests on (n when no blocks were given). mean, low, high:
+    mean of the blocks' means with its t-interval. sd, cv: of all values. median_low, median_high: order statistics,
+    of confidence median_confidence. effective_n: how many independent values n are worth under autocorrelation.
+    outliers: positions, in the values as given, of modified z above 3.5: flagged, kept.
+    """
+
+    n: int
+    blocks: int
+    mean: float
+    sd: float
+    cv: float
+    low: float
+    high: float
+    confidence: float
+    median: float
+    median_low: float
+    median_high: float
+    median_confidence: float
+    minimum: float
+    maximum: float
+    effective_n: float
+    outliers: tuple[int, ...]
+    warnings: tuple[str, ...]
+
+
+def describe(
+    values: Values,
+    confidence: float = 0.95,
+    *,
+    blocks: Sequence[Hashable] | npt.NDArray[Any] | None = None,
+    average: Average = "arithmetic",
+) -> Summary:
+    """Summary of the values of one cell, in the order they were measured.
+
+    blocks: for every value the block it came from; the mean and its interval are then those of the blocks' means,
+    because trials in one guest are not independent. average: how trials are averaged, see `means.py`.
+    NaN are left out with a warning. Raises StatsError when nothing is left, on infinities, and on what `average`
+    cannot take.
+    """
+    given = as_array(values)
+    array, warnings = without_missing(given)
+    where = np.flatnonzero(~np.isnan(given))
+    if blocks is None:
+        units = array
+    else:
+        labels = np.asarray(blocks)
+        if labels.shape[:1] != given.shape:
+            raise StatsError(f"{labels.shape[0]} blocks do not match {given.size} values")
+        _, units = block_means(labels[where], array, average)
+    interval = mean_interval(units, confidence)
+    middle = median_interval(array, confidence)
+    sd = float(array.std(ddof=1)) if array.size > 1 else float("nan")
+    outlying = np.flatnonzero(np.abs(modified_z(array)) > OUTLIER_Z)
+    effective = effective_size(array)
+    more = _warnings(array, units.size, interval.estimate, outlying.size, effective, blocks is not None)
+    return Summary(
+        n=array.size, blocks=units.size, mean=interval.estimate, sd=sd,
+        cv=sd / abs(interval.estimate) if interval.estimate != 0 else float("nan"),
+        low=interval.low, high=interval.high, confidence=confidence,
+        median=middle.estimate, median_low=middle.low, median_high=middle.high, median_confidence=middle.confidence,
+        minimum=float(array.min()), maximum=float(array.max()), effective_n=effective,
+        outliers=tuple(int(i) for i in where[outlying]), warnings=(*warnings, *more),
+    )  # fmt: skip
+
+
+def _warnings(
+    array: Array, units: int, mean: float, outliers: int, effective: float, blocked: bool
+) -> tuple[str, ...]:
+    found = []
+    if units == 1:
+        found.append(f"one {'block' if blocked else 'value'} has no interval")
+    if array.size > 1 and float(np.ptp(array)) == 0.0:
+        found.append("all values are equal: noise is below the tool's resolution, the interval has no width")
+    if mean == 0.0:
+        found.append("the mean is zero, so there is no coefficient of variation")
+    if outliers:
+        found.append(
+            f"{outliers} of {array.size} values are outliers (modified z above {OUTLIER_Z}), flagged and kept"
+        )
+    if not blocked and effective < array.size / 2:
+        found.append(f"values depend on one another: {array.size} are worth about {effective:.0f}")
+    return tuple(found)
+
+
+def modified_z(values: Values) -> Array:
+    """Modified z-scores 0.6745 (x - median) / MAD (Iglewicz & Hoaglin 1993).
+
+    When more than half of the values are equal the MAD is zero and the mean absolute deviation takes its place (their
+    remark); when all are equal every score is zero. NaN stays NaN.
+    """
+    array = as_array(values)
+    if array.size == 0 or np.isnan(array).all():
+        return np.full(array.shape, np.nan)
+    distance = array - np.nanmedian(array)
+    spread = float(np.nanmedian(np.abs(distance))) / NORMAL_MAD
+    if spread == 0.0:
+        spread = float(np.nanmean(np.abs(distance))) / NORMAL_MEAN_AD
+    if spread == 0.0:
+        return np.where(np.isnan(array), np.nan, 0.0)
+    return np.asarray(distance / spread, dtype=np.float64)
+
+
+def effective_size(values: Values) -> float:
+    """How many independent values the given ones, in time order, are worth for their mean.
+
+    n / (1 + 2 sum of autocorrelations), the sum cut by Geyer's initial positive sequence (Practical Markov chain
+    Monte Carlo, Statistical Science 1992). Never above n; n itself below 20 values, where autocorrelation cannot be
+    estimated, and for constant values.
+    """
+    array, _ = without_missing(as_array(values))
+    n = array.size
+    if n < 20 or float(np.ptp(array)) == 0.0:
+        return float(n)
+    centred = array - array.mean()
+    spectrum = np.fft.rfft(centred, 2 * n)
+    covariance = np.fft.irfft(spectrum * np.conj(spectrum))[:n]
+    correlation = covariance / covariance[0]
+    pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)  # rho(2k) + rho(2k+1)
+    negative = np.flatnonzero(pairs <= 0)
+    kept = pairs[: negative[0]] if negative.size else pairs
+    return float(min(n, n / max(2 * kept.sum() - 1, 1e-12)))

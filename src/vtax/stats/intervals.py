@@ -1,0 +1,94 @@
+"""Intervals for a mean and for a median, and the BCa bootstrap: the small tools all other modules use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special, stats
+
+from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate between two bounds. confidence: what the method promises (for a median: what the ranks give)."""
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float = 0.95
+    warnings: tuple[str, ...] = ()
+
+
+def t_quantile(probability: float, df: float) -> float:
+    """Student's quantile; much faster than scipy.stats.t.ppf on single numbers."""
+    return float(special.stdtrit(df, probability))
+
+
+def t_tail(t: float, df: float) -> float:
+    """P(T > t) of Student's distribution."""
+    return float(special.stdtr(df, -t))
+
+
+def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
+    """Student's t-interval of the mean of independent values. One value: from -inf to inf, with a warning."""
+    check_confidence(confidence)
+    array, warnings = without_missing(as_array(values))
+    mean, n = float(array.mean()), array.size
+    if n == 1:
+        return Interval(mean, -np.inf, np.inf, confidence, (*warnings, "one value has no interval"))
+    half = t_quantile((1 + confidence) / 2, n - 1) * float(array.std(ddof=1)) / np.sqrt(n)
+    return Interval(mean, mean - half, mean + half, confidence, warnings)
+
+
+def median_interval(values: Values, confidence: float = 0.95) -> Interval:
+    """Median with the interval between two order statistics, free of any assumption on the distribution.
+
+    The ranks are the binomial ones (Le Boudec, Performance Evaluation of Computer and Communication Systems, 2010,
+    theorem 2.1); `confidence` of the result is what they really give, at least what was asked unless a warning says
+    that there are too few values (fewer than 6 for 95 %), in which case the bounds are the extremes.
+    """
+    check_confidence(confidence)
+    array, warnings = without_missing(as_array(values))
+    ordered, n = np.sort(array), array.size
+    rank = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5))  # least k with P(B <= k) >= alpha/2
+    if rank < 1:
+        rank = 1
+    reached = 1 - 2 * float(special.bdtr(rank - 1, n, 0.5))
+    if reached < confidence:
+        warnings = (*warnings, f"{n} values give a median interval of {max(reached, 0):.1%}, not {confidence:.0%}")
+    low, high = ordered[rank - 1], ordered[n - rank]
+    return Interval(float(np.median(ordered)), float(low), float(high), max(reached, 0.0), warnings)
+
+
+def bootstrap_mean_interval(
+    values: Values, confidence: float = 0.95, resamples: int = 1999, seed: int = 0
+) -> Interval:
+    """BCa bootstrap interval of the mean (Efron 1987, by scipy). Same seed, same interval.
+
+    With few values it is too narrow (about 90 % instead of 95 % for 10): it is shown beside the t-interval as a sign
+    of skewness, never used for a verdict.
+    """
+    check_confidence(confidence)
+    array, warnings = without_missing(as_array(values))
+    mean = float(array.mean())
+    if array.size == 1:
+        return Interval(mean, -np.inf, np.inf, confidence, (*warnings, "one value has no interval"))
+    if np.ptp(array) <= 1e-12 * max(abs(mean), 1e-300):
+        return Interval(mean, mean, mean, confidence, (*warnings, "all values are equal"))
+    low, high = bootstrap_rows(array[None, :], confidence, resamples, seed)
+    return Interval(mean, float(low[0]), float(high[0]), confidence, warnings)
+
+
+def bootstrap_rows(
+    rows: Array, confidence: float = 0.95, resamples: int = 1999, seed: int = 0
+) -> tuple[Array, Array]:
+    """Bounds of the BCa interval of the mean of every row of a matrix, in one call of scipy."""
+    if rows.ndim != 2 or rows.shape[1] < 2:
+        raise StatsError("a bootstrap needs a matrix of at least two columns")
+    result = stats.bootstrap(
+        (rows,), np.mean, axis=-1, confidence_level=confidence, n_resamples=resamples, vectorized=True,
+        method="BCa", rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    return np.asarray(result.confidence_interval.low), np.asarray(result.confidence_interval.high)

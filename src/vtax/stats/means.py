@@ -1,0 +1,54 @@
+"""Averaging trials within a block: the right mean depends on what a trial holds fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from vtax.stats.checks import Array, StatsError, Values, as_array, check_positive
+
+Average = Literal["arithmetic", "harmonic", "geometric"]
+
+
+def average_of(values: Values, average: Average = "arithmetic") -> float:
+    """The mean of values: `block_means` with a single block."""
+    array = as_array(values)
+    return float(block_means(np.zeros(array.size, dtype=np.int64), array, average)[1][0])
+
+
+def block_means(
+    blocks: Sequence[Hashable] | npt.NDArray[Any], values: Values, average: Average = "arithmetic"
+) -> tuple[npt.NDArray[Any], Array]:
+    """(blocks, their means), sorted by block, NaN left out; a block of NaN only is absent.
+
+    average: "arithmetic" for times, and for rates over a fixed time (iperf for 10 s: total work / total time);
+    "harmonic" for rates over fixed work (dd of 1 GiB: again total work / total time; Smith, Characterizing computer
+    performance with a single number, CACM 1988); "geometric" for ratios.
+    Raises StatsError when nothing is left or when a harmonic or geometric mean meets a number that is not positive.
+    """
+    array, labels = as_array(values), np.asarray(blocks)
+    if labels.shape != array.shape:
+        raise StatsError(f"{labels.size} blocks do not match {array.size} values")
+    present = ~np.isnan(array)
+    if not present.any():
+        raise StatsError("there are no values")
+    array, labels = array[present], labels[present]
+    if average != "arithmetic":
+        check_positive(array, f"values of a {average} mean")
+    names, index, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return names, _unfold(np.bincount(index, weights=_fold(array, average)) / counts, average)
+
+
+def _fold(array: Array, average: Average) -> Array:
+    if average == "harmonic":
+        return np.asarray(1 / array)
+    return np.asarray(np.log(array)) if average == "geometric" else array
+
+
+def _unfold(array: Array, average: Average) -> Array:
+    if average == "harmonic":
+        return np.asarray(1 / array)
+    return np.asarray(np.exp(array)) if average == "geometric" else array

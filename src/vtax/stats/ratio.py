@@ -1,0 +1,160 @@
+"""How many times another a quantity is, from ratios formed within blocks.
+
+What two platforms share in a block (the hour, the heat, the neighbours) cancels in the ratio. Noise of computers is
+multiplicative, so ratios are averaged as logarithms: the estimate is the geometric mean of the blocks' ratios, and
+swapping the two sides gives exactly the inverse. The difference of two logarithms with the same noise is symmetric
+whatever that noise looks like, which is why Student's t holds here with ten blocks (docs/statistics.md has the proof).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, check_positive, without_missing
+from vtax.stats.describe import OUTLIER_Z, modified_z
+from vtax.stats.intervals import Interval, bootstrap_mean_interval, t_quantile, t_tail
+from vtax.stats.means import Average, block_means
+
+Better = Literal["higher", "lower"]
+Labels = Sequence[Hashable] | npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Treatment / baseline. low, high: t-interval on log-ratios (0 to inf from a single block).
+
+    bootstrap_low, bootstrap_high: BCa, None when not asked for. p_value: two-sided, of the ratio being 1 (1 from one
+    block). mean_log, se_log: mean of the log-ratios and its standard error (nan from one block). outliers: positions
+    of blocks, in the arrays as given, whose ratio has a modified z above 3.5: flagged, kept.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    n_blocks: int
+    mean_log: float
+    se_log: float
+    p_value: float
+    bootstrap_low: float | None
+    bootstrap_high: float | None
+    outliers: tuple[int, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval relative to the estimate: what the rule `precision` looks at."""
+        return (self.high - self.low) / (2 * self.estimate)
+
+    def efficiency(self, better: Better) -> Interval:
+        """Performance as a share of the baseline's: the ratio of a rate, the inverse ratio of a time."""
+        if better == "higher":
+            return Interval(self.estimate, self.low, self.high, self.confidence, self.warnings)
+        low, high = 1 / self.high if self.high > 0 else math.inf, 1 / self.low if self.low > 0 else math.inf
+        return Interval(1 / self.estimate, low, high, self.confidence, self.warnings)
+
+    def overhead(self, better: Better) -> Interval:
+        """1 - efficiency: the share of the baseline's performance that is lost (negative: gained)."""
+        e = self.efficiency(better)
+        return Interval(1 - e.estimate, 1 - e.high, 1 - e.low, self.confidence, self.warnings)
+
+
+def paired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95, *, resamples: int = 0) -> Ratio:
+    """Ratio of two arrays with one value per block, aligned: element i of both is from the same block.
+
+    resamples: of the BCa bootstrap, 0 for none. NaN marks a block without a value: the pair is left out, with a
+    warning. Raises StatsError on unequal lengths, no pairs, zeros, negatives or infinities.
+    """
+    return ratio_of_logs(log_ratios(treatment, baseline), confidence, resamples=resamples)
+
+
+def log_ratios(treatment: Values, baseline: Values) -> Array:
+    """Natural logarithm of treatment / baseline per block; NaN where either is NaN. Raises StatsError as above."""
+    numerator, denominator = as_array(treatment, "treatment"), as_array(baseline, "baseline")
+    if numerator.size != denominator.size:
+        raise StatsError(
+            f"{numerator.size} blocks of the treatment do not pair with {denominator.size} of the baseline"
+        )
+    check_positive(numerator, "values of the treatment")
+    check_positive(denominator, "values of the baseline")
+    return np.asarray(np.log(numerator) - np.log(denominator))
+
+
+def ratio_of_logs(logs: Values, confidence: float = 0.95, *, resamples: int = 0) -> Ratio:
+    """Ratio from one log-ratio per block (NaN: no such block)."""
+    check_confidence(confidence)
+    given = as_array(logs, "log-ratios")
+    array, warnings = without_missing(given, "blocks")
+    where = np.flatnonzero(~np.isnan(given))
+    n, mean = array.size, float(array.mean())
+    outlying = where[np.abs(modified_z(array)) > OUTLIER_Z] if n >= 5 else where[:0]
+    if outlying.size:
+        warnings = (*warnings, f"{outlying.size} of {n} blocks are outliers, flagged and kept")
+    if n == 1:
+        warnings = (*warnings, "one block has no interval")
+        return Ratio(math.exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 1.0, None, None, (), warnings)
+    se = standard_error(array)
+    if se == 0.0:
+        warnings = (*warnings, "all blocks give the same ratio: noise is below the tool's resolution")
+    half = t_quantile((1 + confidence) / 2, n - 1) * se
+    bootstrap = bootstrap_mean_interval(array, confidence, resamples) if resamples else None
+    return Ratio(
+        estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
+        n_blocks=n, mean_log=mean, se_log=se, p_value=min(1.0, 2 * tail(abs(mean), se, n)),
+        bootstrap_low=math.exp(bootstrap.low) if bootstrap else None,
+        bootstrap_high=math.exp(bootstrap.high) if bootstrap else None,
+        outliers=tuple(int(i) for i in outlying), warnings=warnings,
+    )  # fmt: skip
+
+
+def standard_error(logs: Array) -> float:
+    """Of the mean of log-ratios; exactly 0 when they differ by no more than rounding of the logarithms does."""
+    if float(np.ptp(logs)) <= 1e-13 * max(1.0, float(np.abs(logs).max())):
+        return 0.0
+    return float(logs.std(ddof=1)) / math.sqrt(logs.size)
+
+
+def tail(distance: float, se: float, n: int) -> float:
+    """P(T >= distance / se), n - 1 degrees of freedom; without noise 0 beyond zero, 1 below it, 0.5 at it."""
+    if se == 0.0:
+        return 0.5 if abs(distance) <= 1e-13 else float(distance < 0)
+    return t_tail(distance / se, n - 1)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two cells' averages over the blocks both have. `blocks` are their labels; warnings name what was left out."""
+
+    blocks: tuple[Hashable, ...]
+    treatment: Array
+    baseline: Array
+    warnings: tuple[str, ...]
+
+
+def pair_blocks(
+    treatment_blocks: Labels, treatment: Values, baseline_blocks: Labels, baseline: Values,
+    average: Average = "arithmetic",
+) -> Paired:  # fmt: skip
+    """Average the trials of two cells within each block and keep the blocks that both have.
+
+    average: see `means.py`. Raises StatsError when a cell has no values or no block is in both.
+    """
+    sides = []
+    for name, labels, values in (("treatment", treatment_blocks, treatment), ("baseline", baseline_blocks, baseline)):
+        array = as_array(values, name)
+        if array.size == 0 or np.isnan(array).all():
+            raise StatsError(f"the {name} has no values")
+        sides.append(block_means(labels, array, average))
+    (blocks_t, means_t), (blocks_b, means_b) = sides
+    common, in_t, in_b = np.intersect1d(blocks_t, blocks_b, assume_unique=True, return_indices=True)
+    if common.size == 0:
+        raise StatsError("treatment and baseline have no block in common")
+    lost = blocks_t.size + blocks_b.size - 2 * common.size
+    warnings = (f"{lost} blocks have only one side and were left out",) if lost else ()
+    return Paired(tuple(common.tolist()), means_t[in_t], means_b[in_b], warnings)

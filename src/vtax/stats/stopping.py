@@ -1,0 +1,138 @@
+"""When a run has enough blocks: rules declared before it, judged on whole blocks, as pure decisions.
+
+Looking at the data to decide whether to go on changes what an interval and a test mean, so each rule also says at which
+level its results must be computed (`interval_confidence`); `analysis.py` uses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from vtax.stats.checks import Array, StatsError, without_missing
+from vtax.stats.ratio import ratio_of_logs
+from vtax.stats.sequential import sequential_verdicts
+from vtax.stats.verdict import check_margin
+
+Stop = Literal["fixed", "precision", "verdict", "budget"]
+
+# Stopping when the interval is narrow enough picks the samples whose spread came out small. Intervals of the rule
+# `precision` are therefore computed at this confidence for each promised 95 % (found by bench/statistics).
+PRECISION_ALPHA_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A stopping rule; names as in the study file.
+
+    stop: "fixed": after `blocks`. "precision": when every ratio's relative half-width is at most `precision`.
+    "verdict": when every contrast has its verdict within `margin`, family-wise error alpha under looking after every
+    block. "budget": when the next block would end after budget_s. budget_s bounds the other rules too.
+    min_blocks, max_blocks: of "precision" and "verdict".
+    """
+
+    stop: Stop
+    blocks: int = 5
+    min_blocks: int = 5
+    max_blocks: int = 30
+    precision: float = 0.02
+    margin: float = 0.02
+    confidence: float = 0.95
+    budget_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raises StatsError on a rule that cannot be followed."""
+        check_margin(self.margin)
+        if self.blocks < 1 or self.min_blocks < 2 or self.max_blocks < self.min_blocks:
+            raise StatsError("a rule needs blocks >= 1 and 2 <= min_blocks <= max_blocks")
+        if not (self.precision > 0 and 0.5 < self.confidence < 1):
+            raise StatsError("a rule needs precision > 0 and a confidence between 0.5 and 1")
+        if self.stop == "budget" and self.budget_s is None:
+            raise StatsError("the rule 'budget' needs a time")
+
+    @property
+    def alpha(self) -> float:
+        """Error rate of the verdicts."""
+        return 1 - self.confidence
+
+
+@dataclass(frozen=True)
+class Decision:
+    """stop: make no further block. reached: what the rule wanted is there (false: a target missed, for --strict).
+
+    reason: one sentence to store and show. open: contrasts that still miss the target, in the order given.
+    """
+
+    stop: bool
+    reached: bool
+    reason: str
+    open: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def decide(
+    rule: Rule, contrasts: Mapping[str, Array], blocks: int, *, elapsed_s: float = 0.0, next_block_s: float = 0.0
+) -> Decision:
+    """Whether to stop after `blocks` whole blocks.
+
+    contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study of
+    one platform, which has no contrasts: the logarithm of each cell's block means; "precision" then speaks of means.)
+    elapsed_s, next_block_s: time since the run began and expected length of a further block.
+    """
+    goal = _goal(rule, contrasts, blocks)
+    if goal.stop:
+        return goal
+    if rule.budget_s is not None and elapsed_s + next_block_s > rule.budget_s:
+        reached = rule.stop == "budget"
+        reason = f"the time budget of {rule.budget_s:.0f} s ends before another block would, after {blocks} blocks"
+        return Decision(True, reached, reason, goal.open, goal.warnings)
+    return goal
+
+
+def _goal(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> Decision:
+    if rule.stop == "budget":
+        return Decision(False, False, "time is left")
+    if rule.stop == "fixed":
+        done = blocks >= rule.blocks
+        return Decision(done, done, f"{blocks} of {rule.blocks} blocks are made")
+    if blocks < rule.min_blocks:
+        return Decision(False, False, f"{blocks} of at least {rule.min_blocks} blocks are made", tuple(contrasts))
+    if not contrasts:
+        return Decision(True, False, "there is nothing to compare", (), ("no contrast has data in any block",))
+    missed = _imprecise(rule, contrasts) if rule.stop == "precision" else _undecided(rule, contrasts)
+    what = f"an interval within ±{rule.precision:.1%}" if rule.stop == "precision" else "a verdict"
+    if not missed:
+        return Decision(True, True, f"all {len(contrasts)} contrasts have {what} after {blocks} blocks")
+    still = f"{len(missed)} of {len(contrasts)} contrasts miss {what} after {blocks} blocks"
+    if blocks >= rule.max_blocks:
+        return Decision(True, False, f"{still}, the most allowed", missed, (still,))
+    return Decision(False, False, still, missed)
+
+
+def interval_confidence(rule: Rule, blocks: int) -> float:
+    """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
+    if rule.stop != "precision":
+        return rule.confidence
+    return 1 - PRECISION_ALPHA_SHARE * rule.alpha
+
+
+def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
+    missed = []
+    for name, logs in contrasts.items():
+        if np.isnan(logs).all():
+            missed.append(name)
+            continue
+        present, _ = without_missing(logs)
+        ratio = ratio_of_logs(present, interval_confidence(rule, present.size))
+        if not (math.isfinite(ratio.high) and ratio.half_width <= rule.precision):
+            missed.append(name)
+    return tuple(missed)
+
+
+def _undecided(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
+    found = sequential_verdicts(list(contrasts.values()), rule.margin, rule.alpha, rule.min_blocks, rule.max_blocks)
+    return tuple(name for name, verdict in zip(contrasts, found, strict=True) if verdict == "undecided")

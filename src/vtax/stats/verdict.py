@@ -1,0 +1,150 @@
+"""From a ratio to a word: slower, faster, equivalent, or undecided and how much more would settle it.
+
+A verdict needs significance and size. `slower` and `faster`: the two-sided t-test rejects a ratio of 1, and the
+estimate lies outside 1 +- margin. `equivalent`: two one-sided t-tests reject both ends of 1 +- margin (TOST,
+Schuirmann 1987). A difference that is significant but inside the margin is `equivalent` once TOST says so and
+`undecided` before. Over a family of contrasts both kinds of p-values are Holm-adjusted (Holm 1979), each kind by itself,
+so that the chance of any false word of a kind in the family is at most alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import special
+
+from vtax.stats.checks import Array, StatsError, Values, as_array
+from vtax.stats.intervals import t_quantile
+from vtax.stats.ratio import Better, Ratio, tail
+
+Kind = Literal["slower", "faster", "equivalent", "undecided"]
+MINIMUM_BLOCKS = 5  # fewer never give a verdict: Student's t with fewer is at the mercy of the noise's shape
+POWER = 0.8  # of the number of blocks said to be needed
+MOST_BLOCKS = 10_000  # needing more than this is said as None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word about one ratio. p_difference, p_equivalence: Holm-adjusted over `family` contrasts at level alpha.
+
+    blocks_needed: further blocks after which the verdict falls with probability 0.8 if the estimate and the noise stay
+    as they are; 0 when decided, None when more than 10 000 or not to be known yet.
+    """
+
+    kind: Kind
+    margin: float
+    alpha: float
+    family: int
+    p_difference: float
+    p_equivalence: float
+    blocks_needed: int | None
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """`slower`, or `undecided (needs about 7 more blocks)`."""
+        if self.kind != "undecided":
+            return self.kind
+        if self.blocks_needed is None:
+            return "undecided"
+        return f"undecided (needs about {self.blocks_needed} more block{'s' if self.blocks_needed != 1 else ''})"
+
+
+def judge(ratio: Ratio, margin: float, better: Better, alpha: float = 0.05) -> Verdict:
+    """The verdict on a single contrast: `judge_family` of one."""
+    return judge_family([ratio], margin, [better], alpha)[0]
+
+
+def judge_family(
+    ratios: Sequence[Ratio], margin: float, better: Sequence[Better], alpha: float = 0.05
+) -> tuple[Verdict, ...]:
+    """One verdict per ratio. better: of each ratio's metric. Raises StatsError unless 0 < margin < 1."""
+    check_margin(margin)
+    difference = holm([r.p_value for r in ratios])
+    equivalence = holm([p_equivalence(r, margin) for r in ratios])
+    return tuple(
+        verdict_of(r, margin, b, alpha, len(ratios), float(pd), float(pe))
+        for r, b, pd, pe in zip(ratios, better, difference, equivalence, strict=True)
+    )
+
+
+def verdict_of(
+    ratio: Ratio, margin: float, better: Better, alpha: float, family: int, p_difference: float, p_equivalent: float
+) -> Verdict:
+    """The verdict that adjusted p-values and the estimate's size give together."""
+    kind: Kind = "undecided"
+    warnings: tuple[str, ...] = ()
+    if ratio.n_blocks < MINIMUM_BLOCKS:
+        warnings = (f"{ratio.n_blocks} blocks are too few for a verdict; at least {MINIMUM_BLOCKS} are needed",)
+    elif p_difference <= alpha and outside(ratio.mean_log, margin):
+        kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
+    elif p_equivalent <= alpha:
+        kind = "equivalent"
+    needed = 0 if kind != "undecided" else blocks_needed(ratio, margin, alpha, family)
+    return Verdict(kind, margin, alpha, family, p_difference, p_equivalent, needed, warnings)
+
+
+def check_margin(margin: float) -> None:
+    """Raises StatsError unless 0 < margin < 1."""
+    if not 0 < margin < 1:
+        raise StatsError(f"a margin of {margin} is not between 0 and 1")
+
+
+def outside(mean_log: float, margin: float) -> bool:
+    """Whether a log-ratio lies outside 1 +- margin."""
+    return mean_log < math.log1p(-margin) or mean_log > math.log1p(margin)
+
+
+def p_equivalence(ratio: Ratio, margin: float) -> float:
+    """P-value of the two one-sided tests: small when the ratio is inside 1 +- margin. 1 from a single block."""
+    if ratio.n_blocks < 2:
+        return 1.0
+    above = tail(ratio.mean_log - math.log1p(-margin), ratio.se_log, ratio.n_blocks)
+    below = tail(math.log1p(margin) - ratio.mean_log, ratio.se_log, ratio.n_blocks)
+    return max(above, below)
+
+
+def holm(p_values: Values) -> Array:
+    """P-values adjusted for their number by Holm's step-down method (1979), in the order given."""
+    p = as_array(p_values, "p-values")
+    if np.isnan(p).any() or (p < 0).any() or (p > 1).any():
+        raise StatsError("p-values must lie between 0 and 1")
+    order = np.argsort(p, kind="stable")
+    adjusted = np.minimum(1.0, np.maximum.accumulate(p[order] * (p.size - np.arange(p.size))))
+    result = np.empty_like(p)
+    result[order] = adjusted
+    return result
+
+
+def blocks_needed(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> int | None:
+    """Further blocks after which a verdict falls with probability 0.8, the estimate and the noise staying as they are.
+
+    Smallest n with (t quantile + normal quantile of 0.8) sd / sqrt(n) <= distance, where the distance is that of the
+    estimate to 1 when it is outside the margin, else to the nearer end of the margin; alpha / family throughout.
+    """
+    if ratio.n_blocks < 2:
+        return None
+    if ratio.se_log == 0.0:
+        return max(1, MINIMUM_BLOCKS - ratio.n_blocks) if ratio.n_blocks < MINIMUM_BLOCKS else None
+    sd, level = ratio.se_log * math.sqrt(ratio.n_blocks), alpha / family
+    if outside(ratio.mean_log, margin):
+        distance, probability = abs(ratio.mean_log), 1 - level / 2
+    else:
+        distance = min(ratio.mean_log - math.log1p(-margin), math.log1p(margin) - ratio.mean_log)
+        probability = 1 - level
+    if distance <= 0:
+        return None
+    power = float(special.ndtri(POWER))
+    low, high = max(MINIMUM_BLOCKS, ratio.n_blocks + 1), MOST_BLOCKS
+    if (t_quantile(probability, high - 1) + power) * sd / math.sqrt(high) > distance:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if (t_quantile(probability, middle - 1) + power) * sd / math.sqrt(middle) <= distance:
+            high = middle
+        else:
+            low = middle + 1
+    return low - ratio.n_blocks
