@@ -93,7 +93,7 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line of `vtax list`. blocks: how many have at least one trial. ok, failed: trials, warm-up left out."""
+    """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out."""
 
     name: str
     study: str
@@ -104,5 +104,5 @@ class RunSummary:
     platforms: tuple[str, ...]
     cells: int
     blocks: int
-    ok: int
+    trials: int
     failed: int

@@ -113,6 +113,33 @@ class RunHandle:
         with reading(self._engine) as connection:
             return {(r[0], r[1], r[2]) for r in connection.execute(query.where(trial.c.run_id == self.id))}
 
+    def primary_values(self) -> list[tuple[str, int, str, float]]:
+        """(cell key, block, metric name, value) of every primary metric, in the order measured.
+
+        Only trials that went well, warm-up left out: what a stopping rule looks at.
+        """
+        trial, cell, metric, measurement = schema.trial, schema.cell, schema.metric, schema.measurement
+        query = (
+            select(cell.c.key, trial.c.block, metric.c.name, measurement.c.value)
+            .join_from(measurement, trial)
+            .join(cell, trial.c.cell_id == cell.c.id)
+            .join(metric, measurement.c.metric_id == metric.c.id)
+            .where(trial.c.run_id == self.id, ~trial.c.is_warmup, trial.c.status == "ok", metric.c.is_primary)
+            .order_by(trial.c.position, metric.c.id)
+        )
+        with reading(self._engine) as connection:
+            return [(r[0], r[1], r[2], r[3]) for r in connection.execute(query)]
+
+    def set_tool_version(self, benchmark: str, version: str) -> None:
+        """The version of a benchmark's tool, once a guest has said it."""
+        table = schema.cell
+        with writing(self._engine) as connection:
+            connection.execute(
+                update(table)
+                .where(table.c.run_id == self.id, table.c.benchmark == benchmark)
+                .values(tool_version=_text(version))
+            )
+
     def next_position(self) -> int:
         """The position after the last stored trial: where a resumed run goes on counting."""
         query = select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == self.id)

@@ -110,7 +110,7 @@ guest = Table(
 trial = Table(
     "trial", metadata,
     Column("id", Integer, primary_key=True),
-    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
     Column("cell_id", ForeignKey("cell.id", ondelete="CASCADE"), nullable=False),
     Column("guest_id", ForeignKey("guest.id", ondelete="CASCADE"), index=True),  # none: its guest never started
     Column("block", Integer, nullable=False),
@@ -123,6 +123,7 @@ trial = Table(
     Column("inside_s", Float),  # of the tool, guest clock
     Column("used", JSON, nullable=False),  # settings really in force
     Column("error", Text, nullable=False, default=""),
+    Index("ix_trial_run_id_position", "run_id", "position"),
     Index("ix_trial_cell_id_block_number", "cell_id", "block", "number", unique=True),
 )  # fmt: skip
 

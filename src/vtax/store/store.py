@@ -23,6 +23,8 @@ from vtax.store.run import RunHandle
 
 LAST = "last"
 
+__all__ = ["LAST", "RunHandle", "Store"]
+
 
 class Store:
     """One open database. Make it with `open`."""
@@ -117,7 +119,7 @@ class Store:
             select(
                 trial.c.run_id,
                 func.count(distinct(trial.c.block)),
-                func.sum(case((measured & (trial.c.status == "ok"), 1), else_=0)),
+                func.sum(case((measured, 1), else_=0)),
                 func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
             )
         ).group_by(trial.c.run_id)

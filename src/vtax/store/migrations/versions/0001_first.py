@@ -127,7 +127,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_trial_cell_id_block_number", "trial", ["cell_id", "block", "number"], unique=True)
     op.create_index(op.f("ix_trial_guest_id"), "trial", ["guest_id"], unique=False)
-    op.create_index(op.f("ix_trial_run_id"), "trial", ["run_id"], unique=False)
+    op.create_index("ix_trial_run_id_position", "trial", ["run_id", "position"], unique=False)
     op.create_table(
         "counter",
         sa.Column("trial_id", sa.Integer(), nullable=False),
