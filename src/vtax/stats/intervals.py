@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +39,7 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
     mean, n = float(array.mean()), array.size
     if n == 1:
         return Interval(mean, -np.inf, np.inf, confidence, (*warnings, "one value has no interval"))
-    half = t_quantile((1 + confidence) / 2, n - 1) * float(array.std(ddof=1)) / np.sqrt(n)
+    half = t_quantile((1 + confidence) / 2, n - 1) * float(array.std(ddof=1)) / math.sqrt(n)
     return Interval(mean, mean - half, mean + half, confidence, warnings)
 
 
@@ -62,9 +63,7 @@ def median_interval(values: Values, confidence: float = 0.95) -> Interval:
     return Interval(float(np.median(ordered)), float(low), float(high), max(reached, 0.0), warnings)
 
 
-def bootstrap_mean_interval(
-    values: Values, confidence: float = 0.95, resamples: int = 1999, seed: int = 0
-) -> Interval:
+def bootstrap_mean(values: Values, confidence: float = 0.95, resamples: int = 1999, seed: int = 0) -> Interval:
     """BCa bootstrap interval of the mean (Efron 1987, by scipy). Same seed, same interval.
 
     With few values it is too narrow (about 90 % instead of 95 % for 10): it is shown beside the t-interval as a sign

@@ -3,7 +3,8 @@
 What two platforms share in a block (the hour, the heat, the neighbours) cancels in the ratio. Noise of computers is
 multiplicative, so ratios are averaged as logarithms: the estimate is the geometric mean of the blocks' ratios, and
 swapping the two sides gives exactly the inverse. The difference of two logarithms with the same noise is symmetric
-whatever that noise looks like, which is why Student's t holds here with ten blocks (docs/statistics.md has the proof).
+whatever that noise looks like, which is why Student's t holds here with ten blocks (docs/statistics.md has the
+proof).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, check_positive, without_missing
 from vtax.stats.describe import OUTLIER_Z, modified_z
-from vtax.stats.intervals import Interval, bootstrap_mean_interval, t_quantile, t_tail
+from vtax.stats.intervals import Interval, bootstrap_mean, t_quantile, t_tail
 from vtax.stats.means import Average, block_means
 
 Better = Literal["higher", "lower"]
@@ -103,7 +104,7 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95, *, resamples: int = 0)
     if se == 0.0:
         warnings = (*warnings, "all blocks give the same ratio: noise is below the tool's resolution")
     half = t_quantile((1 + confidence) / 2, n - 1) * se
-    bootstrap = bootstrap_mean_interval(array, confidence, resamples) if resamples else None
+    bootstrap = bootstrap_mean(array, confidence, resamples) if resamples else None
     return Ratio(
         estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
         n_blocks=n, mean_log=mean, se_log=se, p_value=min(1.0, 2 * tail(abs(mean), se, n)),

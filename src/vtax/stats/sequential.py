@@ -1,10 +1,9 @@
 """Boundaries that keep the error rate of a t-test when it is looked at after every block.
 
-Group-sequential tests with an error-spending function (Lan & DeMets 1983; family of Hwang, Shih & DeCani 1990): of the
-error `alpha` only a share may be spent by each look. Boundaries are computed for Brownian motion by recursive
-integration (Armitage, McPherson & Rowe 1969) and used as significance levels of Student's t-test (Jennison & Turnbull,
-Group Sequential Methods, 2000, section 3.8), which keeps the error at small numbers of blocks; bench/statistics shows
-how well.
+Group-sequential tests with an error-spending function (Lan & DeMets 1983; family of Hwang, Shih & DeCani 1990): of
+the error `alpha` only a share may be spent by each look. Boundaries are computed for Brownian motion by recursive
+integration (Armitage, McPherson & Rowe 1969) and used as significance levels of Student's t-test (Jennison &
+Turnbull, Group Sequential Methods, 2000, section 3.8); bench/statistics shows how well they hold.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def nominal_levels(alpha: float, first: int, last: int, shape: float = SHAPE) ->
 
 @dataclass(frozen=True)
 class Path:
-    """What a t-test saw after every block: one-sided p-values of a log-ratio above 0, below 0, and inside the margin."""
+    """What a t-test saw after every block: one-sided p-values of being above 0, below 0, and inside the margin."""
 
     blocks: npt.NDArray[np.int64]
     p_above: Array

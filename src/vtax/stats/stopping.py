@@ -1,7 +1,7 @@
 """When a run has enough blocks: rules declared before it, judged on whole blocks, as pure decisions.
 
-Looking at the data to decide whether to go on changes what an interval and a test mean, so each rule also says at which
-level its results must be computed (`interval_confidence`); `analysis.py` uses it.
+Looking at the data to decide whether to go on changes what an interval and a test mean, so each rule also says at
+which level its results must be computed (`interval_confidence`); `analysis.py` uses it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from vtax.stats.checks import Array, StatsError, without_missing
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.sequential import sequential_verdicts
+from vtax.stats.sequential import nominal_levels, sequential_verdicts
 from vtax.stats.verdict import check_margin
 
 Stop = Literal["fixed", "precision", "verdict", "budget"]
@@ -79,8 +79,8 @@ def decide(
 ) -> Decision:
     """Whether to stop after `blocks` whole blocks.
 
-    contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study of
-    one platform, which has no contrasts: the logarithm of each cell's block means; "precision" then speaks of means.)
+    contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study
+    of one platform, without contrasts: the logarithm of each cell's block means; "precision" then speaks of means.)
     elapsed_s, next_block_s: time since the run began and expected length of a further block.
     """
     goal = _goal(rule, contrasts, blocks)
@@ -115,9 +115,12 @@ def _goal(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> Decision:
 
 def interval_confidence(rule: Rule, blocks: int) -> float:
     """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
-    if rule.stop != "precision":
-        return rule.confidence
-    return 1 - PRECISION_ALPHA_SHARE * rule.alpha
+    if rule.stop == "precision":
+        return 1 - PRECISION_ALPHA_SHARE * rule.alpha
+    if rule.stop == "verdict" and blocks >= rule.min_blocks:  # repeated interval, Jennison & Turnbull 1984
+        levels = nominal_levels(rule.alpha / 2, rule.min_blocks, rule.max_blocks)
+        return 1 - 2 * levels[min(blocks, rule.max_blocks) - rule.min_blocks]
+    return rule.confidence
 
 
 def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:

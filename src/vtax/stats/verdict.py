@@ -3,8 +3,8 @@
 A verdict needs significance and size. `slower` and `faster`: the two-sided t-test rejects a ratio of 1, and the
 estimate lies outside 1 +- margin. `equivalent`: two one-sided t-tests reject both ends of 1 +- margin (TOST,
 Schuirmann 1987). A difference that is significant but inside the margin is `equivalent` once TOST says so and
-`undecided` before. Over a family of contrasts both kinds of p-values are Holm-adjusted (Holm 1979), each kind by itself,
-so that the chance of any false word of a kind in the family is at most alpha.
+`undecided` before. Over a family of contrasts both kinds of p-values are Holm-adjusted (Holm 1979), each kind by
+itself, so that the chance of any false word of a kind in the family is at most alpha.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MOST_BLOCKS = 10_000  # needing more than this is said as None
 class Verdict:
     """A word about one ratio. p_difference, p_equivalence: Holm-adjusted over `family` contrasts at level alpha.
 
-    blocks_needed: further blocks after which the verdict falls with probability 0.8 if the estimate and the noise stay
-    as they are; 0 when decided, None when more than 10 000 or not to be known yet.
+    blocks_needed: further blocks after which the verdict falls with probability 0.8 if the estimate and the noise
+    stay as they are; 0 when decided, None when more than 10 000 or not to be known yet.
     """
 
     kind: Kind
@@ -120,7 +120,7 @@ def holm(p_values: Values) -> Array:
 
 
 def blocks_needed(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> int | None:
-    """Further blocks after which a verdict falls with probability 0.8, the estimate and the noise staying as they are.
+    """Further blocks after which a verdict falls with probability 0.8 if estimate and noise stay as they are.
 
     Smallest n with (t quantile + normal quantile of 0.8) sd / sqrt(n) <= distance, where the distance is that of the
     estimate to 1 when it is outside the margin, else to the nearer end of the margin; alpha / family throughout.
