@@ -2,24 +2,35 @@
 
 The image holds no vtax code, so one image serves every version. A platform's only duty is to run `argv()` in the
 guest with the stream as stdin/stdout, or `argv(PATH)` with the path of a character device (virtio port, serial
-line). The bootstrap reads one line holding the length of the agent's source, then that many bytes, and becomes it.
+line). The bootstrap writes GREETING, so that nothing is sent into a serial line that nobody has opened yet; then it
+reads one line holding the length of the agent's source, that many bytes, and becomes it. The other side of this is
+`guest.Guest.hello`.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 PYTHON = "/usr/bin/python3"
+GREETING = b"<vtax guest>\n"
 _CODE = (
-    "import sys,os;"
-    "p=sys.argv[1];"
-    "r,w=(0,1) if p=='-' else (lambda f:(f,f))(os.open(p,os.O_RDWR|os.O_NOCTTY));"
-    "p!='-' and os.isatty(r) and __import__('tty').setraw(r);"
-    "b=b'';\n"
-    "while not b.endswith(b'\\n'):b=(b+os.read(r,1)).lstrip(b'\\r\\n')\n"
-    "n=int(b);s=b''\n"
-    "while len(s)<n:s+=os.read(r,n-len(s))\n"
-    "exec(compile(s,'vtax-agent','exec'),{'__name__':'vtax_agent','READ':r,'WRITE':w})"
+    "import os,sys\n"
+    "p=sys.argv[1]\n"
+    "if p=='-':r,w=0,1\n"
+    "else:r=w=os.open(p,os.O_RDWR|os.O_NOCTTY)\n"
+    "if os.isatty(r):__import__('tty').setraw(r)\n"
+    f"os.write(w,{GREETING!r})\n"
+    "def get(n):\n"
+    " b=b''\n"
+    " while len(b)<n:\n"
+    "  c=os.read(r,n-len(b))\n"
+    "  if not c:os._exit(1)\n"
+    "  b+=c\n"
+    " return b\n"
+    "b=b''\n"
+    "while b[-1:]!=b'\\n':b=(b+get(1)).lstrip(b'\\r\\n')\n"
+    "exec(compile(get(int(b)),'vtax-agent','exec'),{'__name__':'vtax_agent','READ':r,'WRITE':w})"
 )
 
 
@@ -28,7 +39,14 @@ def argv(stream: str = "-") -> list[str]:
     return [PYTHON, "-I", "-S", "-B", "-c", _CODE, stream]
 
 
+@cache
 def payload() -> bytes:
-    """What the controller writes first: the length line and the agent's source."""
+    """What the controller writes after the greeting: the length line and the agent's source."""
     source = files("vtax.guest").joinpath("agent.py").read_bytes()
     return f"{len(source)}\n".encode() + source
+
+
+@cache
+def more() -> bytes:
+    """Source of what the agent learns after its start (request `extend`)."""
+    return files("vtax.guest").joinpath("agent_more.py").read_bytes()

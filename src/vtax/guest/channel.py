@@ -1,4 +1,7 @@
-"""One byte stream to a guest: file descriptors with deadlines, nothing more. Framing lives in guest.protocol."""
+"""One byte stream to a guest: file descriptors with deadlines, nothing more. Framing lives in guest.protocol.
+
+Waiting is one poll(2) that sleeps until something happens, so a controller costs no CPU while a trial runs.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,13 @@ from typing import Self
 
 from vtax.errors import GuestError
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 18
+_LONGEST_WAIT_MS = 86_400_000
+_SHOWN_TAIL = 400
 
 
 class Channel:
-    """A byte stream over one or two file descriptors.
+    """A byte stream over one or two file descriptors, used from one thread.
 
     diagnose: called when the stream ends or falls silent, to say what the platform knows of it (a console's last
     lines, a process's exit status); its text goes into the error.
@@ -28,6 +33,7 @@ class Channel:
         self._write_fd = write_fd
         self._diagnose = diagnose
         self._closed = False
+        self._buffer = bytearray()
         for fd in {read_fd, write_fd}:
             os.set_blocking(fd, False)
 
@@ -42,7 +48,10 @@ class Channel:
             except OSError as error:
                 connection.close()
                 if time.monotonic() > deadline:
-                    raise GuestError(f"no connection to {path} within {timeout_s:g} s: {error}") from error
+                    told = diagnose().strip()[-_SHOWN_TAIL:]
+                    raise GuestError(
+                        f"no connection to {path} within {timeout_s:g} s: {error}", where=told
+                    ) from error
                 time.sleep(0.005)
             else:
                 fd = connection.detach()
@@ -50,51 +59,71 @@ class Channel:
 
     def read(self, size: int, deadline: float) -> bytes:
         """Exactly size bytes. deadline: on time.monotonic(). Raises GuestError when it passes or the stream ends."""
-        parts: list[bytes] = []
-        missing = size
-        while missing:
-            self._wait(self._read_fd, select.POLLIN, deadline)
-            try:
-                part = os.read(self._read_fd, min(missing, _CHUNK))
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise self._broken(f"reading from the guest failed: {error}") from error
-            if not part:
-                raise self._broken("the guest closed its channel")
-            parts.append(part)
-            missing -= len(part)
-        return b"".join(parts)
+        while len(self._buffer) < size:
+            self._fill(deadline)
+        found = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return found
+
+    def skip_to(self, marker: bytes, limit: int, deadline: float) -> bytes:
+        """Read up to and with the first marker; returns what came before it, at most limit bytes.
+
+        For the start of a stream only, where a console may carry other text. Raises GuestError like `read`, and when
+        more than limit bytes come without the marker.
+        """
+        while (at := self._buffer.find(marker)) < 0:
+            if len(self._buffer) > limit:
+                raise self.broken(f"the guest sent {limit} bytes and none of them is its agent's")
+            self._fill(deadline)
+        skipped = bytes(self._buffer[:at])
+        del self._buffer[: at + len(marker)]
+        return skipped
 
     def write(self, data: bytes, deadline: float) -> None:
         """All of data. Raises GuestError when the deadline passes or the stream is closed."""
         view = memoryview(data)
         while view:
-            self._wait(self._write_fd, select.POLLOUT, deadline)
+            self._refuse_closed()
             try:
                 view = view[os.write(self._write_fd, view[:_CHUNK]) :]
             except BlockingIOError:
-                continue
+                self._wait(self._write_fd, select.POLLOUT, deadline)
             except OSError as error:
-                raise self._broken(f"writing to the guest failed: {error}") from error
+                raise self.broken(f"writing to the guest failed: {error}") from error
 
     def close(self) -> None:
-        """Close the descriptors. May be called twice."""
+        """Close the descriptors; the agent, if it lives, ends. May be called twice."""
         if not self._closed:
             self._closed = True
             for fd in {self._read_fd, self._write_fd}:
                 with suppress(OSError):
                     os.close(fd)
 
+    def broken(self, what: str) -> GuestError:
+        """The error to raise about this stream: what happened, and what the platform knows of it."""
+        return GuestError(what, where=self._diagnose().strip()[-_SHOWN_TAIL:])
+
+    def _fill(self, deadline: float) -> None:
+        self._refuse_closed()
+        try:
+            part = os.read(self._read_fd, _CHUNK)
+        except BlockingIOError:
+            self._wait(self._read_fd, select.POLLIN, deadline)
+            return
+        except OSError as error:
+            raise self.broken(f"reading from the guest failed: {error}") from error
+        if not part:
+            raise self.broken("the guest closed its channel")
+        self._buffer += part
+
     def _wait(self, fd: int, event: int, deadline: float) -> None:
-        if self._closed:
-            raise GuestError("the channel to the guest is closed")
         poll = select.poll()
         poll.register(fd, event)
         remaining_ms = (deadline - time.monotonic()) * 1000
-        if remaining_ms <= 0 or not poll.poll(remaining_ms):
-            raise self._broken("the guest fell silent")
+        if remaining_ms <= 0:
+            raise self.broken("the guest fell silent")
+        poll.poll(min(remaining_ms, _LONGEST_WAIT_MS))
 
-    def _broken(self, what: str) -> GuestError:
-        told = self._diagnose().strip()
-        return GuestError(what, where=told[-400:])
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise GuestError("the channel to the guest is closed")

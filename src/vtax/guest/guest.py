@@ -1,8 +1,38 @@
-"""Calls into a guest: what the runner and the drivers use; the protocol below them is guest.protocol."""
+"""Calls into a guest: what the runner and the drivers use; the protocol below them is guest.protocol.
+
+Every request and its answer are stamped with the controller's own monotonic clock. `outside_s` runs from just before
+the first byte of a request is written to just after the last byte of its answer is read: the program itself, its
+start and its collection by the agent, and one round trip of the channel. `inside_s` is the guest's account of the
+program alone. The first is the one that is judged; where the two disagree by more than SKEW_ALLOWANCE_S plus
+SKEW_RELATIVE of the time, `skew_warning` says so.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from vtax.errors import GuestError
+from vtax.guest import bootstrap
+from vtax.guest.channel import Channel
+from vtax.guest.protocol import Answer, checked_number, clean_text, encode, receive
+
+# The same on every platform, so that no runtime's own environment reaches a tool.
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LC_ALL": "C.UTF-8",
+}
+AGENT_VERSION = 1
+SKEW_ALLOWANCE_S = 0.1
+SKEW_RELATIVE = 0.01
+OUTPUT_LIMIT = 8 << 20
+FILE_LIMIT = 32 << 20
+_ANSWER_S = 15.0  # what an emulated guest may need for any answer that waits for nothing
+_KILL_S = 5.0  # agent.KILL_GRACE_S
+_CHATTER_LIMIT = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -11,8 +41,9 @@ class CommandResult:
 
     status: exit status, or minus the signal. stdout, stderr: as text, bounded (truncated says so).
     outside_s: wall time by the controller's monotonic clock, the one that is judged. inside_s: by the guest's.
-    user_s, system_s, max_rss_bytes, page_faults, context_switches: from the kernel's rusage of the program.
-    timed_out: it was killed at its timeout.
+    user_s, system_s, max_rss_bytes, page_faults, context_switches: from the kernel's rusage of the program; the
+    kernel counts the agent's own memory (about 11 MB) as the least of max_rss_bytes.
+    timed_out: it was killed at its timeout. extra: the parts of the sums above, and blocks read and written.
     """
 
     argv: tuple[str, ...]
@@ -29,3 +60,258 @@ class CommandResult:
     timed_out: bool = False
     truncated: bool = False
     extra: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Hello:
+    """Who answered. pid: of the agent in the guest. uname: system, node, release, version, machine."""
+
+    agent_version: int
+    pid: int
+    python: str
+    uname: tuple[str, ...]
+    boot_id: str
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """A guest's clocks against the controller's, from the exchange with the shortest round trip (as NTP does).
+
+    offset_s: the guest's wall clock minus the controller's; the error is at most half of round_trip_s.
+    inside_s, outside_s: both monotonic clocks at that moment (the outside one at the middle of the exchange).
+    """
+
+    offset_s: float
+    round_trip_s: float
+    inside_s: float
+    outside_s: float
+
+    def rate_error(self, later: ClockReading) -> float:
+        """How much faster the guest's monotonic clock runs than the controller's: 0 is equal, 0.01 is 1 % fast."""
+        return (later.inside_s - self.inside_s) / (later.outside_s - self.outside_s) - 1.0
+
+
+def skew_warning(result: CommandResult) -> str | None:
+    """What to say when the guest's account of a program's time cannot be believed; None when it can."""
+    difference_s = result.outside_s - result.inside_s
+    if abs(difference_s) <= SKEW_ALLOWANCE_S + SKEW_RELATIVE * result.outside_s:
+        return None
+    return (
+        f"the guest's clock says {result.inside_s:.3f} s where {result.outside_s:.3f} s passed outside; "
+        "figures that the tool itself timed are off by as much"
+    )
+
+
+class Guest:
+    """The calls. One at a time, from one thread. After a GuestError that broke the stream every call fails."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._number = 0
+        self._broken = ""
+        self._extended = False
+
+    def hello(self, timeout_s: float) -> Hello:
+        """Wait for the bootstrap, send it the agent, greet it. Call this first. timeout_s: for all of it."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._channel.skip_to(bootstrap.GREETING.strip(), _CHATTER_LIMIT, deadline)
+            self._channel.write(bootstrap.payload(), deadline)
+            answer = self._exchange({"op": "hello"}, b"", deadline, skip=_CHATTER_LIMIT)
+        except BaseException as error:
+            self._broken = self._broken or str(error) or type(error).__name__
+            raise
+        if (version := answer.integer("version")) != AGENT_VERSION:
+            raise GuestError(f"the agent speaks version {version}, not {AGENT_VERSION}")
+        names = tuple(clean_text(str(name))[:200] for name in answer.items("uname", 5))
+        return Hello(version, answer.integer("pid"), answer.text("python", 80), names, answer.text("boot_id", 64))
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: str = "/",
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> CommandResult:
+        """Run a program to its end; at timeout_s its process group is killed (`timed_out`).
+
+        environment: added to ENVIRONMENT. output_limit: most bytes kept of each output, the first ones.
+        Whatever the program leaves running in its process group is killed when it ends: use `start` for servers.
+        Raises GuestError when it cannot be started or the guest fails; an exit status other than 0 is no error.
+        """
+        asked = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd, output_limit)}
+        began = time.monotonic()
+        answer = self._ask(asked, stdin, timeout_s + _KILL_S)
+        return _command_result(argv, answer, time.monotonic() - began)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: str = "/",
+        stdin: bytes = b"",
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> int:
+        """Start a program in the background; returns the handle to poll and stop it with."""
+        asked = {"op": "start", **_program(argv, environment, cwd, output_limit)}
+        return self._ask(asked, stdin).integer("handle", 1)
+
+    def running(self, handle: int) -> bool:
+        """Whether a background program still runs."""
+        return self._ask({"op": "poll_job", "handle": handle}).flag("running")
+
+    def stop(self, handle: int, *, signal_number: int = 15, grace_s: float = 2.0) -> CommandResult:
+        """End a background program: the signal, then SIGKILL after grace_s; returns what it wrote and used.
+
+        One that has already ended is collected as it is. outside_s is the time this call took; inside_s the time
+        the program ran.
+        """
+        began = time.monotonic()
+        asked = {"op": "stop", "handle": handle, "signal": signal_number, "grace_s": grace_s}
+        answer = self._ask(asked, extra_s=grace_s + _KILL_S)
+        return _command_result((), answer, time.monotonic() - began)
+
+    def wait_port(self, port: int, *, timeout_s: float = 10.0, handle: int = 0) -> None:
+        """Wait until a TCP port is listened on in the guest. handle: of the server; its end ends the waiting.
+
+        Raises GuestError when nothing listens in time.
+        """
+        asked = {"op": "wait_port", "port": port, "timeout_s": timeout_s, "handle": handle}
+        if not self._ask_more(asked, extra_s=timeout_s).flag("listening"):
+            raise GuestError(f"nothing listens on TCP port {port} in the guest after {timeout_s:g} s")
+
+    def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
+        """Write a file in the guest, directories included."""
+        self._ask_more({"op": "put", "path": path, "mode": mode}, data, extra_s=len(data) / 1e6)
+
+    def get(self, path: str, *, limit: int = FILE_LIMIT) -> bytes:
+        """Read a file of the guest. Raises GuestError when it is missing or larger than limit bytes."""
+        data = self._ask_more({"op": "get", "path": path, "limit": limit}, extra_s=limit / 1e6).payload
+        if len(data) > limit:
+            raise GuestError(f"the guest sent {len(data)} bytes where at most {limit} were asked for")
+        return data
+
+    def read_files(self, paths: Sequence[str], *, limit: int = 1 << 18) -> dict[str, bytes | None]:
+        """The first `limit` bytes of several files in one exchange; None for one that cannot be read."""
+        answer = self._ask({"op": "read_files", "paths": list(paths), "limit": limit})
+        sizes = answer.items("sizes", len(paths))
+        found: dict[str, bytes | None] = {}
+        at = 0
+        for path, size in zip(paths, sizes, strict=False):
+            if size is None:
+                found[path] = None
+            else:
+                length = int(checked_number(size, "sizes", 0, limit))
+                found[path] = answer.payload[at : at + length]
+                at += length
+        if len(found) != len(set(paths)) or at != len(answer.payload):
+            raise GuestError("the guest answered other files than were asked for")
+        return found
+
+    def clock(self, samples: int = 5) -> ClockReading:
+        """Compare clocks: the best of several exchanges."""
+        readings = [self._clock_once() for _ in range(samples)]
+        return min(readings, key=lambda reading: reading.round_trip_s)
+
+    def shutdown(self, *, sync: bool = False) -> None:
+        """Ask the agent to end and, as PID 1 of a machine, to turn it off. sync: write file systems back first.
+
+        A guest that does not answer any more is no error. The channel is closed afterwards.
+        """
+        try:
+            if not self._broken:
+                self._ask({"op": "shutdown", "sync": sync}, extra_s=30.0 if sync else 0.0)
+        except GuestError:
+            pass
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the channel: the agent kills what it started and ends. May be called twice."""
+        self._broken = self._broken or "it was closed"
+        self._channel.close()
+
+    def _clock_once(self) -> ClockReading:
+        wall_began, began = time.time(), time.monotonic()
+        answer = self._ask({"op": "clock"})
+        wall_ended, ended = time.time(), time.monotonic()
+        offset_s = answer.number("wall_s", -1e12, 1e12) - (wall_began + wall_ended) / 2
+        return ClockReading(offset_s, ended - began, answer.number("monotonic_s"), (began + ended) / 2)
+
+    def _ask_more(self, asked: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Answer:
+        if not self._extended:
+            self._ask({"op": "extend", "name": "vtax-agent-more"}, bootstrap.more())
+            self._extended = True
+        return self._ask(asked, payload, extra_s)
+
+    def _ask(self, asked: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Answer:
+        if self._broken:
+            raise GuestError(f"the guest cannot be asked any more: {self._broken}")
+        return self._exchange(asked, payload, time.monotonic() + _ANSWER_S + extra_s)
+
+    def _exchange(self, asked: dict[str, Any], payload: bytes, deadline: float, skip: int = 0) -> Answer:
+        """One request and its answer. Anything but an answer to it breaks the stream for good."""
+        self._number += 1
+        frame = encode({"id": self._number, **asked}, payload)
+        try:
+            self._channel.write(frame, deadline)
+            answer = receive(self._channel, deadline, skip=skip)
+            if answer.integer("id") != self._number:
+                raise GuestError("the guest answered another request than the one it was asked")
+            ok = answer.flag("ok")
+            problem = "" if ok else answer.text("error")
+        except BaseException as error:
+            self._broken = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise
+        if not ok:
+            raise GuestError(f"the guest could not {asked['op']}: {problem}")
+        return answer
+
+
+def _program(
+    argv: Sequence[str], environment: Mapping[str, str] | None, cwd: str, output_limit: int
+) -> dict[str, Any]:
+    return {
+        "argv": list(argv),
+        "environment": {**ENVIRONMENT, **(environment or {})},
+        "cwd": cwd,
+        "limit": output_limit,
+    }
+
+
+def _command_result(argv: Sequence[str], answer: Answer, outside_s: float) -> CommandResult:
+    """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields."""
+    if answer.flag("running"):
+        raise GuestError("the guest answered about a program that still runs")
+    stdout_size = answer.integer("stdout_size", 0, len(answer.payload))
+    numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
+    if len(numbers) != 16:
+        raise GuestError("the guest's account of a program's resources is incomplete")
+    extra = {
+        "minor_page_faults": numbers[6],
+        "major_page_faults": numbers[7],
+        "blocks_read": numbers[9],
+        "blocks_written": numbers[10],
+        "voluntary_context_switches": numbers[14],
+        "involuntary_context_switches": numbers[15],
+    }
+    return CommandResult(
+        argv=tuple(argv),
+        status=answer.integer("status", -255, 255),
+        stdout=answer.payload[:stdout_size].decode(errors="replace"),
+        stderr=answer.payload[stdout_size:].decode(errors="replace"),
+        outside_s=outside_s,
+        inside_s=answer.number("inside_s"),
+        user_s=numbers[0],
+        system_s=numbers[1],
+        max_rss_bytes=int(numbers[2]) * 1024,
+        page_faults=int(numbers[6] + numbers[7]),
+        context_switches=int(numbers[14] + numbers[15]),
+        timed_out=answer.flag("timed_out"),
+        truncated=answer.flag("truncated"),
+        extra=extra,
+    )

@@ -1,0 +1,448 @@
+"""The agent: runs inside every guest and does what the controller asks over one byte stream.
+
+Sent over that stream by `guest.bootstrap`, with the globals READ and WRITE (file descriptors). Standard library only,
+Python 3.11 or later under `-I -S -B`. Its start is part of every guest's start and emulated CPUs run it up to thirty
+times slower, so it imports next to nothing: `_signal` because `signal` builds enums, no `json` because that brings
+`re`. What is asked after the start only (files, ports, the audit) is `agent_more`, sent by the request `extend`.
+
+Stream: frames as in `guest.protocol`, one request and one answer at a time. When the stream ends, everything the
+agent started is killed and the agent ends; as PID 1 it also reaps orphans, and turns the machine off.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]
+import os
+import select
+import sys
+import time
+from binascii import crc32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+READ: int = globals()["READ"]
+WRITE: int = globals()["WRITE"]
+VERSION = 1
+MAGIC = b"\xabvtx"
+MAX_HEADER = 1 << 20
+MAX_PAYLOAD = 1 << 26
+CHUNK = 1 << 16
+LITERALS = {"__builtins__": {}, "true": True, "false": False, "null": None}
+KILL_GRACE_S = 5.0
+POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF, reboot(2)
+
+
+class Gone(Exception):
+    """The controller's end of the stream is closed."""
+
+
+# The stream
+
+
+def receive(size: int) -> bytes:
+    """Exactly size bytes from the controller."""
+    parts = []
+    while size:
+        try:
+            part = os.read(READ, min(size, CHUNK))
+        except BlockingIOError:
+            select.select([READ], [], [])
+            continue
+        except OSError:
+            raise Gone from None
+        if not part:
+            raise Gone
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def send(data: bytes) -> None:
+    """All of data to the controller."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(WRITE, view[:CHUNK]) :]
+        except BlockingIOError:
+            select.select([], [WRITE], [])
+        except OSError:
+            raise Gone from None
+
+
+def receive_request() -> tuple[dict[str, Any], bytes]:
+    """The next request: header (a dict) and payload (bytes). Malformed: nothing after it can fit either."""
+    head = receive(16)
+    lengths = head[4:12]
+    header_size = int.from_bytes(lengths[:4], "little")
+    payload_size = int.from_bytes(lengths[4:], "little")
+    if head[:4] != MAGIC or header_size > MAX_HEADER or payload_size > MAX_PAYLOAD:
+        raise Gone
+    header = receive(header_size)
+    payload = receive(payload_size)
+    if crc32(payload, crc32(header, crc32(lengths))) != int.from_bytes(head[12:], "little"):
+        raise Gone
+    # JSON as the controller writes it is a Python expression but for three names; it sent this program as well.
+    return eval(header.decode(), dict(LITERALS)), payload
+
+
+def send_answer(header: dict[str, Any], payload: bytes = b"") -> None:
+    """Answer the current request."""
+    text = to_json(header).encode()
+    lengths = len(text).to_bytes(4, "little") + len(payload).to_bytes(4, "little")
+    check = crc32(payload, crc32(text, crc32(lengths)))
+    send(MAGIC + lengths + check.to_bytes(4, "little") + text + payload)
+
+
+def to_json(value: object) -> str:
+    """A value of None, bool, int, float, str, list or dict as ASCII JSON."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(to_json(str(k)) + ":" + to_json(v) for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(to_json, value)) + "]"
+    units = str(value).encode("utf-16-be", "surrogatepass")
+    codes = [units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)]
+    return '"' + "".join(chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\u{c:04x}" for c in codes) + '"'
+
+
+# Programs
+
+
+class Job:
+    """A program this agent started: its pipes, what it wrote (bounded), and how it ended."""
+
+    def __init__(self, argv: list[str], environment: dict[str, str], cwd: str, stdin: bytes, limit: int) -> None:
+        self.limit = limit
+        self.texts = [bytearray(), bytearray()]
+        self.truncated = False
+        self.status: int | None = None
+        self.usage: list[float] = []
+        self.seconds = 0.0
+        self.stdin = memoryview(stdin)
+        self.stdin_fd: int | None = None
+        pipes = [os.pipe(), os.pipe(), os.pipe()] if stdin else [os.pipe(), os.pipe()]
+        inside = [pipes[2][0] if stdin else os.open("/dev/null", os.O_RDONLY), pipes[0][1], pipes[1][1]]
+        ours = [pipes[0][0], pipes[1][0], *([pipes[2][1]] if stdin else [])]
+        try:
+            os.chdir(cwd)
+            self.began = time.monotonic()
+            self.pid = os.posix_spawn(
+                find_program(argv[0], environment.get("PATH", "")),
+                argv,
+                environment,
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(inside)],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=(signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ),
+            )
+        except BaseException:
+            for fd in ours:
+                os.close(fd)
+            raise
+        finally:
+            os.chdir("/")
+            for fd in inside:
+                os.close(fd)
+        for fd in ours:
+            os.set_blocking(fd, False)
+        self.outputs = {ours[0]: self.texts[0], ours[1]: self.texts[1]}
+        if stdin:
+            self.stdin_fd = ours[2]
+
+    def take(self, fd: int) -> bool:
+        """Read what is there from one output; False when nothing more is there now."""
+        try:
+            part = os.read(fd, CHUNK)
+        except BlockingIOError:
+            return False
+        text = self.outputs[fd]
+        room = self.limit - len(text)
+        self.truncated |= len(part) > room
+        text += part[:room]
+        if not part:
+            os.close(fd)
+            del self.outputs[fd]
+        return bool(part)
+
+    def give(self) -> None:
+        """Write what the program takes of its standard input."""
+        assert self.stdin_fd is not None
+        try:
+            self.stdin = self.stdin[os.write(self.stdin_fd, self.stdin[:CHUNK]) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.stdin = self.stdin[:0]
+        if not self.stdin:
+            os.close(self.stdin_fd)
+            self.stdin_fd = None
+
+    def signal(self, number: int) -> None:
+        """Signal the program and all of its process group."""
+        try:
+            os.killpg(self.pid, number)
+        except OSError:
+            return
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for its end; True when it ended in time."""
+        deadline = time.monotonic() + timeout_s
+        while self.status is None and (left := deadline - time.monotonic()) > 0:
+            pump(left)
+        return self.status is not None
+
+    def finish(self) -> None:
+        """After its end: take the last output, close the pipes."""
+        for fd in list(self.outputs):
+            while self.take(fd):
+                pass
+        for fd in [*self.outputs, *([self.stdin_fd] if self.stdin_fd is not None else [])]:
+            os.close(fd)
+        self.outputs = {}
+        self.stdin_fd = None
+
+    def report(self) -> dict[str, Any]:
+        """Header of an answer about it."""
+        found: dict[str, Any] = {"running": self.status is None, "truncated": self.truncated}
+        found["stdout_size"] = len(self.texts[0])
+        if self.status is not None:
+            found["status"] = os.waitstatus_to_exitcode(self.status)
+            found["inside_s"] = self.seconds
+            found["usage"] = self.usage
+        return found
+
+
+JOBS: dict[int, Job] = {}  # number -> Job
+
+
+def find_program(name: str, path: str) -> str:
+    """The file to execute. posix_spawnp would search the agent's own PATH instead of the program's."""
+    if "/" in name:
+        return name
+    for directory in path.split(":"):
+        candidate = directory + "/" + name
+        if os.access(candidate, os.X_OK):
+            return candidate
+    raise FileNotFoundError(2, "no such program", name)
+
+
+def reap() -> None:
+    """Collect every child that ended: our own, and as PID 1 everyone's orphans."""
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            return
+        for job in JOBS.values():
+            if job.pid == pid and job.status is None:
+                job.seconds = time.monotonic() - job.began
+                job.status = status
+                job.usage = list(usage)
+                job.signal(signal.SIGKILL)  # whatever it left of its process group
+
+
+def pump(timeout_s: float | None, request: bool = False) -> bool:
+    """Wait for something to happen and deal with it; True when a request is there (looked for only if `request`)."""
+    poll = select.poll()
+    poll.register(READ, select.POLLIN if request else 0)
+    poll.register(WAKE_READ, select.POLLIN)
+    owners = {}
+    for job in JOBS.values():
+        for fd in job.outputs:
+            poll.register(fd, select.POLLIN)
+            owners[fd] = job
+        if job.stdin_fd is not None:
+            poll.register(job.stdin_fd, select.POLLOUT)
+            owners[job.stdin_fd] = job
+    asked = False
+    for fd, _ in poll.poll(None if timeout_s is None else min(timeout_s * 1000, 86400000)):
+        if fd == READ:
+            if not request:
+                raise Gone
+            asked = True
+        elif fd == WAKE_READ:
+            os.read(WAKE_READ, CHUNK)
+            reap()
+        elif fd == owners[fd].stdin_fd:
+            owners[fd].give()
+        else:
+            owners[fd].take(fd)
+    return asked
+
+
+# Requests: each takes the header and the payload and returns the answer's header, or header and payload
+
+
+def hello(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Who is here."""
+    try:
+        boot_id = read_file("/proc/sys/kernel/random/boot_id", 64).decode().strip()
+    except OSError:
+        boot_id = ""
+    return {"version": VERSION, "pid": os.getpid(), "python": sys.version.split()[0], "uname": list(os.uname()),
+            "boot_id": boot_id}  # fmt: skip
+
+
+def start(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Start a program in the background; answers its handle."""
+    handle = max(JOBS, default=0) + 1
+    environment = asked["environment"]
+    if "VTAX_MARK" in os.environ:
+        environment["VTAX_MARK"] = os.environ["VTAX_MARK"]
+    JOBS[handle] = Job(asked["argv"], environment, asked["cwd"], payload, asked["limit"])
+    return {"handle": handle}
+
+
+def run(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """Run a program to its end, or kill its process group at the timeout."""
+    handle = start(asked, payload)["handle"]
+    timed_out = not JOBS[handle].wait(asked["timeout_s"])
+    return collect(handle, timed_out)
+
+
+def collect(handle: int, timed_out: bool = False) -> tuple[dict[str, Any], bytes]:
+    """The answer about a job that is over, or is killed now; the job is forgotten."""
+    job = JOBS[handle]
+    if job.status is None:
+        job.signal(signal.SIGKILL)
+        if not job.wait(KILL_GRACE_S):
+            raise TimeoutError(f"process {job.pid} does not end after SIGKILL")
+    job.finish()
+    del JOBS[handle]
+    return {**job.report(), "timed_out": timed_out}, bytes(job.texts[0] + job.texts[1])
+
+
+def job_of(asked: dict[str, Any]) -> Job:
+    """The background program a request is about."""
+    if asked["handle"] not in JOBS:
+        raise LookupError(f"no background program {asked['handle']}")
+    return JOBS[asked["handle"]]
+
+
+def poll_job(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Whether a background program still runs."""
+    return {"running": job_of(asked).status is None}
+
+
+def stop(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """End a background program: a signal, then SIGKILL after a grace; answers all it wrote."""
+    job = job_of(asked)
+    if job.status is None:
+        job.signal(asked["signal"])
+        job.wait(asked["grace_s"])
+    return collect(asked["handle"])
+
+
+def read_files(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """Read several files, each up to `limit` bytes; sizes in order, null for one that cannot be read."""
+    texts: list[bytes | None] = []
+    for path in asked["paths"]:
+        try:
+            texts.append(read_file(path, asked["limit"]))
+        except OSError:
+            texts.append(None)
+    return {"sizes": [None if t is None else len(t) for t in texts]}, b"".join(t for t in texts if t)
+
+
+def read_file(path: str, limit: int) -> bytes:
+    """Up to limit bytes of a file."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        parts = []
+        while limit > 0 and (part := os.read(fd, min(limit, CHUNK))):
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def clock(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Both clocks, in seconds."""
+    return {"wall_s": time.time(), "monotonic_s": time.monotonic()}
+
+
+def extend(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Run more source in this module: functions it puts into REQUESTS can be asked from then on."""
+    exec(compile(payload, asked["name"], "exec"), globals())
+    return {}
+
+
+def shutdown(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """Answer, then end; as PID 1 turn the machine off, if asked with the file systems written back first."""
+    send_answer({"id": asked["id"], "ok": True})
+    if asked["sync"]:
+        os.sync()
+    raise Gone
+
+
+REQUESTS: dict[str, Callable[..., Any]] = {
+    f.__name__: f for f in (hello, run, start, poll_job, stop, read_files, clock, extend, shutdown)
+}
+
+
+# Life
+
+
+def main() -> None:
+    """Answer requests until the stream ends."""
+    try:
+        while True:
+            if not pump(None, request=True):
+                continue
+            asked, payload = receive_request()
+            try:
+                answer = REQUESTS[asked["op"]](asked, payload)
+            except Gone:
+                raise
+            except Exception as error:
+                answer = {"id": asked["id"], "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}, b""
+            header, data = answer if isinstance(answer, tuple) else (answer, b"")
+            send_answer({"id": asked["id"], "ok": True, **header}, data)
+    except Gone:
+        pass
+    except BaseException as error:
+        os.write(2, f"vtax agent: {error!r}\n".encode())
+    end()
+
+
+def end() -> NoReturn:
+    """Kill what was started and end; as PID 1 turn the machine off (a container just ends)."""
+    for job in JOBS.values():
+        if job.status is None:
+            job.signal(signal.SIGKILL)
+    if os.getpid() == 1:
+        import ctypes
+
+        ctypes.CDLL(None).reboot(POWER_OFF)
+    os._exit(0)
+
+
+def on_terminate(*_: object) -> None:
+    """SIGTERM: end at once, with everything that was started."""
+    end()
+
+
+while (_spare := os.open("/dev/null", os.O_RDWR)) <= 2:  # or a pipe could become a program's standard stream
+    pass
+os.close(_spare)
+os.chdir("/")
+WAKE_READ, _wake_write = os.pipe()
+os.set_blocking(WAKE_READ, False)
+os.set_blocking(_wake_write, False)
+signal.signal(signal.SIGCHLD, lambda *_: None)
+signal.signal(signal.SIGTERM, on_terminate)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.set_wakeup_fd(_wake_write, warn_on_full_buffer=False)
+main()

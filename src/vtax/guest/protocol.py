@@ -1,0 +1,135 @@
+"""Frames of the stream between controller and agent, and the checks on everything a guest sends.
+
+A frame is MAGIC (4 bytes), header size and payload size (unsigned 32-bit, little-endian), a CRC-32 of both sizes,
+header and payload, then the header (a JSON object in UTF-8) and the payload (raw bytes). Sizes are bounded, and
+memory is spent only on bytes that have arrived. A guest is not trusted: whatever it sends, the only outcomes are a
+frame that was checked or GuestError.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from binascii import crc32
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.errors import GuestError
+from vtax.guest.channel import Channel
+
+MAGIC = b"\xabvtx"
+MAX_HEADER = 1 << 20
+MAX_PAYLOAD = 1 << 26
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
+    """One frame. Raises GuestError when it is larger than a frame may be, or holds text that is not Unicode."""
+    try:
+        text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError as error:
+        raise GuestError(f"this request cannot be sent to a guest: {error}") from error
+    if len(text) > MAX_HEADER or len(payload) > MAX_PAYLOAD:
+        raise GuestError(
+            f"a request of {len(text)} + {len(payload)} bytes is larger than a frame may be",
+            cure=f"stay below {MAX_HEADER} bytes of arguments and {MAX_PAYLOAD} bytes of data",
+        )
+    lengths = len(text).to_bytes(4, "little") + len(payload).to_bytes(4, "little")
+    check = crc32(payload, crc32(text, crc32(lengths)))
+    return MAGIC + lengths + check.to_bytes(4, "little") + text + payload
+
+
+def receive(channel: Channel, deadline: float, *, skip: int = 0) -> Answer:
+    """The next frame. deadline: on time.monotonic().
+
+    skip: how many bytes of other text may come before it (a console's, at the start of the stream only).
+    Raises GuestError when the guest is silent, gone, or sends anything else.
+    """
+    if skip:
+        channel.skip_to(MAGIC, skip, deadline)
+    elif (magic := channel.read(len(MAGIC), deadline)) != MAGIC:
+        raise channel.broken(f"the guest sent {magic!r} where an answer must begin")
+    lengths = channel.read(8, deadline)
+    header_size = int.from_bytes(lengths[:4], "little")
+    payload_size = int.from_bytes(lengths[4:], "little")
+    if header_size > MAX_HEADER or payload_size > MAX_PAYLOAD:
+        raise channel.broken(
+            f"the guest announced an answer of {header_size} + {payload_size} bytes, more than allowed"
+        )
+    check = int.from_bytes(channel.read(4, deadline), "little")
+    text = channel.read(header_size, deadline)
+    payload = channel.read(payload_size, deadline)
+    if crc32(payload, crc32(text, crc32(lengths))) != check:
+        raise channel.broken("an answer of the guest arrived damaged")
+    return Answer(_parse(text), payload)
+
+
+def _parse(text: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(text.decode(), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise GuestError(f"an answer of the guest is not JSON: {str(error)[:100]}") from error
+    if not isinstance(header, dict):
+        raise GuestError("an answer of the guest is not a JSON object")
+    return header
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
+
+
+def clean_text(text: str) -> str:
+    """Text of a guest that may be shown or stored: no control characters but tab and newline, no lone surrogates."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a guest. The methods return fields only when they are what they must be; else GuestError."""
+
+    header: dict[str, Any]
+    payload: bytes = b""
+
+    def number(self, name: str, low: float = 0.0, high: float = 1e15) -> float:
+        """A finite number from low to high."""
+        return checked_number(self.header.get(name), name, low, high)
+
+    def integer(self, name: str, low: int = 0, high: int = 1 << 53) -> int:
+        """A whole number from low to high."""
+        value = self.header.get(name)
+        if type(value) is not int or not low <= value <= high:
+            raise _wrong(name, value, f"a whole number from {low} to {high}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        value = self.header.get(name)
+        if type(value) is not bool:
+            raise _wrong(name, value, "true or false")
+        return value
+
+    def text(self, name: str, longest: int = 4096) -> str:
+        """Cleaned text."""
+        value = self.header.get(name)
+        if type(value) is not str or len(value) > longest:
+            raise _wrong(name, value, f"text of at most {longest} characters")
+        return clean_text(value)
+
+    def items(self, name: str, most: int) -> list[Any]:
+        """A list, its items unchecked."""
+        value = self.header.get(name)
+        if type(value) is not list or len(value) > most:
+            raise _wrong(name, value, f"a list of at most {most}")
+        return value
+
+
+def checked_number(value: Any, name: str, low: float, high: float) -> float:
+    """A finite number from low to high, as float. Raises GuestError."""
+    if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
+        raise _wrong(name, value, f"a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def _wrong(name: str, value: Any, wanted: str) -> GuestError:
+    return GuestError(f"the guest answered {name} = {repr(value)[:80]} where {wanted} must be")
