@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from vtax.guest.guest import CommandResult
+from vtax.stats.means import Average
 
 Better = Literal["higher", "lower"]
 Role = Literal["single", "server", "client"]
@@ -27,13 +28,18 @@ class Parameters(BaseModel):
 
 @dataclass(frozen=True)
 class Metric:
-    """One thing a benchmark measures. primary: the one tables show first; a benchmark has at least one."""
+    """One thing a benchmark measures.
+
+    primary: one that tables show first; a benchmark has at least one. average: how trials of a block are averaged:
+    `harmonic` for a rate over fixed work (dd), `arithmetic` for times and for rates over a fixed time (iperf).
+    """
 
     name: str
     unit: str
     better: Better
     title: str = ""
     primary: bool = False
+    average: Average = "arithmetic"
 
 
 @dataclass(frozen=True)

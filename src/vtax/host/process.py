@@ -71,6 +71,7 @@ def run(
     try:
         done = subprocess.run(
             command,
+            check=False,
             input=input_text,
             stdin=subprocess.DEVNULL if input_text is None else None,
             capture_output=True,
@@ -120,7 +121,7 @@ def spawn(
             stderr=null if stderr is None else stderr,
             env=child_environment(environment, mark),
             pass_fds=pass_fds,
-            preexec_fn=before_exec,
+            preexec_fn=before_exec,  # noqa: PLW1509 - the controller starts guests from its only thread
             start_new_session=True,
         )
     except FileNotFoundError as error:

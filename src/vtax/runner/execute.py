@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from vtax.counters.host import host_facts
 from vtax.errors import RunInterrupted, VtaxError
@@ -24,24 +23,6 @@ from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.store.records import CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
-
-
-@dataclass
-class _Pace:
-    """How long things take in this run: the first estimate, then what was measured."""
-
-    plan: Plan
-    started: float
-    done: int = 0
-    spent_s: float = 0.0
-
-    def progress(self, block: int) -> Progress:
-        """Trials done and left, and the time left at the pace so far."""
-        per_block = len(self.plan.cells) * self.plan.trials_per_cell
-        total = per_block * self.plan.most_blocks
-        elapsed = time.monotonic() - self.started
-        each = elapsed / self.done if self.done else self.plan.expected_block_s() / max(per_block, 1)
-        return Progress(block, self.plan.most_blocks, self.done, total, elapsed, each * (total - self.done))
 
 
 def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
@@ -82,7 +63,8 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
     status, because = "failed", "vtax failed"
     try:
         with stop_requests(observer.message), Journal(home.journal) as journal:
-            because = _blocks(plan, run, home, journal, observer)
+            run.reopen()
+            because = _Execution(plan, run, home, journal, observer).blocks()
             status = "finished"
     except RunInterrupted as stop:
         status, because = "interrupted", stop.what
@@ -95,92 +77,89 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
             run.finish(status, because, time.time())
 
 
-def _blocks(plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer) -> str:
-    done = run.done()
-    stopping = Stopping(plan, run.primary_values())
-    pace = _Pace(plan, time.monotonic())
-    pace.done = 0
-    for block in range(plan.most_blocks):
-        reason = stopping.reason_to_stop(block, pace.progress(block).elapsed_s)
-        if reason:
-            return reason
-        for session in plan.sessions(block):
-            owed = [cell for cell in session.cells if not _complete(cell, block, plan, done)]
-            pace.done += (len(session.cells) - len(owed)) * plan.trials_per_cell
-            if owed:
-                _run_session(session, owed, plan, run, home, journal, observer, stopping, pace, done)
-    return stopping.reason_to_stop(plan.most_blocks, pace.progress(plan.most_blocks).elapsed_s) or "all blocks done"
+class _Execution:
+    """A plan while it is being carried out, and how far it has come."""
 
+    def __init__(self, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer) -> None:
+        self._plan = plan
+        self._run = run
+        self._home = home
+        self._journal = journal
+        self._observer = observer
+        self._done = run.done()
+        self._position = run.next_position()
+        self._stopping = Stopping(plan, run.primary_values())
+        self._started = time.monotonic()
+        self._measured = 0
 
-def _run_session(
-    session: Session,
-    owed: list[Cell],
-    plan: Plan,
-    run: RunHandle,
-    home: Home,
-    journal: Journal,
-    observer: Observer,
-    stopping: Stopping,
-    pace: _Pace,
-    done: set[tuple[str, int, int]],
-) -> None:
-    """Run the cells a session owes, in a fresh guest; a lost guest is replaced for the cells after the one lost."""
-    remaining = list(owed)
-    while remaining:
-        opened = OpenSession(session, plan, run, home, journal, observer)
-        with opened:
-            while remaining and not opened.lost:
-                cell = remaining.pop(0)
-                for number in range(plan.trials_per_cell):
-                    if (cell.key, session.block, number) in done:
-                        continue
-                    observer.trial_starting(cell.platform.name, cell.point.label, levels_text(cell))
-                    result = opened.trial(cell)
-                    warm = number < plan.study.design.warmup
-                    _commit(run, cell, session.block, number, warm, opened.guest_id, result)
-                    done.add((cell.key, session.block, number))
-                    if not warm and not result.error:
-                        stopping.add(cell, session.block, result.outcome.values)
-                    pace.done += 1
-                    observer.trial_ended(
-                        cell.platform.name,
-                        cell.point.label,
-                        figure(cell, result),
-                        result.error,
-                        pace.progress(session.block),
-                    )
+    def blocks(self) -> str:
+        """All blocks that are still owed; returns why it stopped."""
+        for block in range(self._plan.most_blocks + 1):
+            decision = self._stopping.decide(block, time.monotonic() - self._started)
+            if decision.stop:
+                return decision.reason
+            for session in self._plan.sessions(block):
+                self._session(session)
+        return "all blocks are made"
 
+    def _session(self, session: Session) -> None:
+        """The cells a session still owes, in a fresh guest; a lost guest is replaced for the cells after the lost."""
+        remaining = [cell for cell in session.cells if self._owed(cell, session.block)]
+        while remaining:
+            with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
+                while remaining and not opened.lost:
+                    cell = remaining.pop(0)
+                    for number in self._owed(cell, session.block):
+                        self._trial(opened, cell, session.block, number)
 
-def _commit(
-    run: RunHandle, cell: Cell, block: int, number: int, is_warmup: bool, guest_id: int | None, result: TrialResult
-) -> None:
-    foreground = result.foreground
-    run.add_trial(
-        TrialRecord(
-            cell_key=cell.key,
-            guest_id=guest_id,
-            block=block,
-            number=number,
-            position=run.next_position(),
-            is_warmup=is_warmup,
-            status="failed" if result.error else "ok",
-            started_at=result.started_at,
-            outside_s=foreground.outside_s if foreground else None,
-            inside_s=foreground.inside_s if foreground else None,
-            used=dict(result.outcome.used),
-            error=result.error,
-            outputs=tuple(
-                OutputRecord(role, r.argv, r.status, r.stdout, r.stderr) for role, r in result.results.items()
-            ),
-            values={} if result.error else dict(result.outcome.values),
-            counters=dict(result.counters),
-            warnings=result.warnings,
+    def _owed(self, cell: Cell, block: int) -> list[int]:
+        return [n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done]
+
+    def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:
+        is_warmup = number < self._plan.study.design.warmup
+        self._observer.trial_starting(cell.platform.name, cell.point.label, levels_text(cell))
+        result = opened.trial(cell)
+        self._run.add_trial(_record(cell, block, number, self._position, is_warmup, opened.guest_id, result))
+        self._done.add((cell.key, block, number))
+        self._position += 1
+        self._measured += 1
+        if not is_warmup and not result.error:
+            self._stopping.add(cell, block, result.outcome.values)
+        self._observer.trial_ended(
+            cell.platform.name, cell.point.label, figure(cell, result), result.error, self._progress(block)
         )
+
+    def _progress(self, block: int) -> Progress:
+        """Trials done and left, and the time left at this run's own pace."""
+        per_block = len(self._plan.cells) * self._plan.trials_per_cell
+        total = per_block * self._plan.most_blocks
+        elapsed = time.monotonic() - self._started
+        left = elapsed / self._measured * (total - len(self._done))
+        return Progress(block, self._plan.most_blocks, len(self._done), total, elapsed, left)
+
+
+def _record(
+    cell: Cell, block: int, number: int, position: int, is_warmup: bool, guest_id: int | None, result: TrialResult
+) -> TrialRecord:
+    foreground = result.foreground
+    return TrialRecord(
+        cell_key=cell.key,
+        guest_id=guest_id,
+        block=block,
+        number=number,
+        position=position,
+        is_warmup=is_warmup,
+        status="failed" if result.error else "ok",
+        started_at=result.started_at,
+        outside_s=foreground.outside_s if foreground else None,
+        inside_s=foreground.inside_s if foreground else None,
+        used=dict(result.outcome.used),
+        error=result.error,
+        outputs=tuple(OutputRecord(role, r.argv, r.status, r.stdout, r.stderr) for role, r in result.results.items()),
+        values={} if result.error else dict(result.outcome.values),
+        counters=dict(result.counters),
+        warnings=result.warnings,
     )
-
-
-def _complete(cell: Cell, block: int, plan: Plan, done: set[tuple[str, int, int]]) -> bool:
-    return all((cell.key, block, number) in done for number in range(plan.trials_per_cell))
 
 
 def levels_text(cell: Cell) -> str:
@@ -222,7 +201,7 @@ def _cell_record(cell: Cell) -> CellRecord:
         tool_version="",
         topology=point.topology,
         parameters=point.parameters.model_dump(mode="json"),
-        link=dict(point.link),
+        link=point.link.model_dump(mode="json") if point.link else {},
         levels=dict(point.levels),
     )
 

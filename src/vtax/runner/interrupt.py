@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as an exception in the right place: once, while measuring; never in the middle of cleaning up."""
+"""Ctrl-C and SIGTERM as an exception in the right place: once, while measuring; never while cleaning up."""
 
 from __future__ import annotations
 

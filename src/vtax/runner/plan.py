@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from vtax.benchmarks.base import Benchmark, Context, Parameters
 from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.network import registry as topology_registry
+from vtax.network.settings import LinkSettings
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform, Probe, Resources
 from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
@@ -36,8 +37,13 @@ class Point:
     benchmark: Benchmark
     parameters: Parameters
     topology: str
-    link: Mapping[str, Any]
+    link: LinkSettings | None
     levels: Mapping[str, Any]
+
+    @property
+    def surroundings(self) -> Hashable:
+        """What a guest must have been started with to run this point: a topology and the structure of its links."""
+        return (self.topology, self.link.structure()) if self.link else None
 
 
 @dataclass(frozen=True)
@@ -59,12 +65,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Session:
-    """The life of one fresh guest: a platform, a topology (or none), and its cells in the order they run."""
+    """The life of one fresh guest: a platform and its cells in the order they run."""
 
     block: int
     platform: Platform
-    topology: str
     cells: tuple[Cell, ...]
+
+    @property
+    def networked(self) -> Point | None:
+        """A point whose topology this guest is started in; None when it needs no network."""
+        return next((cell.point for cell in self.cells if cell.point.link), None)
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,7 @@ class Plan:
     def most_blocks(self) -> int:
         """The number of blocks when no rule stops the run earlier."""
         design = self.study.design
-        return design.blocks if design.stop == "fixed" else design.max_blocks
+        return design.blocks if design.stop == "fixed" else design.max_blocks if design.stop != "budget" else 10**6
 
     def context(self, resources: Resources | None = None) -> Context:
         """A context as trials will see it, with addresses of the right form, for checks before the run."""
@@ -107,12 +117,12 @@ class Plan:
         sequential = self.study.design.order == "sequential"
         available = [p.platform for p in self.platforms if p.probe.available]
         sessions = []
-        for topology in self._topologies():
+        for surroundings in self._surroundings():
             for platform in available:
-                cells = [c for c in self.cells if c.platform is platform and self._home_of(c.point) == topology]
+                cells = [c for c in self.cells if c.platform is platform and self._home_of(c.point) == surroundings]
                 if not sequential:
                     generator.shuffle(cells)
-                sessions.append(Session(block, platform, topology, tuple(cells)))
+                sessions.append(Session(block, platform, tuple(cells)))
         if not sequential:
             generator.shuffle(sessions)
         return sessions
@@ -124,13 +134,12 @@ class Plan:
         trial_s = sum(c.point.benchmark.expected_s(c.point.parameters, context) for c in self.cells)
         return trial_s * self.trials_per_cell + 3.0 * guests
 
-    def _topologies(self) -> list[str]:
-        named = list(dict.fromkeys(p.topology for p in self.points if p.topology))
-        return named or [""]
+    def _surroundings(self) -> list[Hashable]:
+        return list(dict.fromkeys(p.surroundings for p in self.points if p.link)) or [None]
 
-    def _home_of(self, point: Point) -> str:
+    def _home_of(self, point: Point) -> Hashable:
         """Benchmarks without a network ride in the first topology's guest: one guest serves both."""
-        return point.topology or self._topologies()[0]
+        return point.surroundings if point.link else self._surroundings()[0]
 
 
 def make_plan(
@@ -226,10 +235,11 @@ def _checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
 def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping[str, Any], where: str) -> Point:
     benchmark = benchmark_registry.get(raw.benchmark)
     parameters = _checked_parameters(benchmark, raw, where)
-    topology, link = "", {}
+    topology, link = "", None
     if benchmark.needs_network:
         topology = raw.topology or DEFAULT_TOPOLOGY
-        link = topology_registry.check_link(topology, raw.link, where)
+        link = LinkSettings.of(raw.link)
+        topology_registry.get(topology)
     elif raw.topology or raw.link:
         raise BadInput(f"{raw.benchmark} uses no network, so topology and link have no place", where=where)
     benchmark.commands(parameters, context)
@@ -237,7 +247,7 @@ def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping
         "benchmark": benchmark.name,
         "parameters": parameters.model_dump(mode="json"),
         "topology": topology,
-        "link": link,
+        "link": link.model_dump(mode="json") if link else {},
         "guest": guest,
         "image": image.key,
     }

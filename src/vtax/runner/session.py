@@ -22,7 +22,7 @@ from vtax.network.topology import Links
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner.events import Observer
-from vtax.runner.plan import Cell, Plan, Session
+from vtax.runner.plan import Cell, Plan, Point, Session
 from vtax.runner.trial import Endpoint, TrialResult, run_trial
 from vtax.store.store import RunHandle
 
@@ -53,8 +53,9 @@ class OpenSession:
     def __enter__(self) -> Self:
         """Start everything. A failure to start is kept, and becomes the error of every trial of this guest."""
         name = self._session.platform.name
+        topology = self._session.networked.topology if self._session.networked else ""
         self._observer.guest_starting(name, self._session.block)
-        self.guest_id = self._run.begin_guest(name, self._session.block, self._session.topology, time.time())
+        self.guest_id = self._run.begin_guest(name, self._session.block, topology, time.time())
         try:
             self._start()
         except RunInterrupted:
@@ -89,7 +90,8 @@ class OpenSession:
         return result
 
     def _start(self) -> None:
-        plugboard = self._plug_topology() if self._session.topology else None
+        point = self._session.networked
+        plugboard = self._plug_topology(point) if point else None
         started = time.monotonic()
         endpoint = self._start_guest(self._session.platform, plugboard, self._plan.resources)
         self._ended["ready_s"] = time.monotonic() - started
@@ -102,11 +104,9 @@ class OpenSession:
         self._ended["clock_offset_s"] = endpoint.guest.clock().offset_s
         self._ended["facts"] = endpoint.guest.facts()
 
-    def _plug_topology(self) -> Plugboard:
+    def _plug_topology(self, point: Point) -> Plugboard:
         """Build the topology, start the native peer where it has one, and return the guest's side."""
-        first = next(cell for cell in self._session.cells if cell.point.topology)
-        topology = topology_registry.get(self._session.topology)
-        self._links = topology.build(self._journal, first.point.link)
+        self._links = topology_registry.get(point.topology).build(self._journal, point.link)
         self._stack.callback(self._links.close)
         if self._links.peer is not None:
             native = platform_registry.get("native")
@@ -130,7 +130,7 @@ class OpenSession:
     def _context(self, cell: Cell) -> Context:
         resources = self._plan.resources
         context = Context(resources.vcpus, resources.memory_bytes, scratch=SCRATCH)
-        if self._links is None or not cell.point.topology:
+        if self._links is None or cell.point.link is None:
             return context
         for argv in self._links.apply(cell.point.link):
             _must(self._endpoints["guest"].guest, argv)

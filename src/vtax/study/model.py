@@ -38,8 +38,13 @@ class GuestTable(_Table):
 class DesignTable(_Table):
     """`[design]`: how often, in what order, and when to stop. Declared before the run and stored with it."""
 
-    stop: Literal["fixed", "precision"] = Field("fixed", description="rule that ends the run")
+    stop: Literal["fixed", "precision", "verdict", "budget"] = Field(
+        "fixed",
+        description="rule that ends the run: after 'blocks'; when every interval is within 'precision'; when every "
+        "contrast has its verdict; or when 'budget' is spent",
+    )
     blocks: int = Field(5, ge=1, description="number of blocks of the rule 'fixed'")
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="of every interval")
     min_blocks: int = Field(5, ge=2, description="fewest blocks of an adaptive rule")
     max_blocks: int = Field(30, ge=2, description="most blocks of an adaptive rule")
     precision: float = Field(

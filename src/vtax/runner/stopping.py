@@ -1,0 +1,83 @@
+"""Whether a run has enough blocks: collects values as trials end and asks the study's declared rule.
+
+Judged on whole blocks only, on the primary metric of every cell against the same point on the baseline.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from vtax.errors import BadInput
+from vtax.runner.plan import Cell, Plan
+from vtax.stats.checks import Array, StatsError
+from vtax.stats.means import Average, average_of
+from vtax.stats.stopping import Decision, Rule, decide
+from vtax.study.model import DesignTable
+
+
+def rule_of(design: DesignTable) -> Rule:
+    """The statistical rule a study declares. Raises BadInput when it cannot be followed."""
+    try:
+        return Rule(
+            stop=design.stop,
+            blocks=design.blocks,
+            min_blocks=design.min_blocks,
+            max_blocks=design.max_blocks,
+            precision=design.precision,
+            margin=design.margin,
+            confidence=design.confidence,
+            budget_s=design.budget,
+        )
+    except StatsError as error:
+        raise BadInput(str(error), where="[design]") from error
+
+
+class Stopping:
+    """The values of a run so far, and the decision after each block.
+
+    already: (cell key, block, metric, value) of a resumed run.
+    """
+
+    def __init__(self, plan: Plan, already: Iterable[tuple[str, int, str, float]]) -> None:
+        self._rule = rule_of(plan.study.design)
+        self._plan = plan
+        self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        for key, block, metric, value in already:
+            self._values[key, metric][block].append(value)
+
+    def add(self, cell: Cell, block: int, values: Mapping[str, float]) -> None:
+        """Take note of a measured trial that went well."""
+        for metric in cell.point.benchmark.metrics:
+            if metric.primary and metric.name in values:
+                self._values[cell.key, metric.name][block].append(values[metric.name])
+
+    def decide(self, blocks: int, elapsed_s: float) -> Decision:
+        """Whether to stop after that many whole blocks. elapsed_s: since the run began or was resumed."""
+        next_block_s = elapsed_s / blocks if blocks else self._plan.expected_block_s()
+        return decide(self._rule, self._contrasts(blocks), blocks, elapsed_s=elapsed_s, next_block_s=next_block_s)
+
+    def _contrasts(self, blocks: int) -> dict[str, Array]:
+        baseline = {c.point.key: c for c in self._plan.cells if c.platform.name == self._plan.study.baseline}
+        alone = len({c.platform.name for c in self._plan.cells}) == 1
+        contrasts = {}
+        for cell in self._plan.cells:
+            base = baseline[cell.point.key]
+            if cell is base and not alone:
+                continue
+            for metric in (m for m in cell.point.benchmark.metrics if m.primary):
+                logs = self._logs(cell, metric.name, metric.average, blocks)
+                if not alone:
+                    logs = logs - self._logs(base, metric.name, metric.average, blocks)
+                contrasts[f"{cell.platform.name} {cell.point.label} {cell.key} {metric.name}"] = logs
+        return contrasts
+
+    def _logs(self, cell: Cell, metric: str, average: Average, blocks: int) -> Array:
+        """Logarithm of the block means, NaN for a block without a usable value."""
+        logs = np.full(blocks, np.nan)
+        for block, values in self._values[cell.key, metric].items():
+            if block < blocks and all(value > 0 for value in values):
+                logs[block] = np.log(average_of(values, average))
+        return logs
