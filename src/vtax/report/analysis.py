@@ -1,0 +1,308 @@
+"""From a stored run to its result: summaries, ratios to the baseline, verdicts, and every warning about them.
+
+This is the one place where the store meets the statistics. Everything that shows a run (terminal, HTML, JSON) shows
+the `Analysis` made here, so no two outputs can differ, and none can lose a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.report.remarks import Remark, remarks_of
+from vtax.stats.analysis import Contrast
+from vtax.stats.analysis import analyse as judge
+from vtax.stats.checks import StatsError
+from vtax.stats.describe import Summary, describe
+from vtax.stats.means import block_means
+from vtax.stats.ratio import Ratio, log_ratios
+from vtax.stats.stopping import Rule
+from vtax.stats.verdict import Verdict
+from vtax.store.query import FailureRow, GuestRow, RunData, load
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.store import LAST, Store
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of one cell.
+
+    summary: None when no trial went well. ratio, verdict: None for the baseline, and when there is no answer; trouble
+    then says why. blocks, block_means: one value per block, in order; nothing is hidden. failed: trials.
+    target_missed: the declared precision was not reached. warnings: all that the statistics say about this row.
+    """
+
+    cell: CellRecord
+    platform: PlatformRecord
+    summary: Summary | None
+    blocks: Ints
+    block_means: Floats
+    failed: int
+    ratio: Ratio | None = None
+    verdict: Verdict | None = None
+    trouble: str = ""
+    target_missed: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of the summary, the ratio and the verdict, each text once."""
+        found = [self.trouble] if self.trouble else []
+        for part in (self.summary, self.ratio, self.verdict):
+            if part is not None:
+                found += part.warnings
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of levels, compared over platforms. levels: factor -> level. rows: in platform order."""
+
+    key: str
+    levels: Mapping[str, Any]
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        """`direction=send, mtu=1500`; empty when nothing varies."""
+        return ", ".join(f"{factor}={level}" for factor, level in self.levels.items())
+
+
+@dataclass(frozen=True)
+class Section:
+    """One metric of one benchmark table over all its points: what is judged as one family, and shown as one table."""
+
+    label: str
+    benchmark: str
+    tool_version: str
+    metric: MetricRecord
+    points: tuple[Point, ...]
+    family: int
+
+    @property
+    def title(self) -> str:
+        """`stream: triad`."""
+        return f"{self.label}: {self.metric.title or self.metric.name}"
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The result of a run.
+
+    run: as stored, see store.run.RunHandle. sections: primary metrics first within a benchmark. remarks: every
+    warning, with where it holds. shortfalls: what was declared and not reached. ready_s: platform -> seconds from
+    start to agent ready, one per guest.
+    """
+
+    name: str
+    study: str
+    declared: Mapping[str, Any]
+    status: str
+    stopped_because: str
+    seed: int
+    vtax_version: str
+    image_key: str
+    host: Mapping[str, Any]
+    started_at: float
+    ended_at: float | None
+    rule: Rule
+    baseline: str
+    blocks: int
+    trials: int
+    failed: int
+    platforms: tuple[PlatformRecord, ...]
+    sections: tuple[Section, ...]
+    guests: tuple[GuestRow, ...]
+    failures: tuple[FailureRow, ...]
+    cells: tuple[CellRecord, ...]
+    remarks: tuple[Remark, ...]
+    shortfalls: tuple[str, ...]
+
+    @property
+    def primary(self) -> tuple[Section, ...]:
+        """The sections of primary metrics."""
+        return tuple(section for section in self.sections if section.metric.is_primary)
+
+    def ready_s(self, platform: str) -> list[float]:
+        """Start to agent ready of every guest of a platform that became ready."""
+        return [g.ready_s for g in self.guests if g.platform == platform and g.ready_s is not None]
+
+
+def analyse(store: Store, run_name: str = LAST, *, resamples: int = 0) -> Analysis:
+    """The result of a stored run; `last` is the newest.
+
+    resamples: of the bootstrap beside each ratio, 0 for none. Raises BadInput for an unknown run, StoreError.
+    """
+    return analyse_data(load(store.engine, store.open_run(run_name)), resamples=resamples)
+
+
+def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
+    """The result of a run that was loaded."""
+    run = data.run
+    rule = rule_of(run.declared)
+    rows = _rows(data)
+    sections = tuple(_judged(section, rule, resamples) for section in _sections(data, rows))
+    measured = ~data.trials.is_warmup
+    shortfalls = _shortfalls(data, sections, rule)
+    return Analysis(
+        name=run.name,
+        study=run.study,
+        declared=run.declared,
+        status=run.status,
+        stopped_because=run.stopped_because,
+        seed=run.seed,
+        vtax_version=run.vtax_version,
+        image_key=run.image_key,
+        host=run.host,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        rule=rule,
+        baseline=next((p.name for p in run.platforms if p.is_baseline), ""),
+        blocks=int(np.unique(data.trials.block).size),
+        trials=int(measured.sum()),
+        failed=int((measured & ~data.trials.is_ok).sum()),
+        platforms=run.platforms,
+        sections=sections,
+        guests=data.guests,
+        failures=data.failures,
+        cells=run.cells,
+        remarks=remarks_of(data, [(s.title, p.name, r) for s in sections for p in s.points for r in p.rows]),
+        shortfalls=shortfalls,
+    )
+
+
+def rule_of(declared: Mapping[str, Any]) -> Rule:
+    """The stopping rule a study declared; vtax's defaults where it says nothing."""
+    design = declared.get("design", {})
+    known = ("stop", "blocks", "min_blocks", "max_blocks", "precision", "margin")
+    given = {"stop": "fixed"} | {name: design[name] for name in known if design.get(name) is not None}
+    return Rule(**given, budget_s=design.get("budget"))
+
+
+def _rows(data: RunData) -> dict[tuple[int, int], Row]:
+    """(cell index, metric index) -> row without ratio; one entry for every metric a cell's benchmark has."""
+    run, trials, measured = data.run, data.trials, data.measurements
+    used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
+    trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
+    group = trials.cell[trial] * len(run.metrics) + metric
+    order = np.argsort(group, kind="stable")
+    trial, value, group = trial[order], value[order], group[order]
+    failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
+    platforms = {platform.name: platform for platform in run.platforms}
+    metrics_of: dict[str, list[int]] = {}
+    for index, record in enumerate(run.metrics):
+        metrics_of.setdefault(record.benchmark, []).append(index)
+    rows = {}
+    for cell_index, cell in enumerate(run.cells):
+        for metric_index in metrics_of.get(cell.benchmark, []):
+            number = cell_index * len(run.metrics) + metric_index
+            span = slice(*np.searchsorted(group, [number, number + 1]))
+            rows[cell_index, metric_index] = _row(
+                cell, platforms[cell.platform], trials.block[trial[span]], value[span], int(failed[cell_index])
+            )
+    return rows
+
+
+def _row(cell: CellRecord, platform: PlatformRecord, blocks: Ints, values: Floats, failed: int) -> Row:
+    if not values.size:
+        return Row(cell, platform, None, blocks, values, failed, trouble="no trial went well")
+    labels, means = block_means(blocks, values)
+    return Row(cell, platform, describe(values, blocks=blocks), labels, means, failed)
+
+
+def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Section]:
+    order = {platform.name: index for index, platform in enumerate(data.run.platforms)}
+    grouped: dict[tuple[str, int], dict[str, list[Row]]] = {}
+    for (cell_index, metric_index), row in rows.items():
+        cell = data.run.cells[cell_index]
+        grouped.setdefault((cell.label, metric_index), {}).setdefault(cell.point, []).append(row)
+    sections = []
+    for (label, metric_index), points in grouped.items():
+        everything = [row for found in points.values() for row in found]
+        if all(row.summary is None for row in everything) and not data.run.metrics[metric_index].is_primary:
+            continue  # a metric this benchmark did not give with these parameters
+        first = everything[0].cell
+        sections.append(
+            Section(
+                label, first.benchmark, first.tool_version, data.run.metrics[metric_index],
+                tuple(
+                    Point(key, found[0].cell.levels, tuple(sorted(found, key=lambda row: order[row.platform.name])))
+                    for key, found in points.items()
+                ),
+                0,
+            )
+        )  # fmt: skip
+    labels = list(dict.fromkeys(section.label for section in sections))
+    return sorted(sections, key=lambda s: (labels.index(s.label), not s.metric.is_primary))
+
+
+def _judged(section: Section, rule: Rule, resamples: int) -> Section:
+    """The section with ratios and verdicts: one family, judged in one call (see stats.analysis)."""
+    contrasts: dict[str, Contrast] = {}
+    trouble: dict[str, str] = {}
+    for point in section.points:
+        base = next((row for row in point.rows if row.platform.is_baseline), None)
+        for row in point.rows:
+            if row is base or row.summary is None:
+                continue
+            name = row.cell.key
+            try:
+                contrasts[name] = Contrast(
+                    _logs(row, base), "higher" if section.metric.better == "higher" else "lower"
+                )
+            except StatsError as error:
+                trouble[name] = str(error)
+    found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
+
+    def judged(row: Row) -> Row:
+        answer = found.get(row.cell.key)
+        if answer is None:
+            return replace(row, trouble=trouble.get(row.cell.key, row.trouble))
+        if isinstance(answer, StatsError):
+            return replace(row, trouble=str(answer))
+        missed = (
+            rule.stop == "precision" and section.metric.is_primary and not answer.ratio.half_width <= rule.precision
+        )
+        return replace(row, ratio=answer.ratio, verdict=answer.verdict, target_missed=missed)
+
+    points = tuple(Point(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
+    return replace(section, points=points, family=len(contrasts))
+
+
+def _logs(row: Row, base: Row | None) -> Floats:
+    """One log-ratio per block of the run so far, NaN where a block has only one of the two."""
+    if base is None or base.summary is None:
+        raise StatsError("the baseline has no values here")
+    blocks = np.union1d(row.blocks, base.blocks)
+    sides = []
+    for side in (row, base):
+        aligned = np.full(blocks.size, np.nan)
+        aligned[np.searchsorted(blocks, side.blocks)] = side.block_means
+        sides.append(aligned)
+    return log_ratios(sides[0], sides[1])
+
+
+def _shortfalls(data: RunData, sections: tuple[Section, ...], rule: Rule) -> tuple[str, ...]:
+    found = []
+    if data.run.status in ("interrupted", "failed"):
+        found.append(f"the run was not finished: {data.run.stopped_because or data.run.status}")
+    measured = [failure for failure in data.failures if not failure.is_warmup]
+    for cell_index in dict.fromkeys(failure.cell for failure in measured):
+        cell = data.run.cells[cell_index]
+        times = sum(failure.cell == cell_index for failure in measured)
+        found.append(f"{times} failed trial{'s' if times > 1 else ''}: {cell.platform}, {cell.label}")
+    for section in sections:
+        for point in section.points:
+            for row in point.rows:
+                if row.target_missed and row.ratio is not None:
+                    place = ", ".join(filter(None, [row.platform.name, section.title, point.name]))
+                    found.append(
+                        f"interval of ±{row.ratio.half_width:.1%} where ±{rule.precision:.1%} was wanted: {place}"
+                    )
+    return tuple(found)
