@@ -1,0 +1,85 @@
+"""What the linters do not check: sizes, addresses, marks of unfinished work, traces of a developer's machine.
+
+Run `python .ci/hygiene.py`; it prints one line per finding and exits 1 when there is any. A module of more than 400
+lines or a function of more than 50 is accepted when its docstring gives a reason in a sentence with "long because".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MODULE_LINES = 400
+FUNCTION_LINES = 50
+REASON = "long because"
+
+# Hosts a file may name: of standards, licences and papers, and those reserved for examples. No package registry's.
+HOSTS = frozenset(
+    ["www.apache.org", "www.w3.org", "json-schema.org", "doi.org", "www.rfc-editor.org", "keepachangelog.com"]
+    + ["semver.org", "www.cs.virginia.edu", "example.org"]
+)
+_URL = re.compile(r"\b(?:https?|ftp|git|ssh)://([A-Za-z0-9.-]+\.[a-z]{2,})")
+_BARE_HOST = re.compile(r"(?<![\w@./-])((?:[a-z0-9-]+\.)+(?:org|com|net))(?![\w.(-])")
+_UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + r"ME|XX" + r"X)\b")
+_SCRATCH = re.compile(r"/tmp/[a-z]/")
+
+# Real tool outputs and licence texts are kept as they are.
+_VERBATIM = ("tests/unit/fixtures/", "LICENSE")
+
+
+def long_code(path: str, source: str) -> Iterator[str]:
+    """Modules and functions over the limit whose docstring gives no reason."""
+    tree = ast.parse(source)
+    lines = source.count("\n")
+    if lines > MODULE_LINES and REASON not in (ast.get_docstring(tree) or ""):
+        yield f"{path}: {lines} lines; at most {MODULE_LINES}, or say why in the docstring ('{REASON} ...')"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            if size > FUNCTION_LINES and REASON not in (ast.get_docstring(node) or ""):
+                yield f"{path}:{node.lineno}: {node.name} has {size} lines; at most {FUNCTION_LINES}, or say why"
+
+
+def forbidden_text(path: str, text: str, checkout: str) -> Iterator[str]:
+    """Addresses outside HOSTS, unfinished work, and paths of the machine it was written on."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for host in {*_URL.findall(line), *_BARE_HOST.findall(line)} - HOSTS:
+            yield f"{path}:{number}: names the host {host}"
+        if mark := _UNFINISHED.search(line):
+            yield f"{path}:{number}: {mark[0]}: finish it, or file an issue"
+        if checkout in line or _SCRATCH.search(line):
+            yield f"{path}:{number}: names a path of one machine"
+
+
+def findings(root: Path) -> Iterator[str]:
+    """Everything wrong in the files git knows, or would know, below root."""
+    listed = subprocess.run(
+        ["git", "-c", f"safe.directory={root}", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=root, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for path in listed.stdout.splitlines():
+        if path.startswith(_VERBATIM) or not (root / path).is_file():
+            continue
+        try:
+            text = (root / path).read_text()
+        except UnicodeDecodeError:
+            continue
+        if path.endswith(".py"):
+            yield from long_code(path, text)
+        yield from forbidden_text(path, text, str(root))
+
+
+def main() -> int:
+    """Print the findings; 1 when there are any."""
+    found = list(findings(Path(__file__).resolve().parents[1]))
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""The checker of sizes, addresses and leftovers finds what it should and accepts a stated reason."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def hygiene():
+    spec = importlib.util.spec_from_file_location("hygiene", CHECKOUT / ".ci" / "hygiene.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_module_of_more_than_400_lines_is_found(hygiene):
+    assert len(list(hygiene.long_code("m.py", '"""Why."""\n' + "x = 1\n" * 400))) == 1
+    assert not list(hygiene.long_code("m.py", '"""Why."""\n' + "x = 1\n" * 399))
+
+
+def test_a_function_of_more_than_50_lines_is_found(hygiene):
+    found = list(hygiene.long_code("m.py", "def f():\n" + "    x = 1\n" * 50))
+    assert found == ["m.py:1: f has 51 lines; at most 50, or say why"]
+
+
+def test_length_is_accepted_with_a_reason(hygiene):
+    assert not list(hygiene.long_code("m.py", '"""It is long because it must be one file."""\n' + "x = 1\n" * 500))
+    body = '    """It is long because it is a table."""\n' + "    x = 1\n" * 60
+    assert not list(hygiene.long_code("m.py", "def f():\n" + body))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "see https:" + "//registry.example.net/simple",
+        "mirror = 'ftp.some" + ".org'",
+        "# TO" + "DO later",
+        "/tmp" + "/w/data",
+        "cd /home/me/checkout/src",
+    ],
+)
+def test_addresses_leftovers_and_machine_paths_are_found(hygiene, line):
+    assert list(hygiene.forbidden_text("f", line, "/home/me/checkout"))
+
+
+@pytest.mark.parametrize("line", ["xmlns='http://www.w3.org/2000/svg'", "import os.path", "np.com(1)", "/tmp/vtax/x"])
+def test_ordinary_lines_pass(hygiene, line):
+    assert not list(hygiene.forbidden_text("f", line, "/home/me/checkout"))
