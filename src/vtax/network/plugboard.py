@@ -19,7 +19,8 @@ class Card:
     """One network card a guest must have.
 
     interface: its name in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
-    mtu: of the link. offloads: whether checksum and segmentation offloads stay on.
+    mtu: of the link. offloads: whether checksum and segmentation offloads stay on. routes: (destination, gateway)
+    pairs that lead through this card.
     """
 
     interface: str
@@ -27,6 +28,7 @@ class Card:
     addresses: tuple[str, ...]
     mtu: int = 1500
     offloads: bool = True
+    routes: tuple[tuple[str, str], ...] = ()
 
 
 class Plugboard(Protocol):

@@ -1,0 +1,84 @@
+"""One full-size packet there and back: the proof that every hop carries the MTU it was asked to.
+
+An ICMP echo (RFC 792) with the don't-fragment bit, sent from inside a namespace by vtax itself, so that nothing needs
+to be installed in it. What answers is the kernel of the guest.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+
+from vtax.errors import NetworkError
+from vtax.network.namespace import Namespace, inside
+
+_IP_HEADER = 20
+_ICMP_HEADER = 8
+_ECHO_REQUEST, _ECHO_REPLY = 8, 0
+_IP_MTU_DISCOVER, _IP_PMTUDISC_DO = 10, 2  # linux/in.h
+
+
+def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s: float = 2.0) -> float:
+    """Seconds an IPv4 packet of this size takes there and back, never fragmented on the way there.
+
+    A lost packet is sent again until timeout_s (the first one waits for address resolution). Raises NetworkError
+    when nothing comes back or the first interface already refuses the size.
+    """
+    sender = inside(namespace.path, _raw_socket)
+    deadline = time.monotonic() + timeout_s
+    with sender:
+        sequence = 0
+        while time.monotonic() < deadline:
+            sequence += 1
+            request = _request(sequence, packet_bytes)
+            started = time.monotonic()
+            try:
+                sender.sendto(request, (destination, 0))
+            except OSError as error:
+                raise NetworkError(
+                    f"a packet of {packet_bytes} bytes to {destination} cannot be sent: {error}"
+                ) from error
+            if _answered(sender, sequence, len(request), min(deadline, started + 0.5)):
+                return time.monotonic() - started
+    raise NetworkError(
+        f"no answer from {destination} to a packet of {packet_bytes} bytes within {timeout_s:g} s",
+        cure="a hop or the guest's card does not carry this MTU, or the guest is gone",
+    )
+
+
+def _raw_socket() -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    made.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
+    return made
+
+
+def _request(sequence: int, packet_bytes: int) -> bytes:
+    identity = os.getpid() & 0xFFFF
+    payload = bytes(max(packet_bytes - _IP_HEADER - _ICMP_HEADER, 0))
+    head = struct.pack("!BBHHH", _ECHO_REQUEST, 0, 0, identity, sequence)
+    return struct.pack("!BBHHH", _ECHO_REQUEST, 0, checksum(head + payload), identity, sequence) + payload
+
+
+def _answered(sender: socket.socket, sequence: int, size: int, deadline: float) -> bool:
+    while (left := deadline - time.monotonic()) > 0:
+        sender.settimeout(left)
+        try:
+            packet = sender.recv(1 << 17)
+        except TimeoutError:
+            return False
+        kind, _, _, identity, number = struct.unpack_from("!BBHHH", packet, (packet[0] & 0xF) * 4)
+        if kind == _ECHO_REPLY and identity == os.getpid() & 0xFFFF and number == sequence:
+            return len(packet) - (packet[0] & 0xF) * 4 == size
+    return False
+
+
+def checksum(data: bytes) -> int:
+    """The internet checksum (RFC 1071): the complement of the one's complement sum of 16-bit words."""
+    if len(data) % 2:
+        data += b"\0"
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF

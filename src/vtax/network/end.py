@@ -1,0 +1,178 @@
+"""One end of a topology: the plugboard a driver is handed, and how the guest behind it is reached afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from vtax.errors import NetworkError
+from vtax.network.hop import Hop
+from vtax.network.namespace import Namespace
+from vtax.network.plugboard import Card
+from vtax.network.segment import Segment
+from vtax.network.settings import IPV6_MINIMUM_MTU, LinkSettings
+
+Execute = Callable[[Sequence[str]], str]
+"""Runs a command inside a guest and returns what it printed; raises a VtaxError when it fails."""
+
+_CONFIGURE = """set -e
+batch=$1; forward=$2; shift 2
+card() {
+  for d in /sys/class/net/*; do
+    read -r a <"$d/address" || continue
+    if [ "$a" = "$1" ]; then echo "${d##*/}"; return; fi
+  done
+  echo "no card with address $1" >&2; return 1
+}
+for mac in "$@"; do
+  now=$(card "${mac%/*}")
+  ip link set dev "$now" down
+  [ "$now" = "${mac#*/}" ] || ip link set dev "$now" name "t${mac#*/}"
+done
+for mac in "$@"; do
+  now=$(card "${mac%/*}")
+  [ "$now" = "${mac#*/}" ] || ip link set dev "$now" name "${mac#*/}"
+done
+if [ "$forward" = 1 ]; then
+  echo 1 >/proc/sys/net/ipv4/ip_forward
+  echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
+fi
+printf '%s\\n' "$batch" | ip -batch -
+"""
+_OFFLOADS = """for i in "$@"; do ethtool -K "$i" $S >/dev/null 2>&1 || true; done"""
+
+
+class End:
+    """A guest's place in a topology; it has the shape of a Plugboard.
+
+    role: what it is called (`guest`, `peer`, `receiver`, ...). under_test: whether the guest is of the platform under
+    test or native. forwards: whether it must route between its cards.
+    """
+
+    def __init__(
+        self, role: str, cards: Sequence[tuple[Card, Segment]], *, under_test: bool, forwards: bool = False
+    ) -> None:
+        self.role = role
+        self.under_test = under_test
+        self.forwards = forwards
+        self._sockets = tuple(cards)
+        self.hops: list[Hop] = []
+        self.namespace: Namespace | None = None
+        self.execute: Execute | None = None
+        self._settings: LinkSettings | None = None
+
+    @property
+    def cards(self) -> Sequence[Card]:
+        """See Plugboard.cards."""
+        return tuple(card for card, _ in self._sockets)
+
+    @property
+    def lab_namespace(self) -> str:
+        """See Plugboard.lab_namespace."""
+        return self._sockets[0][1].namespace.name
+
+    @property
+    def has_taps(self) -> bool:
+        """Whether the guest's cards are taps, to be configured from inside."""
+        return bool(self.hops) and self.namespace is None
+
+    def aim(self, settings: LinkSettings) -> None:
+        """The settings its links get when they are plugged."""
+        self._settings = settings
+
+    def plug_namespace(self, netns: Path) -> None:
+        """See Plugboard.plug_namespace. Raises NetworkError."""
+        guest = Namespace(netns)
+        guest.quieten()
+        for card, segment in self._sockets:
+            self.hops += segment.plug(self.role, card, guest)
+        if self.forwards:
+            guest.set("ipv4/ip_forward", "1")
+            guest.set("ipv6/conf/all/forwarding", "1")
+        guest.ip(*(line for card in self.cards for line in address_lines(card, card.mtu)))
+        self.namespace = guest
+        self._fit()
+
+    def taps(self, queues: int = 1) -> Sequence[str]:
+        """See Plugboard.taps. Raises NetworkError."""
+        names = []
+        for card, segment in self._sockets:
+            hops = segment.plug_tap(self.role, card, queues)
+            self.hops += hops
+            names.append(hops[0].interface)
+        self._fit()
+        return names
+
+    def configure_commands(self) -> Sequence[Sequence[str]]:
+        """See Plugboard.configure_commands. Nothing when the cards are in a namespace: they are ready."""
+        if not self.has_taps:
+            return ()
+        batch = ["link set dev lo up"]
+        for card in self.cards:
+            batch += [f"link set dev {card.interface} mtu {card.mtu}", *address_lines(card, card.mtu)]
+        names = [f"{card.mac}/{card.interface}" for card in self.cards]
+        commands: list[Sequence[str]] = [
+            ["sh", "-c", _CONFIGURE, "vtax", "\n".join(batch), str(int(self.forwards)), *names]
+        ]
+        if not all(card.offloads for card in self.cards):
+            commands.append(self._offload_command(False))
+        return commands
+
+    def connected(self, execute: Execute) -> None:
+        """Remember how to run commands in the started guest, and configure its cards from inside if need be."""
+        self.execute = execute
+        for argv in self.configure_commands():
+            execute(argv)
+
+    def change_commands(self, settings: LinkSettings, before: LinkSettings) -> Sequence[Sequence[str]]:
+        """What to run inside a guest with taps to go from one setting to another."""
+        if not self.has_taps:
+            return ()
+        commands: list[Sequence[str]] = []
+        if settings.mtu != before.mtu:
+            batch = [f"link set dev {card.interface} mtu {settings.mtu}" for card in self.cards]
+            batch += self._returning_ipv6(settings, before)
+            commands.append(["sh", "-c", 'printf "%s\\n" "$1" | ip -batch -', "vtax", "\n".join(batch)])
+        if settings.offloads != before.offloads:
+            commands.append(self._offload_command(settings.offloads))
+        return commands
+
+    def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
+        """Change every hop that can be reached from outside."""
+        for hop in self.hops:
+            hop.apply(settings, before)
+        if self.namespace is not None:
+            self.namespace.ip(*self._returning_ipv6(settings, before))
+
+    def address(self, card: int = 0) -> str:
+        """The IPv4 address of one of its cards."""
+        return self.cards[card].addresses[0].partition("/")[0]
+
+    def _fit(self) -> None:
+        if self._settings is None:
+            raise NetworkError(f"the end {self.role} was plugged before its topology was built")
+        fresh = LinkSettings(mtu=self._settings.mtu)
+        for hop in self.hops:
+            hop.apply(self._settings, fresh)
+
+    def _returning_ipv6(self, settings: LinkSettings, before: LinkSettings) -> list[str]:
+        """The kernel drops IPv6 addresses and routes when an MTU falls below 1280; they are put back as it rises."""
+        if not settings.carries_ipv6 or before.carries_ipv6:
+            return []
+        return [line for card in self.cards for line in address_lines(card, settings.mtu) if ":" in line]
+
+    def _offload_command(self, on: bool) -> Sequence[str]:
+        state = "on" if on else "off"
+        pairs = " ".join(f"{feature} {state}" for feature in ("tx", "tso", "gso", "gro"))
+        return ["sh", "-c", f"S='{pairs}'; {_OFFLOADS}", "vtax", *(card.interface for card in self.cards)]
+
+
+def address_lines(card: Card, mtu: int) -> list[str]:
+    """The commands of ip(8) that bring a card of this MTU up with its addresses and routes."""
+    carried = [address for address in card.addresses if ":" not in address or mtu >= IPV6_MINIMUM_MTU]
+    routes = [route for route in card.routes if ":" not in route[0] or mtu >= IPV6_MINIMUM_MTU]
+    return [
+        *(f"address add {a} dev {card.interface}" + (" nodad" if ":" in a else "") for a in carried),
+        f"link set dev {card.interface} up",
+        *(f"route add {destination} via {gateway} dev {card.interface}" for destination, gateway in routes),
+    ]

@@ -1,0 +1,66 @@
+"""One interface on the way of the packets, and what can be set on it from outside while guests live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vtax.errors import CommandFailed
+from vtax.network.namespace import Namespace
+from vtax.network.settings import LinkSettings
+
+_OFFLOADS = ("tx", "tso", "gso", "gro")
+_TICK_S = 0.004  # the coarsest kernel timer in use (HZ=250): a token bucket must hold what flows between two ticks
+_QUEUE_S = 0.05  # longest a packet waits in a rate limiter, as in tc-tbf(8)'s own example
+
+
+@dataclass(frozen=True)
+class Hop:
+    """An interface that packets of the test cross.
+
+    name: as counters call it (`guest.eth0`, `lab.guest-0`). limits: whether this hop's egress carries the rate limit.
+    """
+
+    name: str
+    namespace: Namespace
+    interface: str
+    kind: Literal["veth", "tap", "bridge", "macvlan"]
+    limits: bool = False
+
+    def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
+        """Go from the settings in force to others: MTU, offloads, rate limit.
+
+        Raises NetworkError or CommandFailed.
+        """
+        if before.mtu != settings.mtu:
+            self.namespace.ip(f"link set dev {self.interface} mtu {settings.mtu}")
+        if settings.offloads != before.offloads:
+            self._set_offloads(settings.offloads)
+        if self.limits and _limit_of(settings) != _limit_of(before):
+            self._limit(settings)
+
+    def _set_offloads(self, on: bool) -> None:
+        if self.kind in ("veth", "tap"):
+            # A veth's receive offload is off from birth: turning it "back" on would change how it polls.
+            features = _OFFLOADS if self.kind == "tap" or not on else _OFFLOADS[:3]
+            pairs = [part for feature in features for part in (feature, "on" if on else "off")]
+            result = self.namespace.run(["ethtool", "-K", self.interface, *pairs], check=False)
+            if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will tell
+                raise CommandFailed(f"ethtool -K {self.interface} failed: {result.stderr.strip()}")
+
+    def _limit(self, settings: LinkSettings) -> None:
+        if settings.rate_mbit_s is None:
+            self.namespace.run(["tc", "qdisc", "del", "dev", self.interface, "root"], check=False)
+            return
+        bytes_a_second = settings.rate_mbit_s * 1e6 / 8
+        burst = max(round(bytes_a_second * _TICK_S), 2 * (settings.mtu + 14))
+        queue = max(round(bytes_a_second * _QUEUE_S), 2 * burst)
+        self.namespace.run(
+            ["tc", "qdisc", "replace", "dev", self.interface, "root", "tbf",
+             "rate", f"{round(settings.rate_mbit_s * 1e6)}bit", "burst", str(burst), "limit", str(queue)]
+        )  # fmt: skip
+
+
+def _limit_of(settings: LinkSettings) -> tuple[float, int] | None:
+    """What a rate limiter depends on; None without a limit."""
+    return None if settings.rate_mbit_s is None else (settings.rate_mbit_s, settings.mtu)

@@ -1,0 +1,74 @@
+"""The lab of one topology: its namespaces, made and removed as one, with no way out.
+
+Nothing in it is connected to the host: every link is made inside a namespace with both ends in namespaces, so not
+even for a moment does an interface appear on the host. Two labs never see each other and may use equal addresses.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from vtax.host.journal import Held, Journal
+from vtax.host.process import run
+from vtax.host.resources import NetworkNamespace
+from vtax.network.namespace import Namespace
+from vtax.network.plugboard import Card
+
+
+class Lab:
+    """Namespaces named `vtax-XXXX-ROLE`, journalled before they are made."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.token = secrets.token_hex(2)
+        self._held: list[Held] = []
+
+    def namespace(self, role: str) -> Namespace:
+        """A new, quiet namespace. Raises CommandFailed."""
+        name = self._claim(role)
+        run(["ip", "netns", "add", name])
+        made = Namespace.named(name)
+        made.quieten()
+        return made
+
+    def name(self, role: str, netns: Path) -> Namespace:
+        """A name under /run/netns for the namespace of a living process (netns: /proc/PID/ns/net)."""
+        name = self._claim(role)
+        run(["ip", "netns", "attach", name, netns.parts[2]])
+        return Namespace.named(name)
+
+    def close(self) -> None:
+        """Remove every namespace and with it every link. May be called twice."""
+        while self._held:
+            self._held[-1].release()
+            self._held.pop()
+
+    def _claim(self, role: str) -> str:
+        name = f"vtax-{self.token}-{role}"
+        self._held.append(self.journal.hold(NetworkNamespace(name)))
+        return name
+
+
+def address(network: int, host: int) -> str:
+    """The IPv4 address of a host in one of the lab's networks: 198.18.0.0/15 is for benchmarks (RFC 2544)."""
+    return f"198.{18 + network // 256}.{network % 256}.{host}"
+
+
+def address6(network: int, host: int) -> str:
+    """The IPv6 address of a host in one of the lab's networks: 2001:2::/48 is for benchmarks (RFC 5180)."""
+    return f"2001:2:0:{network:x}::{host:x}"
+
+
+def make_card(
+    index: int, network: int, host: int, *, mtu: int, offloads: bool, routes: tuple[tuple[str, str], ...] = ()
+) -> Card:
+    """The card `eth{index}` of a host in a network, with a locally administered address that says where it stands."""
+    return Card(
+        interface=f"eth{index}",
+        mac=f"02:76:74:{network:02x}:{host:02x}:{index:02x}",
+        addresses=(f"{address(network, host)}/24", f"{address6(network, host)}/64"),
+        mtu=mtu,
+        offloads=offloads,
+        routes=routes,
+    )

@@ -1,0 +1,135 @@
+"""A built topology: its ends, the flows between them, and what is done to its links while guests live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vtax.errors import NetworkError
+from vtax.network.echo import echo
+from vtax.network.end import End
+from vtax.network.hop import Hop
+from vtax.network.lab import Lab
+from vtax.network.settings import LinkSettings
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Traffic between two ends: their roles, and the address by which each is called."""
+
+    client: str
+    server: str
+    client_address: str
+    server_address: str
+
+
+class Links:
+    """All links of one topology. Ends are started in their order: native ones first.
+
+    ends: every guest to start, each a Plugboard. flows: what runs at once in one trial; the first is the one a
+    single client and server use. more_hops: interfaces of the lab that belong to no end (a bridge, a trunk).
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        settings: LinkSettings,
+        ends: Sequence[End],
+        flows: Sequence[Flow],
+        more_hops: Sequence[Hop] = (),
+    ) -> None:
+        self.lab = lab
+        self.settings = settings
+        self.ends = tuple(ends)
+        self.flows = tuple(flows)
+        self._more_hops = tuple(more_hops)
+        for end in self.ends:
+            end.aim(settings)
+
+    @property
+    def guests(self) -> tuple[End, ...]:
+        """The ends whose guests are of the platform under test."""
+        return tuple(end for end in self.ends if end.under_test)
+
+    @property
+    def peer(self) -> End | None:
+        """The native end that serves the first flow, if it is a native one."""
+        server = self.end(self.flows[0].server)
+        return None if server.under_test else server
+
+    def end(self, role: str) -> End:
+        """The end of a role. Raises KeyError."""
+        return {end.role: end for end in self.ends}[role]
+
+    @property
+    def guest_address(self) -> str:
+        """Where the server of the first flow sees its client."""
+        return self.flows[0].client_address
+
+    @property
+    def peer_address(self) -> str:
+        """Where the client of the first flow finds its server."""
+        return self.flows[0].server_address
+
+    @property
+    def link_mbit_s(self) -> float | None:
+        """The known rate of the link in each direction; None when it is not limited."""
+        return self.settings.rate_mbit_s
+
+    def apply(self, link: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+        """Change MTU, offloads and rate at every hop without restarting a guest.
+
+        Guests with taps that were `connected` are changed from inside here; for others the commands to run in them
+        are returned. Raises BadInput for a setting that needs fresh guests, NetworkError or CommandFailed.
+        """
+        settings = LinkSettings.of(link)
+        before, left = self.settings, []
+        if settings == before:
+            return ()
+        if settings.structure() != before.structure():
+            raise NetworkError(
+                f"{_changed(settings, before)} cannot change while guests live; build the topology anew"
+            )
+        self.settings = settings
+        for hop in self._more_hops:
+            hop.apply(settings, before)
+        for end in self.ends:
+            end.apply(settings, before)
+            for argv in end.change_commands(settings, before):
+                if end.execute is None:
+                    left.append(argv)
+                else:
+                    end.execute(argv)
+        return left
+
+    def verify(self) -> None:
+        """Send a full-size packet that may not be fragmented along every flow. Raises NetworkError."""
+        for flow in self.flows:
+            client, server = self.end(flow.client), self.end(flow.server)
+            if server.namespace is not None and flow.client_address:
+                echo(server.namespace, flow.client_address, self.settings.mtu)
+            elif client.namespace is not None:
+                echo(client.namespace, flow.server_address, self.settings.mtu)
+            elif client.execute is not None:
+                size = str(self.settings.mtu - 28)
+                client.execute(["ping", "-q", "-c", "1", "-W", "5", "-M", "do", "-s", size, flow.server_address])
+
+    def counters(self) -> dict[str, float]:
+        """Bytes, packets, errors and drops at every hop that can be read from outside: `guest.eth0.rx_bytes`."""
+        hops = [*self._more_hops, *(hop for end in self.ends for hop in end.hops)]
+        traffic = {path: hop.namespace.traffic() for path, hop in {h.namespace.path: h for h in hops}.items()}
+        return {
+            f"{hop.name}.{name}": float(value)
+            for hop in hops
+            for name, value in asdict(traffic[hop.namespace.path][hop.interface]).items()
+        }
+
+    def close(self) -> None:
+        """Remove the lab. May be called twice."""
+        self.lab.close()
+
+
+def _changed(settings: LinkSettings, before: LinkSettings) -> str:
+    pairs = zip(("attachment", "queues", "cards", "pairs"), settings.structure(), before.structure(), strict=True)
+    return ", ".join(name for name, new, old in pairs if new != old)

@@ -1,0 +1,151 @@
+"""A network namespace seen from outside, and what is done in it: links, settings, counters, one echo.
+
+Programs are started in it with nsenter (`ip netns exec` remounts /sys and hides the cgroups). What needs no program
+runs in a thread that enters the namespace and ends: the network namespace belongs to the thread, not the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import TypeVar
+
+from vtax.errors import CommandFailed, NetworkError, VtaxError
+from vtax.host.process import Result, run
+
+NAMES = Path("/run/netns")
+_CLONE_NEWNET = 0x40000000
+_QUIET = {
+    # No traffic but the test: no link-local addresses, no router discovery, no duplicate address detection, and no
+    # trip of bridged packets through iptables.
+    "ipv6/conf/default/addr_gen_mode": "1",
+    "ipv6/conf/default/accept_ra": "0",
+    "ipv6/conf/default/accept_dad": "0",
+    "ipv6/conf/default/router_solicitations": "0",
+    "bridge/bridge-nf-call-iptables": "0",
+    "bridge/bridge-nf-call-ip6tables": "0",
+    "bridge/bridge-nf-call-arptables": "0",
+}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one interface has carried since it was made (proc_net(5), /proc/net/dev)."""
+
+    rx_bytes: int
+    rx_packets: int
+    rx_errors: int
+    rx_drops: int
+    tx_bytes: int
+    tx_packets: int
+    tx_errors: int
+    tx_drops: int
+
+
+def inside(path: Path, work: Callable[[], _T]) -> _T:
+    """What work() returns when called in a thread that has entered the network namespace at path.
+
+    Sockets and files it opens stay in that namespace. Raises what work raises, and NetworkError when the namespace
+    is gone.
+    """
+    answer: list[_T] = []
+    trouble: list[BaseException] = []
+
+    def enter_and_work() -> None:
+        try:
+            _enter(path)
+            answer.append(work())
+        except BaseException as error:
+            trouble.append(error)
+
+    thread = Thread(target=enter_and_work, name="vtax-namespace")
+    thread.start()
+    thread.join()
+    if trouble:
+        raise trouble[0]
+    return answer[0]
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A network namespace: a name under /run/netns, or the namespace of a living process (/proc/PID/ns/net)."""
+
+    path: Path
+
+    @classmethod
+    def named(cls, name: str) -> Namespace:
+        """The namespace of a name under /run/netns."""
+        return cls(NAMES / name)
+
+    @property
+    def name(self) -> str:
+        """Its name under /run/netns. Raises NetworkError when it has none."""
+        if self.path.parent != NAMES:
+            raise NetworkError(f"{self.path} has no name under {NAMES}")
+        return self.path.name
+
+    def run(self, argv: Sequence[str], *, check: bool = True, timeout_s: float = 60.0) -> Result:
+        """Run a program of the host in it. Raises CommandFailed."""
+        return run(["nsenter", f"--net={self.path}", "--", *argv], check=check, timeout_s=timeout_s)
+
+    def ip(self, *commands: str) -> None:
+        """Run commands of ip(8) in it, one string each, as one batch. Raises NetworkError naming the one refused."""
+        if not commands:
+            return
+        try:
+            run(["nsenter", f"--net={self.path}", "--", "ip", "-batch", "-"], input_text="\n".join(commands) + "\n")
+        except CommandFailed as error:
+            where = error.what.rpartition("Command failed -:")[2].strip()
+            number = int(where) if where.isdigit() else 0
+            refused = f"ip {commands[number - 1]}" if 0 < number <= len(commands) else "; ".join(commands)
+            raise NetworkError(f"the kernel refused a link of the lab: {error.what}", where=refused) from error
+
+    def quieten(self) -> None:
+        """Set it up before links exist: no traffic of its own, loopback up."""
+        for key, value in _QUIET.items():
+            with suppress(OSError):  # a kernel without IPv6 or bridge netfilter has nothing to silence
+                self.set(key, value)
+        self.ip("link set dev lo up")
+
+    def set(self, key: str, value: str) -> None:
+        """Write one setting below /proc/sys/net of this namespace. Raises OSError."""
+        inside(self.path, lambda: Path("/proc/sys/net", key).write_text(value))
+
+    def traffic(self) -> dict[str, Traffic]:
+        """What every interface in it has carried, by name."""
+        text = inside(self.path, Path("/proc/thread-self/net/dev").read_text)
+        return parse_traffic(text)
+
+    def alive(self) -> bool:
+        """Whether it still exists."""
+        return self.path.exists()
+
+
+def parse_traffic(text: str) -> dict[str, Traffic]:
+    """/proc/net/dev by interface. Fields: rx bytes, packets, errs, drop, 4 more; the same eight for tx."""
+    found = {}
+    for line in text.splitlines()[2:]:
+        name, _, numbers = line.partition(":")
+        n = [int(field) for field in numbers.split()]
+        found[name.strip()] = Traffic(n[0], n[1], n[2], n[3], n[8], n[9], n[10], n[11])
+    return found
+
+
+def _enter(path: Path) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise NetworkError(f"the network namespace {path} is gone") from error
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(fd, _CLONE_NEWNET) != 0:
+            code = ctypes.get_errno()
+            raise VtaxError(f"cannot enter {path}: {os.strerror(code)}", cure="run as root")
+    finally:
+        os.close(fd)

@@ -1,0 +1,39 @@
+"""Finds topologies: modules of `vtax.network.topologies` that define `TOPOLOGY`, and entry points of that group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+import vtax.network.topologies
+from vtax.errors import BadInput
+from vtax.host.plugins import discover
+from vtax.network.topology import Topology
+
+
+@cache
+def topologies() -> Mapping[str, Topology]:
+    """All topologies by name."""
+    found: Mapping[str, Topology] = discover(vtax.network.topologies, "TOPOLOGY")
+    return found
+
+
+def get(name: str) -> Topology:
+    """The topology of a name. Raises BadInput with the nearest names."""
+    if name in topologies():
+        return topologies()[name]
+    near = get_close_matches(name, topologies(), 3)
+    raise BadInput(
+        f"there is no topology {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+        cure=f"topologies: {', '.join(sorted(topologies()))}",
+    )
+
+
+def check_link(topology: str, link: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Link settings with every default filled in, as cells keep them. Raises BadInput naming where and setting."""
+    try:
+        return get(topology).check(link).model_dump(mode="json")
+    except BadInput as error:
+        raise BadInput(error.what, where=error.where or where, cure=error.cure) from error

@@ -1,0 +1,1 @@
+"""The shipped topologies, one module each."""

@@ -1,0 +1,64 @@
+"""What every topology is: where the ends stand and how they are joined.
+
+A topology is one module in `vtax.network.topologies` (or an entry point of that group) that defines `TOPOLOGY`. It
+knows nothing of platforms or benchmarks: it makes ends, and the runner starts a guest at each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.errors import BadInput
+from vtax.host.journal import Journal
+from vtax.network.lab import Lab
+from vtax.network.links import Links
+from vtax.network.settings import Attachment, LinkSettings
+
+__all__ = ["Links", "Topology"]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A way to join guests.
+
+    guests: of the platform under test, by settings. cards: of each of them, by settings. natives: how many native
+    ends it has. attachments: the ones it can be built with. wire: makes the ends and flows in a lab; the lab is
+    removed when it raises.
+    """
+
+    name: str
+    summary: str
+    wire: Callable[[Lab, LinkSettings], Links]
+    guests: Callable[[LinkSettings], int] = lambda settings: 1
+    cards: Callable[[LinkSettings], int] = lambda settings: 1
+    natives: int = 1
+    attachments: tuple[Attachment, ...] = ("bridge",)
+
+    def check(self, link: Mapping[str, Any]) -> LinkSettings:
+        """The settings, if this topology can be built with them. Raises BadInput naming the setting."""
+        settings = LinkSettings.of(link)
+        if settings.attachment not in self.attachments:
+            raise BadInput(
+                f"link setting attachment: {self.name} cannot be built with {settings.attachment}",
+                cure=f"attachments of {self.name}: {', '.join(self.attachments)}",
+            )
+        for name in ("cards", "pairs"):
+            if getattr(settings, name) != 1 and not self._uses(name):
+                raise BadInput(f"link setting {name}: {self.name} has a fixed number of {name}")
+        return settings
+
+    def build(self, journal: Journal, link: Mapping[str, Any]) -> Links:
+        """Make the lab and its links. Raises BadInput, NetworkError or CommandFailed, leaving nothing behind."""
+        settings = self.check(link)
+        lab = Lab(journal)
+        try:
+            return self.wire(lab, settings)
+        except BaseException:
+            lab.close()
+            raise
+
+    def _uses(self, name: str) -> bool:
+        one, two = LinkSettings(), LinkSettings.model_validate({name: 2})
+        return (self.guests(one), self.cards(one)) != (self.guests(two), self.cards(two))
