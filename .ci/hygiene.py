@@ -19,8 +19,10 @@ REASON = "long because"
 
 # Hosts a file may name: of standards, licences and papers, and those reserved for examples. No package registry's.
 HOSTS = frozenset(
-    ["www.apache.org", "www.w3.org", "json-schema.org", "doi.org", "www.rfc-editor.org", "keepachangelog.com"]
-    + ["semver.org", "www.cs.virginia.edu", "example.org"]
+    {
+        *("www.apache.org", "www.w3.org", "json-schema.org", "doi.org", "www.rfc-editor.org"),
+        *("keepachangelog.com", "semver.org", "www.cs.virginia.edu", "example.org"),
+    }
 )
 _URL = re.compile(r"\b(?:https?|ftp|git|ssh)://([A-Za-z0-9.-]+\.[a-z]{2,})")
 _BARE_HOST = re.compile(r"(?<![\w@./-])((?:[a-z0-9-]+\.)+(?:org|com|net))(?![\w.(-])")
