@@ -1,0 +1,270 @@
+"""Control groups of guests: the same CPUs and the same memory limit on cgroup v1, v2 and both at once.
+
+A guest's cgroup is one directory in every hierarchy that the host mounts (one on v2, one per controller on v1), made
+in the journal and removed with everything below it. Runtimes that set limits themselves are told to work below it.
+Where systemd owns a v2 tree, vtax asks it for a delegated unit and works inside that, since systemd may take
+controllers away from directories it does not know.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from vtax.errors import VtaxError
+from vtax.host.journal import Held, Journal
+from vtax.host.process import run
+from vtax.host.resources import ControlGroup, Undo
+
+_WANTED = ("cpuset", "cpu", "memory", "io", "pids")
+_NO_SUCH_UNIT = (1, 4, 5)
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A mounted cgroup file system. controllers: v1 names; empty on v2 and for a named v1 hierarchy."""
+
+    mount: Path
+    unified: bool
+    controllers: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Host CPUs a group may use, and bytes of memory it may hold, swap included."""
+
+    cpus: tuple[int, ...]
+    memory_bytes: int
+
+
+def hierarchies(mountinfo: str | None = None) -> tuple[Hierarchy, ...]:
+    """The cgroup hierarchies of this host. mountinfo: text of /proc/self/mountinfo (read when absent)."""
+    text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
+    found: dict[Path, Hierarchy] = {}
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.partition(" ")
+        if kind not in ("cgroup", "cgroup2"):
+            continue
+        mount = Path(before.split()[4].replace("\\040", " "))
+        names = frozenset(options.split()[-1].split(",")) - {"rw", "ro", "xattr", "clone_children"}
+        named = any(name.startswith("name=") for name in names)
+        found[mount] = Hierarchy(
+            mount, kind == "cgroup2", frozenset() if named or kind == "cgroup2" else frozenset(map(str, names))
+        )
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Group:
+    """A cgroup in every hierarchy at once. directories: pairs of a hierarchy and the group's directory in it."""
+
+    directories: tuple[tuple[Hierarchy, Path], ...]
+
+    def directory(self, controller: str) -> Path | None:
+        """Where a controller's files are: its v1 directory, else the v2 one when the controller is on there."""
+        for hierarchy, path in self.directories:
+            if controller in hierarchy.controllers:
+                return path
+        for hierarchy, path in self.directories:
+            if hierarchy.unified and controller in _words(path / "cgroup.controllers"):
+                return path
+        return None
+
+    def child(self, name: str) -> Group:
+        """A group below this one, made now; it goes when this one is removed."""
+        made = Group(tuple((hierarchy, path / name) for hierarchy, path in self.directories))
+        made.make()
+        return made
+
+    def find(self, pattern: str) -> Group:
+        """The group below this one that a runtime made: the first directory of each hierarchy matching a glob.
+
+        Hierarchies without one are left out; the result may be empty."""
+        found = [(hierarchy, sorted(path.glob(pattern))) for hierarchy, path in self.directories]
+        return Group(tuple((hierarchy, paths[0]) for hierarchy, paths in found if paths))
+
+    def make(self) -> None:
+        """Make the directories; on v1 they start with the CPUs and memory nodes of their parents."""
+        for hierarchy, path in self.directories:
+            path.mkdir(exist_ok=True)
+            if "cpuset" in hierarchy.controllers:
+                for name in ("cpuset.cpus", "cpuset.mems"):
+                    if not (path / name).read_text().strip():
+                        (path / name).write_text((path.parent / name).read_text())
+
+    @property
+    def runtime_path(self) -> str:
+        """The path that runtimes take as a parent (the same in every hierarchy), e.g. `/vtax1`."""
+        hierarchy, path = self.directories[0]
+        return f"/{path.relative_to(hierarchy.mount)}"
+
+    def pids(self) -> list[int]:
+        """Every process in it and below it, as this PID namespace numbers them."""
+        found: set[int] = set()
+        for _, path in self.directories:
+            for procs in path.rglob("cgroup.procs"):
+                with suppress(OSError):
+                    found.update(int(word) for word in procs.read_text().split())
+        return sorted(found)
+
+    @contextmanager
+    def entrance(self) -> Iterator[tuple[int, ...]]:
+        """Open cgroup.procs files; a child that writes `0` to each is in the group (namespaces.private, join)."""
+        fds = [os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for _, path in self.directories]
+        try:
+            yield tuple(fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds used by it and everything below it, ended processes included; None when not known."""
+        with suppress(OSError, ValueError):
+            if (path := self._v1("cpuacct")) is not None:
+                return int((path / "cpuacct.usage").read_text()) / 1e9
+            for hierarchy, path in self.directories:
+                if hierarchy.unified:
+                    return int(_fields(path / "cpu.stat")["usage_usec"]) / 1e6
+        return None
+
+    def limit(self, limits: Limits) -> list[str]:
+        """Put limits in force and read them back; returns notes on what this host's kernel could not do."""
+        notes = []
+        cpus = ",".join(map(str, limits.cpus))
+        if (path := self.directory("cpuset")) is None:
+            notes.append("not pinned: this host has no cpuset controller")
+        else:
+            (path / "cpuset.cpus").write_text(cpus)
+        if (path := self.directory("memory")) is None:
+            notes.append("no memory limit: this host has no memory controller")
+        elif (path / "memory.max").exists():
+            (path / "memory.max").write_text(str(limits.memory_bytes))
+            _write_if_there(path / "memory.swap.max", "0")
+        else:
+            (path / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
+            if not _write_if_there(path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)):
+                notes.append("swap is not limited: this host does not account for it")
+        return notes + self.check(limits)
+
+    def check(self, limits: Limits) -> list[str]:
+        """Notes on every limit that is not in force as asked; empty when all are."""
+        notes = []
+        cpus, memory = self.in_force()
+        if cpus is not None and cpus != limits.cpus:
+            notes.append(f"runs on CPUs {cpus}, not {limits.cpus}")
+        page = os.sysconf("SC_PAGE_SIZE")
+        if memory is not None and memory // page != limits.memory_bytes // page:
+            notes.append(f"memory limit is {memory} bytes, not {limits.memory_bytes}")
+        return notes
+
+    def in_force(self) -> tuple[tuple[int, ...] | None, int | None]:
+        """The CPUs and the memory limit the kernel really applies; None for what it does not tell."""
+        cpus = memory = None
+        with suppress(OSError, ValueError):
+            if (path := self.directory("cpuset")) is not None:
+                names = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+                name = next(name for name in names if (path / name).exists())
+                cpus = parse_cpu_list((path / name).read_text())
+        with suppress(OSError, ValueError):
+            if (path := self.directory("memory")) is not None:
+                name = "memory.max" if (path / "memory.max").exists() else "memory.limit_in_bytes"
+                memory = int((path / name).read_text())
+        return cpus, memory
+
+    def _v1(self, controller: str) -> Path | None:
+        return next((path for hierarchy, path in self.directories if controller in hierarchy.controllers), None)
+
+
+def create(name: str, journal: Journal) -> tuple[Group, Held]:
+    """A new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when they refuse."""
+    bases = _bases(journal)
+    group = Group(tuple((hierarchy, base / name) for hierarchy, base in bases))
+    held = journal.hold(ControlGroup(tuple(str(path) for _, path in group.directories)))
+    group.make()
+    return group, held
+
+
+def group_of(pid: int) -> Group:
+    """The group a process is in, wherever that is (/proc/PID/cgroup, cgroups(7)). Raises OSError."""
+    found = []
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    for hierarchy in hierarchies():
+        for _, names, path in lines:
+            if (hierarchy.unified and not names) or (set(names.split(",")) & hierarchy.controllers):
+                found.append((hierarchy, hierarchy.mount / path.lstrip("/")))
+                break
+    return Group(tuple(found))
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """`0-2,5` -> (0, 1, 2, 5), the kernel's list format (cpuset(7)). Raises ValueError."""
+    cpus: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        cpus.extend(range(int(first), int(last or first) + 1))
+    return tuple(cpus)
+
+
+_delegated: WeakKeyDictionary[Journal, Path] = WeakKeyDictionary()
+
+
+def _bases(journal: Journal) -> list[tuple[Hierarchy, Path]]:
+    mounted = hierarchies()
+    if not mounted:
+        raise VtaxError("no cgroup file system is mounted", cure="mount cgroup2 at /sys/fs/cgroup")
+    if any(hierarchy.controllers for hierarchy in mounted):
+        return [(hierarchy, hierarchy.mount) for hierarchy in mounted]
+    unified = mounted[0]
+    if Path("/run/systemd/system").is_dir():
+        if journal not in _delegated:
+            _delegated[journal] = _delegate(unified, journal)
+        return [(unified, _delegated[journal])]
+    _turn_on_controllers(unified.mount)
+    return [(unified, unified.mount)]
+
+
+def _delegate(unified: Hierarchy, journal: Journal) -> Path:
+    """Ask systemd for a unit whose cgroup is ours (Delegate=), kept by a sleeping process in a leaf of its own."""
+    unit = f"vtax-{journal.token}.service"
+    journal.hold(Undo(f"unit {unit}", ("systemctl", "stop", unit), _NO_SUCH_UNIT))
+    settings = ("Delegate=yes", "TasksMax=infinity", "OOMPolicy=continue")
+    run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", *(f"--property={s}" for s in settings),
+         "sleep", "infinity"])  # fmt: skip
+    shown = run(["systemctl", "show", "--property=ControlGroup,MainPID", unit]).stdout
+    values = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+    base = unified.mount / values["ControlGroup"].lstrip("/")
+    keeper = base / "keeper"
+    keeper.mkdir()
+    (keeper / "cgroup.procs").write_text(values["MainPID"])
+    _turn_on_controllers(base)
+    return base
+
+
+def _turn_on_controllers(path: Path) -> None:
+    for name in _WANTED:
+        if name in _words(path / "cgroup.controllers") and name not in _words(path / "cgroup.subtree_control"):
+            with suppress(OSError):
+                (path / "cgroup.subtree_control").write_text(f"+{name}")
+
+
+def _write_if_there(path: Path, value: str) -> bool:
+    if not path.exists():
+        return False
+    path.write_text(value)
+    return True
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _fields(path: Path) -> dict[str, str]:
+    return dict(line.split(None, 1) for line in path.read_text().splitlines())

@@ -1,0 +1,291 @@
+"""What the platforms that share the host's kernel have in common: a cgroup, an overlay root, an agent on stdio.
+
+Every such guest is one spawned program whose standard streams lead to the agent. It runs in a mount namespace of its
+own where the overlay over the image is mounted and where the runtime finds an empty /run and /dev/shm, so a runtime's
+mounts, sockets and records live in memory that ends with its processes. What remains on the host is a cgroup, the
+processes in it, and the guest's directory: the journal knows all three.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vtax.errors import PlatformError, VtaxError
+from vtax.guest.channel import Channel
+from vtax.host import cgroups, namespaces
+from vtax.host.cgroups import Group, Limits
+from vtax.host.journal import Held
+from vtax.host.namespaces import MountStep
+from vtax.host.process import spawn
+from vtax.host.resources import Marked
+from vtax.platforms.base import GuestSpec
+
+START_TIMEOUT_S = 30.0
+_END_TIMEOUT_S = 10.0
+SCRATCH = "scratch"
+_STDERR_LINES = 6
+
+
+@dataclass(frozen=True)
+class Root:
+    """An overlay over the image's tree. path: where it is mounted, in the guest's own mount namespace only."""
+
+    path: Path
+    upper: Path
+    mount: MountStep
+
+
+def overlay_root(spec: GuestSpec) -> Root:
+    """Make the directories of a fresh overlay with an empty /scratch; nothing is mounted or copied yet."""
+    path, upper, work = (spec.directory / name for name in ("root", "upper", "work"))
+    for directory in (path, upper, work):
+        directory.mkdir()
+    (upper / SCRATCH).mkdir(mode=0o1777)
+    (upper / SCRATCH).chmod(0o1777)
+    return Root(path, upper, namespaces.overlay(spec.image.tree, upper, work, path))
+
+
+def runtime_mounts(root: Root | None = None) -> list[MountStep]:
+    """What a container runtime sees in its mount namespace: the guest's root, and nothing else in /run."""
+    shared = [namespaces.tmpfs(Path("/run")), namespaces.tmpfs(Path("/dev/shm"), 0o1777)]
+    return [root.mount, *shared] if root else shared
+
+
+def limits(spec: GuestSpec) -> Limits:
+    """The limits a guest must run under."""
+    return Limits(spec.resources.cpus, spec.resources.memory_bytes)
+
+
+@dataclass
+class StdioGuest:
+    """A guest whose agent answers on the standard streams of a program (see platforms.base.RunningGuest).
+
+    group: everything of it on the host. held: what to release, in the order it was made.
+    """
+
+    process: subprocess.Popen[bytes]
+    channel: Channel
+    group: Group
+    held: list[Held]
+    stderr: Path
+    remarks: list[str] = field(default_factory=list)
+    _stopped: bool = False
+    _cpu_s: float | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Limits that are not in force, and other remarks."""
+        return tuple(self.remarks)
+
+    def host_cpu_s(self) -> float | None:
+        """CPU seconds of everything in the guest's cgroup; after stop, the last value."""
+        return self._cpu_s if self._stopped else self.group.cpu_s()
+
+    def stop(self) -> None:
+        """Kill everything in the cgroup and remove it."""
+        if self._stopped:
+            return
+        self._cpu_s = self.group.cpu_s()
+        self._stopped = True
+        self.channel.close()
+        problems = []
+        for held in reversed(self.held):
+            try:
+                if isinstance(held.resource, Marked):
+                    self._end()
+                    held.forget()
+                else:
+                    held.release()
+            except (VtaxError, OSError) as error:
+                problems.append(f"{held.resource}: {error}")
+        if problems:
+            raise PlatformError("a guest did not stop cleanly", where="; ".join(problems), cure="run vtax clean")
+
+    def _end(self) -> None:
+        """Kill the program and all that is in its cgroup (all of it carries its mark or is its container)."""
+        for pid in self.group.pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        try:
+            self.process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise PlatformError(f"process {self.process.pid} does not end") from error
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program to spawn. mounts, network, new_root: see host.namespaces.private.
+
+    limited: put the limits on the cgroup itself, for a program that does not set them (a runtime that does gets a
+    group without limits of its own, and sets them on the one it makes below). leaf: the sub-group to join, so that
+    a runtime's own processes stay outside the guest's limits.
+    """
+
+    argv: Sequence[str | Path]
+    mounts: Sequence[MountStep] = ()
+    network: bool = False
+    new_root: Path | None = None
+    limited: bool = False
+    leaf: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def start(
+    spec: GuestSpec, program: Callable[[Group], Program], held_before: Callable[[], list[Held]] = list
+) -> StdioGuest:
+    """Make the cgroup, spawn the program in it, and connect the channel.
+
+    program: from the guest's cgroup to what to spawn. held_before: holds further resources, released before the
+    program is killed. Raises PlatformError with the program's last words; nothing is left running then.
+    """
+    stderr = spec.directory / "stderr.log"
+    with ExitStack() as undo:
+        try:
+            group, held_group = cgroups.create(spec.name, spec.journal)
+            undo.callback(held_group.release)
+            what = program(group)
+            notes = group.limit(limits(spec)) if what.limited else []
+            mark = f"{spec.name}-{secrets.token_hex(4)}"
+            held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
+            undo.callback(held_mark.release)
+            more = held_before()
+            for held in more:
+                undo.callback(held.release)
+            process, read_fd, write_fd = _spawn(what, group, mark, stderr)
+        except (VtaxError, OSError, subprocess.SubprocessError) as error:
+            raise _start_error(spec, error, stderr) from error
+        undo.pop_all()
+    channel = Channel(read_fd, write_fd, lambda: describe(process, stderr))
+    return StdioGuest(process, channel, group, [held_group, held_mark, *more], stderr, notes)
+
+
+def wait_for_init(guest: StdioGuest, argv: Sequence[str], find: Callable[[], Iterable[int]] | None = None) -> int:
+    """The host's PID of the guest's first process, once it runs argv: limits and namespaces are in force then.
+
+    find: candidates; everything in the guest's cgroup when absent. Raises PlatformError when it does not appear.
+    """
+    wanted = b"\0".join(os.fsencode(part) for part in argv) + b"\0"
+    deadline = time.monotonic() + START_TIMEOUT_S
+    pause_s = 0.001
+    while time.monotonic() < deadline:
+        for pid in (find or guest.group.pids)():
+            if _is_init(pid) and _command_line(pid) == wanted:
+                return pid
+        if guest.process.poll() is not None:
+            raise PlatformError("the guest ended while it was starting", where=describe(guest.process, guest.stderr))
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.01)
+    raise PlatformError(
+        f"the guest was not running {START_TIMEOUT_S:g} s after its start",
+        where=describe(guest.process, guest.stderr),
+    )
+
+
+def finish_start(
+    guest: StdioGuest, spec: GuestSpec, argv: Sequence[str], find: Callable[[], Iterable[int]] | None = None
+) -> StdioGuest:
+    """Wait for the guest's first process, read its limits back, and plug its network namespace.
+
+    The guest is stopped when any of it fails. Raises PlatformError.
+    """
+    try:
+        pid = wait_for_init(guest, argv, find)
+        guest.remarks += cgroups.group_of(pid).check(limits(spec))
+        if spec.plugboard is not None:
+            spec.plugboard.plug_namespace(Path(f"/proc/{pid}/ns/net"))
+    except BaseException as error:
+        guest.stop()
+        if isinstance(error, OSError):
+            raise PlatformError(f"{spec.name} did not start: {error}") from error
+        raise
+    return guest
+
+
+def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
+    """What is known of a program: whether it runs or how it ended, and the last lines it wrote to stderr."""
+    status = process.poll()
+    if status is None:
+        with suppress(subprocess.TimeoutExpired):
+            status = process.wait(0.05)
+    state = "still running" if status is None else f"ended with status {status}"
+    said = last_lines(stderr)
+    return f"{Path(str(_args(process)[0])).name} {state}" + (f"; it said: {said}" if said else "")
+
+
+def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
+    """The last lines of a text file on one line; empty when there are none."""
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return " | ".join(lines[-count:])
+
+
+def copy_out(source: Path, target: Path) -> None:
+    """Keep a log of a guest that is about to go; a missing one is no error."""
+    with suppress(OSError):
+        shutil.copyfile(source, target)
+
+
+def _spawn(what: Program, group: Group, mark: str, stderr: Path) -> tuple[subprocess.Popen[bytes], int, int]:
+    joined = group.child(what.leaf) if what.leaf else group
+    with ExitStack() as files:
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        files.callback(os.close, theirs_in)
+        files.callback(os.close, theirs_out)
+        errors = files.enter_context(stderr.open("wb"))
+        join = files.enter_context(joined.entrance())
+        try:
+            process = spawn(
+                what.argv,
+                mark=mark,
+                stdin=theirs_in,
+                stdout=theirs_out,
+                stderr=errors.fileno(),
+                environment=what.environment,
+                before_exec=namespaces.private(what.mounts, network=what.network, new_root=what.new_root, join=join),
+            )
+        except BaseException:
+            os.close(ours_out)
+            os.close(ours_in)
+            raise
+    return process, ours_in, ours_out
+
+
+def _start_error(spec: GuestSpec, error: Exception, stderr: Path) -> PlatformError:
+    said = last_lines(stderr)
+    if isinstance(error, VtaxError):
+        return PlatformError(error.what, where=error.where or said, cure=error.cure)
+    return PlatformError(f"{spec.name} did not start", where=said or str(error))
+
+
+def _is_init(pid: int) -> bool:
+    """Whether it is the first process of a PID namespace below ours (proc(5), NSpid)."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                numbers = line.split()[1:]
+                return len(numbers) > 1 and numbers[-1] == "1"
+    return False
+
+
+def _command_line(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def _args(process: subprocess.Popen[bytes]) -> Sequence[str]:
+    return process.args if isinstance(process.args, list) else [str(process.args)]

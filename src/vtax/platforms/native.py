@@ -1,0 +1,79 @@
+"""The baseline: the image's files under the same limits, on the host's kernel with nothing else isolated.
+
+The guest is a process in a mount namespace of its own whose root is an overlay over the image, with the host's
+/dev, /proc and /sys; /scratch is a plain directory, so that the host's own file system is what a disk benchmark
+measures. Only when it must join a topology does it get a network namespace, since nothing may touch the host's
+network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from vtax.guest import bootstrap
+from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind
+from vtax.image.image import Image
+from vtax.platforms import contained, trial_start
+from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.contained import Program, Root, StdioGuest
+
+
+class NativeOptions(BaseModel):
+    """Native has no options."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Native:
+    """See the module."""
+
+    name = "native"
+    summary = "the image's files on the host's kernel, same limits, nothing else isolated"
+    Options = NativeOptions
+    variants: Mapping[str, Mapping[str, Any]] = {"native": {}}
+
+    def probe(self, options: NativeOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        return trial_start.probe(self.launch, options, image, programs={})
+
+    def start(self, options: NativeOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(self, options: NativeOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+        """Start a guest whose first program is argv."""
+        root = contained.overlay_root(spec)
+        scratch = spec.directory / contained.SCRATCH
+        scratch.mkdir()
+        scratch.chmod(0o1777)
+        network = spec.plugboard is not None
+        mounts = [root.mount, *_host_views(root, network), bind(scratch, root.path / contained.SCRATCH)]
+        program = Program(argv, mounts, network=network, new_root=root.path, limited=True)
+        guest = contained.start(spec, lambda group: program)
+        if spec.plugboard is not None:
+            try:
+                spec.plugboard.plug_namespace(Path(f"/proc/{guest.process.pid}/ns/net"))
+            except BaseException:
+                guest.stop()
+                raise
+        return guest
+
+
+def _host_views(root: Root, network: bool) -> list[MountStep]:
+    """The host's /dev, /proc and /sys; with a network of its own, also a sysfs of its own (it shows the NICs)."""
+    views = [bind(Path("/dev"), root.path / "dev"), bind(Path("/proc"), root.path / "proc")]
+    if not network:
+        return [*views, bind(Path("/sys"), root.path / "sys")]
+    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    return [
+        *views,
+        MountStep(root.path / "sys", "sysfs", "sysfs", flags),
+        bind(Path("/sys/fs/cgroup"), root.path / "sys/fs/cgroup"),
+    ]
+
+
+DRIVER = Native()

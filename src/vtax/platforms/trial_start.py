@@ -1,0 +1,116 @@
+"""Probing by doing: start a guest of a platform, hear it answer, take it down, and say what went wrong if it did.
+
+Without an image the guest is a tree of three files: `cat` and its libraries from the host.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tarfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from vtax.errors import VtaxError
+from vtax.guest import bootstrap
+from vtax.guest.channel import Channel
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import find_program, run
+from vtax.host.resources import Tree
+from vtax.image.image import Image
+from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
+
+Launch = Callable[[Any, GuestSpec, Sequence[str]], RunningGuest]
+_TIMEOUT_S = 15.0
+_MEMORY_BYTES = 256 << 20
+_CAT = "/usr/bin/cat"
+_WORD = b"vtax is here\n"
+_PROGRAM = b"import os\nos.write(WRITE,os.read(READ,64))\n"
+
+
+def probe(
+    launch: Launch,
+    options: Any,
+    image: Image | None,
+    *,
+    programs: Mapping[str, str],
+    version_argv: Sequence[str] = (),
+    accept: Callable[[], str] = lambda: "",
+) -> Probe:
+    """Start a guest with launch and exchange a word with it.
+
+    programs: program -> Debian package, all needed. version_argv: prints the runtime's version. accept: a reason
+    why not to try at all, or nothing. Never raises.
+    """
+    began = time.monotonic()
+
+    def told(available: bool, reason: str = "", cure: str = "", version: str = "") -> Probe:
+        return Probe(available, reason, cure, version=version, seconds=time.monotonic() - began)
+
+    if os.geteuid() != 0:
+        return told(False, "guests are started as root", "run vtax with sudo")
+    if missing := [name for name in programs if find_program(name) is None]:
+        packages = dict.fromkeys(programs[name] for name in missing)
+        return told(False, f"{', '.join(missing)} is not installed", f"apt install {' '.join(packages)}")
+    if reason := accept():
+        return told(False, reason)
+    version = ""
+    try:
+        if version_argv:
+            version = run(version_argv, timeout_s=_TIMEOUT_S).stdout.strip().splitlines()[0]
+        notes = _start_once(launch, options, image)
+    except VtaxError as error:
+        return told(False, " ".join(filter(None, (error.what, error.where))), error.cure, version)
+    except Exception as error:
+        return told(False, f"{type(error).__name__}: {error}", version=version)
+    return told(True, "; ".join(notes), version=version)
+
+
+def host_image(directory: Path) -> Image:
+    """An image of nothing but the host's `cat` and its libraries, as a tree and a tar."""
+    image = Image("host-cat", directory)
+    for name in ("dev", "proc", "sys", "run", "tmp", "usr", "etc", "scratch"):
+        (image.tree / name).mkdir(parents=True)
+    listed = run(["ldd", _CAT]).stdout.replace("=>", " ").split()
+    for path in dict.fromkeys([_CAT, *(word for word in listed if word.startswith("/"))]):
+        target = image.tree / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    with tarfile.open(image.archive, "w") as archive:
+        archive.add(image.tree, ".")
+    return image
+
+
+def exchange(channel: Channel, *, with_image: bool, timeout_s: float = _TIMEOUT_S) -> None:
+    """Send a word into a guest and read it back. with_image: the bootstrap listens there, not `cat`."""
+    deadline = time.monotonic() + timeout_s
+    if with_image:
+        channel.read(len(bootstrap.GREETING), deadline)
+        channel.write(f"{len(_PROGRAM)}\n".encode() + _PROGRAM, deadline)
+    channel.write(_WORD, deadline)
+    if channel.read(len(_WORD), deadline) != _WORD:
+        raise VtaxError("the guest answered something else than it was sent")
+
+
+def _start_once(launch: Launch, options: Any, image: Image | None) -> tuple[str, ...]:
+    home = Home.from_environment().ensure()
+    name = f"vtax-p{secrets.token_hex(2)}"
+    directory = home.guests / name
+    with Journal(home.journal) as journal:
+        journal.hold(Tree(str(directory)))
+        (directory / "guest").mkdir(parents=True)
+        resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
+        used = image or host_image(directory / "image")
+        spec = GuestSpec(name, used, resources, directory / "guest", journal)
+        running = launch(options, spec, bootstrap.argv("-") if image else [_CAT])
+        try:
+            exchange(running.channel, with_image=image is not None)
+            return running.notes
+        finally:
+            with suppress(VtaxError):
+                running.stop()
