@@ -1,0 +1,215 @@
+"""Builds, finds and removes images.
+
+An image is made in a directory of another name, written down in the journal, and renamed when it is finished: a
+directory with an image's name is a whole image. When only the initrd's part of the recipe changed, everything else is
+taken, by hard links, from an image that has it. One build at a time works in a home; the kernel frees the lock when a
+build dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import find_program, run
+from vtax.host.resources import Marked, Tree
+from vtax.image.export import DISK_BYTES, write_archive, write_disk
+from vtax.image.image import Image
+from vtax.image.initrd import build_initrd, collect_modules, write_modules
+from vtax.image.recipe import DEFAULT, Recipe
+from vtax.image.tree import STREAM_PATH, Workshop, make_tree, make_workshop, package_versions
+
+Progress = Callable[[str], None]
+
+SPACE_NEEDED_BYTES = 2 * 1024**3
+MODULES = "modules"
+_PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar", "unshare": "util-linux"}
+
+
+def find(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
+    """The finished image of a recipe, None when it is not built."""
+    image = Image(recipe.key, home.images / recipe.key)
+    return image if image.directory.is_dir() else None
+
+
+def list_images(home: Home) -> list[Image]:
+    """Every finished image, oldest first."""
+    if not home.images.is_dir():
+        return []
+    directories = [path for path in home.images.iterdir() if re.fullmatch(r"[0-9a-f]{12}", path.name)]
+    directories.sort(key=lambda path: path.stat().st_mtime)
+    return [Image(path.name, path) for path in directories]
+
+
+def ensure(home: Home, recipe: Recipe = DEFAULT, progress: Progress = lambda stage: None) -> Image:
+    """The image of a recipe, built now if it is not there, with a journal of its own."""
+    if image := find(home, recipe):
+        return image
+    home.ensure()
+    with Journal(home.journal) as journal:
+        return build(home, recipe, journal, progress)
+
+
+def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lambda stage: None) -> Image:
+    """Build the image of a recipe, unless it is there.
+
+    progress: called with one line as each stage begins. Raises ImageError when a stage fails, BadInput when this
+    host cannot build at all; either leaves nothing behind.
+    """
+    _check_host(home)
+    with _build_lock(home, progress):
+        if image := find(home, recipe):
+            return image
+        started = time.monotonic()
+        final = home.images / recipe.key
+        partial = home.images / f"{recipe.key}.{journal.token}.partial"
+        held = journal.hold(Tree(str(partial)))
+        try:
+            partial.mkdir()
+            image = Image(recipe.key, partial)
+            parent = _with_same_tree(home, recipe)
+            record = _adopt(parent, image) if parent else _make(recipe, image, journal, progress)
+            progress("initrd")
+            image.initrd.write_bytes(build_initrd(image.tree / "usr/bin/busybox", partial / MODULES))
+            record |= {
+                "key": recipe.key,
+                "tree_key": recipe.tree_key,
+                "recipe": recipe.record(),
+                "built_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "build_s": round(time.monotonic() - started, 1),
+            }
+            image.manifest.write_text(json.dumps(record, indent=1) + "\n")
+            run(["sync", "--file-system", partial])
+            partial.rename(final)
+        except BaseException:
+            held.release()
+            raise
+        held.forget()
+        return Image(recipe.key, final)
+
+
+def remove(home: Home, key: str) -> None:
+    """Remove an image. Raises BadInput for an unknown key and while a guest runs from it."""
+    image = next((image for image in list_images(home) if image.key == key), None)
+    if image is None:
+        raise BadInput(f"there is no image {key!r}", cure="vtax image list shows what is there")
+    if users := _users(image.directory):
+        raise BadInput(f"image {key} is in use by process {users[0]}", cure="stop its guests first, or vtax clean")
+    with Journal(home.journal) as journal, _build_lock(home, lambda stage: None):
+        trash = home.images / f"{key}.{journal.token}.partial"
+        journal.hold(Tree(str(trash)))
+        image.directory.rename(trash)
+
+
+def _make(recipe: Recipe, image: Image, journal: Journal, progress: Progress) -> dict[str, Any]:
+    """Everything but the initrd; returns what the manifest says of it."""
+    mark = f"image-{journal.token}"
+    held = journal.hold(Marked(mark, "the image build"))
+    workshop = Workshop(image.directory / "workshop")
+    try:
+        progress(f"packages of Debian {recipe.suite}, kernel, compiler")
+        with ThreadPoolExecutor(2) as pool:
+            jobs = [
+                pool.submit(make_tree, recipe, image.tree, mark),
+                pool.submit(make_workshop, recipe, workshop.directory, mark),
+            ]
+            try:
+                for job in as_completed(jobs):
+                    job.result()
+            except BaseException:
+                held.release()
+                raise
+        progress("STREAM")
+        workshop.compile_stream(recipe, image.tree / STREAM_PATH)
+        shutil.copyfile(workshop.kernel, image.kernel)
+        write_modules(collect_modules(workshop.modules, recipe.modules), image.directory / MODULES)
+        record = {
+            "kernel": workshop.modules.name,
+            "packages": package_versions(image.tree),
+            "stream": run(["chroot", image.tree, f"/{STREAM_PATH}", "--version"]).stdout.strip(),
+            "disk_bytes": DISK_BYTES,
+        }
+        shutil.rmtree(workshop.directory)
+        progress("archive")
+        write_archive(image.tree, image.archive)
+        progress("disk")
+        write_disk(image.tree, image.disk)
+    finally:
+        held.release()
+    return record
+
+
+def _with_same_tree(home: Home, recipe: Recipe) -> Image | None:
+    """An image that differs from the recipe's in nothing but the initrd."""
+    for image in list_images(home):
+        with suppress(OSError, ValueError):
+            if json.loads(image.manifest.read_text()).get("tree_key") == recipe.tree_key:
+                return image
+    return None
+
+
+def _adopt(parent: Image, image: Image) -> dict[str, Any]:
+    """Take everything from parent by hard links, except what is written anew; returns parent's manifest."""
+    run(["cp", "--archive", "--link", f"{parent.directory}/.", image.directory], timeout_s=300)
+    image.initrd.unlink()
+    image.manifest.unlink()
+    record: dict[str, Any] = json.loads(parent.manifest.read_text())
+    return record
+
+
+def _check_host(home: Home) -> None:
+    """Raises BadInput when this host cannot build: architecture, programs, space. Makes the home."""
+    if os.geteuid() != 0:
+        raise BadInput("building an image needs root", cure="sudo vtax image build")
+    if platform.machine() != "x86_64":
+        raise BadInput(f"images are built for x86-64 only, and this host is {platform.machine()}")
+    for program, package in _PROGRAMS.items():
+        if find_program(program) is None:
+            raise BadInput(f"{program} is not installed", cure=f"apt-get install {package}")
+    home.ensure()
+    free = shutil.disk_usage(home.images).free
+    if free < SPACE_NEEDED_BYTES:
+        raise BadInput(
+            f"building an image needs {SPACE_NEEDED_BYTES // 1024**2} MiB free, and {free // 1024**2} MiB are",
+            where=str(home.images),
+            cure="make room there, or set VTAX_HOME to a directory on a larger disk",
+        )
+
+
+@contextmanager
+def _build_lock(home: Home, progress: Progress) -> Iterator[None]:
+    descriptor = os.open(home.images / "build.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting for another vtax that builds an image")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _users(directory: Path) -> list[int]:
+    """Processes with the directory in their mounts or on their command line."""
+    needle = str(directory).encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if needle in (entry / "mountinfo").read_bytes() or needle in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found

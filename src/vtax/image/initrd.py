@@ -1,0 +1,138 @@
+"""The minimal initrd: busybox, a few kernel modules, the init script, and the agent's bootstrap.
+
+An ordinary initrd takes most of a boot under emulation. This one holds a few megabytes, uncompressed because copying
+is cheaper than unpacking there, and loads only the modules that the command line names (see `data/init`).
+The archive is cpio in the `newc` format (Linux: Documentation/driver-api/early-userspace/buffer-format.rst).
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.errors import ImageError
+from vtax.guest.bootstrap import argv as bootstrap_argv
+from vtax.image.recipe import data
+
+APPLETS = (
+    "[",
+    "cp",
+    "hostname",
+    "insmod",
+    "ip",
+    "ln",
+    "mkdir",
+    "mount",
+    "poweroff",
+    "sh",
+    "sleep",
+    "switch_root",
+)
+DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
+ASKED_AT_RUN_TIME: dict[str, tuple[str, ...]] = {"ext4": ("crc32c_generic", "crc32c_intel")}
+"""Modules that others request through modprobe, which the initrd lacks; they are loaded first, where the CPU can."""
+
+_DIRECTORY, _FILE, _LINK, _CHARACTER = 0o040755, 0o100644, 0o120777, 0o020600
+_PROGRAM = 0o100755
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One member of a cpio archive. device: major and minor number of a device node."""
+
+    name: str
+    mode: int
+    content: bytes = b""
+    device: tuple[int, int] = (0, 0)
+
+
+def cpio(entries: Iterable[Entry]) -> bytes:
+    """The archive of the entries, owned by root, with the time 0."""
+    parts = []
+    for number, entry in enumerate([*entries, Entry("TRAILER!!!", 0)], start=1):
+        name = entry.name.encode() + b"\0"
+        fields = (number, entry.mode, 0, 0, 1, 0, len(entry.content), 0, 0, *entry.device, len(name), 0)
+        header = b"070701" + b"".join(b"%08X" % field for field in fields) + name
+        parts += [header, b"\0" * (-len(header) % 4), entry.content, b"\0" * (-len(entry.content) % 4)]
+    return b"".join(parts)
+
+
+@dataclass(frozen=True)
+class Modules:
+    """Kernel modules, unpacked. files: name -> content. chains: name -> what to load, in order, itself last."""
+
+    files: dict[str, bytes]
+    chains: dict[str, tuple[str, ...]]
+
+
+def collect_modules(directory: Path, wanted: Iterable[str]) -> Modules:
+    """The wanted modules of a kernel and all they depend on. directory: /lib/modules/VERSION of that kernel.
+
+    A module built into the kernel has an empty chain. Raises ImageError when one is neither there nor built in.
+    """
+    paths = {_normal(path.name.partition(".ko")[0]): path for path in directory.rglob("*.ko*")}
+    built_in = {_normal(Path(line).stem) for line in (directory / "modules.builtin").read_text().split()}
+    contents: dict[str, bytes] = {}
+    chains: dict[str, tuple[str, ...]] = {}
+
+    def chain_of(name: str) -> tuple[str, ...]:
+        if name in chains:
+            return chains[name]
+        if name in built_in:
+            return ()
+        if name not in paths:
+            raise ImageError(f"the kernel has no module {name}", where=str(directory))
+        contents[name] = _unpacked(paths[name])
+        needed = (*ASKED_AT_RUN_TIME.get(name, ()), *_dependencies(contents[name]))
+        order = dict.fromkeys(each for dependency in needed for each in chain_of(dependency))
+        chains[name] = (*order, name)
+        return chains[name]
+
+    return Modules(contents, {name: chain_of(name) for name in map(_normal, wanted)})
+
+
+def write_modules(modules: Modules, directory: Path) -> None:
+    """Keep unpacked modules beside an image, so that a new initrd needs no kernel package."""
+    directory.mkdir()
+    for name, content in modules.files.items():
+        (directory / f"{name}.ko").write_bytes(content)
+    lines = [" ".join((name, *chain)) for name, chain in modules.chains.items()]
+    (directory / "order").write_text("\n".join(lines) + "\n")
+
+
+def build_initrd(busybox: Path, modules: Path) -> bytes:
+    """The archive. busybox: a static one. modules: a directory that `write_modules` made."""
+    *interpreter, _, code, _ = bootstrap_argv()
+    entries = [Entry(name, _DIRECTORY) for name in DIRECTORIES]
+    entries += [
+        Entry("dev/console", _CHARACTER, device=(5, 1)),
+        Entry("bin/busybox", _PROGRAM, busybox.read_bytes()),
+        *(Entry(f"bin/{name}", _LINK, b"busybox") for name in APPLETS),
+        *(Entry(f"modules/{path.name}", _FILE, path.read_bytes()) for path in sorted(modules.iterdir())),
+        Entry("interpreter", _FILE, (" ".join(interpreter) + "\n").encode()),
+        Entry("bootstrap", _FILE, code.encode()),
+        Entry("init", _PROGRAM, data("init")),
+    ]
+    return cpio(entries)
+
+
+def _normal(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _unpacked(path: Path) -> bytes:
+    content = path.read_bytes()
+    if path.suffix == ".ko":
+        return content
+    if path.suffix == ".xz":
+        return lzma.decompress(content)
+    raise ImageError(f"a kernel module is compressed in an unknown way: {path.name}")
+
+
+def _dependencies(module: bytes) -> list[str]:
+    """The `depends=` entry of a module's .modinfo section."""
+    found = re.search(rb"\0depends=([^\0]*)\0", module)
+    return [_normal(name) for name in found.group(1).decode().split(",") if name] if found else []

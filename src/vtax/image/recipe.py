@@ -1,0 +1,128 @@
+"""What the image is made of, and the key that follows from it.
+
+The key names everything that decides the files of an image, so a changed package list, STREAM source or init script
+gives a new image, and the same recipe is never built twice. Package versions are not part of it (they are not known
+before the build): the manifest of a built image records them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from vtax.guest.bootstrap import argv as bootstrap_argv
+
+FORMAT_VERSION = 1
+ARCHITECTURE = "amd64"
+
+PACKAGES = (
+    "bonnie++",
+    "busybox-static",
+    "ethtool",
+    "fio",
+    "iperf",
+    "iperf3",
+    "iproute2",
+    "iptables",
+    "iputils-ping",
+    "kmod",
+    "libgomp1",
+    "netperf",
+    "nftables",
+    "procps",
+    "python3",
+    "sockperf",
+    "sysbench",
+    "util-linux",
+)
+"""What every guest carries: Python for the agent, the benchmark tools, and what sets up and inspects a network."""
+
+LEFT_OUT = (
+    "/usr/share/doc/*",
+    "/usr/share/info/*",
+    "/usr/share/locale/*",
+    "/usr/share/man/*",
+)
+"""Files of those packages that no guest reads."""
+
+MODULES = (
+    "virtio_pci",
+    "virtio_mmio",
+    "virtio_console",
+    "virtio_blk",
+    "virtio_scsi",
+    "virtio_net",
+    "virtio_rng",
+    "e1000",
+    "e1000e",
+    "8139cp",
+    "ahci",
+    "ata_piix",
+    "sd_mod",
+    "nvme",
+    "ext4",
+)
+"""Kernel modules the initrd carries, with what they depend on; it loads only what the command line asks for."""
+
+STREAM_FLAGS = ("-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns")
+"""How STREAM is compiled: for any x86-64, and with copy as a loop like the other kernels, because the C library's
+memcpy chooses its instructions by what the virtual CPU says of its caches."""
+
+
+def data(name: str) -> bytes:
+    """A file that ships with this package."""
+    return files("vtax.image").joinpath("data", name).read_bytes()
+
+
+def _hash(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:12]
+
+
+def _initrd_hash() -> str:
+    return _hash(data("init"), "\0".join(bootstrap_argv("")).encode())
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the files of an image.
+
+    stream: hash of STREAM's source. initrd: hash of the init script and of the agent's bootstrap. The other fields
+    are what is installed, from where, and in which layout (format_version).
+    """
+
+    suite: str = "trixie"
+    variant: str = "minbase"
+    architecture: str = ARCHITECTURE
+    packages: tuple[str, ...] = PACKAGES
+    left_out: tuple[str, ...] = LEFT_OUT
+    kernel_package: str = "linux-image-amd64"
+    modules: tuple[str, ...] = MODULES
+    format_version: int = FORMAT_VERSION
+    stream_flags: tuple[str, ...] = STREAM_FLAGS
+    stream: str = _hash(data("stream.c"))
+    initrd: str = _initrd_hash()
+
+    @cached_property
+    def key(self) -> str:
+        """Names the image: 12 hexadecimal digits of the recipe's SHA-256."""
+        return _hash(json.dumps(asdict(self), sort_keys=True).encode())
+
+    @cached_property
+    def tree_key(self) -> str:
+        """The same without the initrd: images that share it differ in nothing that takes long to make."""
+        without = {name: value for name, value in asdict(self).items() if name != "initrd"}
+        return _hash(json.dumps(without, sort_keys=True).encode())
+
+    def record(self) -> dict[str, Any]:
+        """Its JSON form, for the manifest."""
+        return asdict(self)
+
+
+DEFAULT = Recipe()

@@ -1,0 +1,108 @@
+"""The two trees of a build: the guest's root file system, and a workshop that is thrown away.
+
+The workshop holds what the guest must not: a compiler for STREAM, and the kernel with all its modules. Its packages
+are only unpacked, never configured, so it costs seconds and runs no maintainer script; the compiler runs in it by
+chroot. mmdebstrap works in a mount namespace of its own, so a killed build leaves no mounts.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.errors import CommandFailed, ImageError
+from vtax.host.process import run
+from vtax.image.recipe import Recipe, data
+from vtax.image.sources import host_mirror, host_proxies, keyring
+
+STREAM_PATH = "usr/bin/vtax-stream"
+WORKSHOP_PACKAGES = ("base-files", "gcc", "libc6-dev")
+_BUILD_TIMEOUT_S = 1800.0
+_MACHINE_ID = "76746178" * 4  # "vtax" four times: the same for every guest, and no host's
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """An unpacked tree with a compiler and a kernel."""
+
+    directory: Path
+
+    @property
+    def modules(self) -> Path:
+        """The kernel's module directory; its name is the kernel's version."""
+        found = sorted((self.directory / "usr/lib/modules").iterdir())
+        if len(found) != 1:
+            raise ImageError(f"expected one kernel, found {len(found)}", where=str(self.directory))
+        return found[0]
+
+    @property
+    def kernel(self) -> Path:
+        """The bootable kernel."""
+        return self.directory / "boot" / f"vmlinuz-{self.modules.name}"
+
+    def compile_stream(self, recipe: Recipe, target: Path) -> None:
+        """Compile STREAM in the workshop and copy the program to target."""
+        (self.directory / "stream.c").write_bytes(data("stream.c"))
+        flags = " ".join(recipe.stream_flags)
+        command = ["gcc", *recipe.stream_flags, f'-DFLAGS="{flags}"', "-o", "/stream", "/stream.c", "-lm"]
+        run(["chroot", self.directory, "/usr/bin/env", "PATH=/usr/bin", *command])
+        shutil.copyfile(self.directory / "stream", target)
+        target.chmod(0o755)
+
+
+def make_tree(recipe: Recipe, target: Path, mark: str) -> None:
+    """Install the guest's root file system. Raises ImageError."""
+    options = [f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.left_out]
+    _mmdebstrap(recipe, target, mark, recipe.variant, recipe.packages, options)
+    _settle(target)
+
+
+def make_workshop(recipe: Recipe, target: Path, mark: str) -> None:
+    """Unpack compiler and kernel. Raises ImageError."""
+    _mmdebstrap(recipe, target, mark, "extract", (*WORKSHOP_PACKAGES, recipe.kernel_package), [])
+
+
+def _mmdebstrap(
+    recipe: Recipe, target: Path, mark: str, variant: str, packages: tuple[str, ...], options: list[str]
+) -> None:
+    mirror = host_mirror()
+    proxies = [f"--aptopt={line}" for line in host_proxies()]
+    argv = [
+        *("unshare", "--mount", "--propagation", "private", "--"),
+        *("mmdebstrap", "--mode=root", f"--variant={variant}", f"--architectures={recipe.architecture}"),
+        *(f"--keyring={keyring()}", '--aptopt=APT::Install-Recommends "false"', *proxies, *options),
+        *(f"--include={','.join(packages)}", "--format=directory", recipe.suite, str(target)),
+        *([f"deb {mirror} {recipe.suite} main"] if mirror else []),
+    ]
+    try:
+        run(argv, timeout_s=_BUILD_TIMEOUT_S, mark=mark)
+    except CommandFailed as error:
+        raise ImageError(
+            "mmdebstrap could not make the guest's file system",
+            where=error.what[-500:],
+            cure="see whether `apt-get update` works here: the image comes from the same mirror",
+        ) from error
+
+
+def _settle(tree: Path) -> None:
+    """Take out what came from this host or this build, and fix what would differ from build to build."""
+    for leftover in ("etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap"):
+        (tree / leftover).unlink(missing_ok=True)
+    for source in (tree / "etc/apt/sources.list.d").iterdir():
+        source.unlink()
+    (tree / "etc/apt/sources.list").write_text("")
+    (tree / "etc/hostname").write_text("vtax\n")
+    (tree / "etc/hosts").write_text("127.0.0.1 localhost vtax\n::1 localhost ip6-localhost ip6-loopback\n")
+    (tree / "etc/resolv.conf").unlink(missing_ok=True)
+    (tree / "etc/resolv.conf").write_text("")
+    (tree / "etc/machine-id").write_text(_MACHINE_ID + "\n")
+    scratch = tree / "scratch"
+    scratch.mkdir()
+    scratch.chmod(0o1777)
+
+
+def package_versions(tree: Path) -> dict[str, str]:
+    """Name and version of every installed package."""
+    listing = run(["chroot", tree, "/usr/bin/dpkg-query", "--show", "--showformat=${Package} ${Version}\n"])
+    return dict(line.split(" ", 1) for line in listing.stdout.splitlines())
