@@ -14,8 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vtax.counters import guest as counters
 from vtax.errors import GuestError
 from vtax.guest import bootstrap
+from vtax.guest.audit import Fact, checked
 from vtax.guest.channel import Channel
 from vtax.guest.protocol import Answer, checked_number, clean_text, encode, receive
 
@@ -110,6 +112,16 @@ class Guest:
         self._number = 0
         self._broken = ""
         self._extended = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may still be asked: no call has broken the stream."""
+        return not self._broken
+
+    @property
+    def lost(self) -> bool:
+        """Whether its stream is broken or closed: every further call fails, a fresh guest is needed."""
+        return bool(self._broken)
 
     def hello(self, timeout_s: float) -> Hello:
         """Wait for the bootstrap, send it the agent, greet it. Call this first. timeout_s: for all of it."""
@@ -212,10 +224,18 @@ class Guest:
             raise GuestError("the guest answered other files than were asked for")
         return found
 
+    def counters(self) -> dict[str, float]:
+        """What the guest's kernel counts now (names: counters.guest); a trial's share is the difference of two."""
+        return counters.parse(self.read_files(counters.PATHS))
+
     def clock(self, samples: int = 5) -> ClockReading:
         """Compare clocks: the best of several exchanges."""
         readings = [self._clock_once() for _ in range(samples)]
         return min(readings, key=lambda reading: reading.round_trip_s)
+
+    def facts(self) -> dict[str, Fact]:
+        """The equivalence audit: what the guest is (kernel, CPU, memory, mounts, cards, limits, hashes)."""
+        return checked(self._ask_more({"op": "facts"}, extra_s=30.0).header.get("facts"))
 
     def shutdown(self, *, sync: bool = False) -> None:
         """Ask the agent to end and, as PID 1 of a machine, to turn it off. sync: write file systems back first.

@@ -108,9 +108,10 @@ class _Execution:
         while remaining:
             with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
                 while remaining and not opened.lost:
-                    cell = remaining.pop(0)
-                    for number in self._owed(cell, session.block):
-                        self._trial(opened, cell, session.block, number)
+                    if owed := self._owed(remaining[0], session.block):
+                        self._trial(opened, remaining[0], session.block, owed[0])
+                    else:
+                        remaining.pop(0)
 
     def _owed(self, cell: Cell, block: int) -> list[int]:
         return [n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done]

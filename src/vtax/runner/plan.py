@@ -166,9 +166,13 @@ def make_plan(
         chosen_seed = random.SystemRandom().randrange(2**31)
     guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
     cells = [
-        Cell(key_of({"point": point.key, **planned_platform.platform.identity()}), planned_platform.platform, point)
-        for planned_platform in planned
-        if planned_platform.probe.available
+        Cell(
+            key_of({"point": point.key, "platform": entry.platform.name, **entry.platform.identity()}),
+            entry.platform,
+            point,
+        )
+        for entry in planned
+        if entry.probe.available
         for point in checked
     ]
     return Plan(

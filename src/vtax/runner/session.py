@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from vtax.benchmarks.base import Context, Outcome, Place
 from vtax.errors import GuestError, RunInterrupted, VtaxError
@@ -17,12 +18,13 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.network import registry as topology_registry
+from vtax.network.end import End
+from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard
-from vtax.network.topology import Links
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner.events import Observer
-from vtax.runner.plan import Cell, Plan, Point, Session
+from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.trial import Endpoint, TrialResult, run_trial
 from vtax.store.store import RunHandle
 
@@ -31,7 +33,7 @@ SCRATCH = "/scratch"
 
 
 class OpenSession:
-    """A session while it is open. `lost` says the guest is gone and a fresh one is needed."""
+    """A session while it is open."""
 
     def __init__(
         self, session: Session, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer
@@ -48,7 +50,6 @@ class OpenSession:
         self._start_error = ""
         self._ended: dict[str, Any] = {"ready_s": None, "clock_offset_s": None, "facts": {}, "notes": (), "error": ""}
         self.guest_id: int | None = None
-        self.lost = False
 
     def __enter__(self) -> Self:
         """Start everything. A failure to start is kept, and becomes the error of every trial of this guest."""
@@ -75,56 +76,65 @@ class OpenSession:
     ) -> None:
         self._take_down()
 
+    @property
+    def lost(self) -> bool:
+        """Whether a guest of this session is gone, so that the cells it still owes need a fresh one."""
+        return any(endpoint.guest.lost for endpoint in self._endpoints.values())
+
     def trial(self, cell: Cell) -> TrialResult:
-        """Run one trial of a cell in this guest; a guest that is lost is marked so."""
-        if self._start_error:
-            return TrialResult(time.time(), Outcome({}), {}, None, {}, (), error=self._start_error)
+        """Run one trial of a cell in this guest. Whatever goes wrong is the error of the result."""
+        error = self._start_error
         try:
-            context = self._context(cell)
-        except VtaxError as error:
-            lost = isinstance(error, GuestError)
-            self.lost = self.lost or lost
-            return TrialResult(time.time(), Outcome({}), {}, None, {}, (), error=str(error), fatal=lost)
-        result = run_trial(cell, context, self._endpoints, self._plan.study.design.timeout)
-        self.lost = self.lost or result.fatal
-        return result
+            context = None if error else self._context(cell)
+        except VtaxError as problem:
+            context, error = None, str(problem)
+        if context is None:
+            return TrialResult(time.time(), Outcome({}), {}, None, {}, (), error=error)
+        links = self._links if cell.point.link else None
+        return run_trial(cell, context, self._endpoints, links, self._plan.study.design.timeout)
 
     def _start(self) -> None:
         point = self._session.networked
-        plugboard = self._plug_topology(point) if point else None
-        started = time.monotonic()
-        endpoint = self._start_guest(self._session.platform, plugboard, self._plan.resources)
-        self._ended["ready_s"] = time.monotonic() - started
-        self._ended["notes"] = endpoint.running.notes
-        self._endpoints["guest"] = endpoint
-        if plugboard is not None:
-            for argv in plugboard.configure_commands():
-                _must(endpoint.guest, argv)
-        self._observer.guest_ready(self._session.platform.name, self._ended["ready_s"])
-        self._ended["clock_offset_s"] = endpoint.guest.clock().offset_s
-        self._ended["facts"] = endpoint.guest.facts()
+        if point is None or point.link is None:
+            self._endpoints["guest"] = self._start_guest(self._session.platform, None, self._plan.resources, True)
+        else:
+            self._links = topology_registry.get(point.topology).build(self._journal, point.link.model_dump())
+            self._stack.callback(self._links.close)
+            for end in self._links.ends:
+                self._start_end(end)
+        guest = self._endpoints["guest"].guest
+        self._ended["clock_offset_s"] = guest.clock().offset_s
 
-    def _plug_topology(self, point: Point) -> Plugboard:
-        """Build the topology, start the native peer where it has one, and return the guest's side."""
-        self._links = topology_registry.get(point.topology).build(self._journal, point.link)
-        self._stack.callback(self._links.close)
-        if self._links.peer is not None:
+    def _start_end(self, end: End) -> None:
+        """One end of the topology: a guest of the platform under test, or a native one that serves it."""
+        if end.under_test:
+            endpoint = self._start_guest(self._session.platform, end, self._plan.resources, True)
+        else:
             native = platform_registry.get("native")
-            self._endpoints["peer"] = self._start_guest(native, self._links.peer, self._plan.peer_resources)
-        return self._links.guests[0]
+            endpoint = self._start_guest(native, end, self._plan.peer_resources, False)
+        end.connected(lambda argv: _must(endpoint.guest, argv))
+        self._endpoints[cast(Place, end.role)] = endpoint
 
-    def _start_guest(self, platform: Platform, plugboard: Plugboard | None, resources: Resources) -> Endpoint:
+    def _start_guest(
+        self, platform: Platform, plugboard: Plugboard | None, resources: Resources, is_measured: bool
+    ) -> Endpoint:
+        """Start a guest and wait for its agent. is_measured: it is the one whose start is timed and shown."""
         name = f"vtax-{secrets.token_hex(3)}"
         directory = Path(self._home.guests, name)
         held = self._journal.hold(Tree(str(directory)))
         self._stack.callback(held.release)
         directory.mkdir(parents=True)
         spec = GuestSpec(name, self._plan.image, resources, directory, self._journal, plugboard)
+        started = time.monotonic()
         running = platform.start(spec)
         self._stack.callback(running.stop)
         guest = Guest(running.channel)
         self._stack.callback(guest.close)
         guest.hello(timeout_s=READY_TIMEOUT_S)
+        if is_measured:
+            self._ended["ready_s"] = time.monotonic() - started
+            self._ended["notes"] = running.notes
+            self._observer.guest_ready(platform.name, self._ended["ready_s"])
         return Endpoint(running, guest)
 
     def _context(self, cell: Cell) -> Context:
@@ -132,8 +142,7 @@ class OpenSession:
         context = Context(resources.vcpus, resources.memory_bytes, scratch=SCRATCH)
         if self._links is None or cell.point.link is None:
             return context
-        for argv in self._links.apply(cell.point.link):
-            _must(self._endpoints["guest"].guest, argv)
+        self._links.apply(cell.point.link.model_dump())
         return replace(
             context,
             guest_address=self._links.guest_address,
@@ -152,7 +161,8 @@ class OpenSession:
                 self._run.end_guest(self.guest_id, **self._ended)
 
 
-def _must(guest: Guest, argv: Any) -> None:
+def _must(guest: Guest, argv: Sequence[str]) -> str:
     result = guest.run(argv, timeout_s=30.0)
     if result.status != 0:
-        raise VtaxError(f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}")
+        raise GuestError(f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}")
+    return result.stdout

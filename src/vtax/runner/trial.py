@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vtax.benchmarks.base import Command, Context, Outcome, Place, Role
+from vtax.counters import guest as guest_counters
 from vtax.counters.host import HostSample, host_warnings
-from vtax.errors import BenchmarkError, GuestError, VtaxError
-from vtax.guest.guest import CommandResult, Guest
+from vtax.errors import BenchmarkError, VtaxError
+from vtax.guest.guest import CommandResult, Guest, skew_warning
+from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.runner.plan import Cell
 
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
-SKEW_TOLERANCE = 0.01  # inside and outside clock may disagree by 1 % and the tolerance below before it is flagged
-SKEW_TOLERANCE_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What one trial left. error: empty when it counts. fatal: the guest is lost and must be replaced."""
+    """What one trial left. error: why it failed, empty when it counts."""
 
     started_at: float
     outcome: Outcome
@@ -42,23 +42,22 @@ class TrialResult:
     counters: Mapping[tuple[str, str], float]
     warnings: tuple[tuple[str, str], ...]
     error: str = ""
-    fatal: bool = False
 
 
-def run_trial(cell: Cell, context: Context, endpoints: Mapping[Place, Endpoint], timeout_s: float) -> TrialResult:
-    """Run one trial of a cell. timeout_s: longest its foreground command may take."""
+def run_trial(
+    cell: Cell, context: Context, endpoints: Mapping[Place, Endpoint], links: Links | None, timeout_s: float
+) -> TrialResult:
+    """Run one trial of a cell. links: of its topology, None for no network. timeout_s: of its foreground command."""
     started_at = time.time()
     results: dict[Role, CommandResult] = {}
-    counted = _Counted(endpoints)
-    error, fatal = "", False
+    counted = _Counted(endpoints, links)
+    error = ""
     outcome = Outcome({})
     benchmark = cell.point.benchmark
     try:
         commands = benchmark.commands(cell.point.parameters, context)
         _run_commands(list(commands), endpoints, timeout_s, results, counted)
         outcome = benchmark.parse(cell.point.parameters, context, results)
-    except GuestError as problem:
-        error, fatal = str(problem), True
     except VtaxError as problem:
         error = str(problem)
     foreground = results.get("single") or results.get("client")
@@ -70,7 +69,6 @@ def run_trial(cell: Cell, context: Context, endpoints: Mapping[Place, Endpoint],
         counters=counted.differences,
         warnings=(*(("tool", text) for text in outcome.warnings), *counted.warnings, *_skew(foreground)),
         error=error,
-        fatal=fatal,
     )
 
 
@@ -119,20 +117,16 @@ def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
 
 def _skew(foreground: CommandResult | None) -> tuple[tuple[str, str], ...]:
     """The guest's clock against the outside one over the foreground command."""
-    if foreground is None:
-        return ()
-    difference = foreground.inside_s - foreground.outside_s
-    if abs(difference) <= SKEW_TOLERANCE_S + SKEW_TOLERANCE * foreground.outside_s:
-        return ()
-    text = f"the guest's clock counted {foreground.inside_s:.3f} s where {foreground.outside_s:.3f} s passed outside"
-    return (("clock-skew", text),)
+    text = skew_warning(foreground) if foreground else None
+    return (("clock-skew", text),) if text else ()
 
 
 class _Counted:
     """Reads counters of both endpoints, of the layer and of the host around the foreground command."""
 
-    def __init__(self, endpoints: Mapping[Place, Endpoint]) -> None:
+    def __init__(self, endpoints: Mapping[Place, Endpoint], links: Links | None) -> None:
         self._endpoints = endpoints
+        self._links = links
         self._host: HostSample | None = None
         self._first: dict[tuple[str, str], float] = {}
         self.differences: dict[tuple[str, str], float] = {}
@@ -144,15 +138,21 @@ class _Counted:
 
     def after(self) -> None:
         if self._host is not None:
-            self.warnings = tuple(host_warnings(self._host, HostSample.take()))
-        last = self._read()
-        self.differences = {key: last[key] - value for key, value in self._first.items() if key in last}
+            sample = HostSample.take()
+            last = self._read()
+            self.differences = {key: last[key] - value for key, value in self._first.items() if key in last}
+            own = [value for (_, name), value in self.differences.items() if name == "host_cpu_s"]
+            known = len(own) == len(self._endpoints)
+            self.warnings = host_warnings(self._host, sample, sum(own) if known else None)
 
     def _read(self) -> dict[tuple[str, str], float]:
         read: dict[tuple[str, str], float] = {}
         for place, endpoint in self._endpoints.items():
-            read.update({(place, name): value for name, value in endpoint.guest.counters().items()})
+            counted = guest_counters.parse(endpoint.guest.read_files(guest_counters.PATHS))
+            read.update({(place, name): value for name, value in counted.items()})
             cpu_s = endpoint.running.host_cpu_s()
             if cpu_s is not None:
                 read["layer" if place == "guest" else "peer", "host_cpu_s"] = cpu_s
+        if self._links is not None:
+            read.update({("link", name): value for name, value in self._links.counters().items()})
         return read

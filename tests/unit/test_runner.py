@@ -1,0 +1,310 @@
+"""The runner, with a scripted platform: guests are the real agent as a plain process, benchmarks are tiny programs.
+
+No platform is shown to work here; what is tested is order, commitment, failure, interruption and resumption.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from vtax.benchmarks import registry as benchmark_registry
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
+from vtax.errors import BadInput, BenchmarkError, PlatformError, RunInterrupted
+from vtax.guest import bootstrap
+from vtax.guest.channel import Channel
+from vtax.host.home import Home
+from vtax.image.image import Image
+from vtax.platforms import registry as platform_registry
+from vtax.platforms.base import GuestSpec, Probe
+from vtax.runner import plan as planning
+from vtax.runner.events import Silent
+from vtax.runner.execute import begin, execute
+from vtax.runner.plan import Plan, make_plan
+from vtax.store.query import load as load_run
+from vtax.store.store import RunHandle, Store
+from vtax.study.load import LoadedStudy, validate
+
+
+class ProcessGuest:
+    """The agent as a child of the test."""
+
+    def __init__(self, spec: GuestSpec) -> None:
+        argv = bootstrap.argv()
+        self.process = subprocess.Popen([sys.executable, *argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.channel = Channel(os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno()))
+        self.notes: tuple[str, ...] = ()
+
+    def host_cpu_s(self) -> float | None:
+        return None
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+class ScriptedOptions(BaseModel):
+    fails_to_start: bool = False
+    available: bool = True
+
+
+class ScriptedDriver:
+    name = "scripted"
+    summary = "the agent as a plain process"
+    Options = ScriptedOptions
+    variants: Mapping[str, Mapping[str, Any]] = {
+        "native": {},
+        "other": {},
+        "broken": {"fails_to_start": True},
+        "absent": {"available": False},
+    }
+
+    def __init__(self) -> None:
+        self.started: list[ProcessGuest] = []
+
+    def probe(self, options: ScriptedOptions, image: Image | None) -> Probe:
+        return Probe(options.available, "" if options.available else "it is not installed")
+
+    def start(self, options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        if options.fails_to_start:
+            raise PlatformError("it never starts")
+        guest = ProcessGuest(spec)
+        self.started.append(guest)
+        return guest
+
+
+class ScriptParameters(Parameters):
+    code: str = "print(1.5)"
+    size: int = 1
+
+
+class ScriptBenchmark:
+    """Runs a line of Python that prints its figure."""
+
+    name = "script"
+    title = "a line of Python"
+    tool = "python3"
+    needs_network = False
+    Parameters = ScriptParameters
+    metrics: Sequence[Metric] = (Metric("figure", "x/s", "higher", primary=True),)
+    version_argv = (sys.executable, "--version")
+
+    def version_of(self, output: str) -> str:
+        return output.split()[1]
+
+    def commands(self, parameters: ScriptParameters, context: Context) -> list[Command]:
+        if parameters.size > 100:
+            raise BadInput("size is at most 100")
+        return [Command("single", (sys.executable, "-c", parameters.code))]
+
+    def expected_s(self, parameters: ScriptParameters, context: Context) -> float:
+        return 0.05
+
+    def parse(self, parameters: ScriptParameters, context: Context, results: Mapping[Any, Any]) -> Outcome:
+        if results["single"].status != 0:
+            raise BenchmarkError("the script failed")
+        return Outcome({"figure": float(results["single"].stdout)})
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
+    made = ScriptedDriver()
+    monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": made})
+    monkeypatch.setattr(benchmark_registry, "benchmarks", lambda: {"script": ScriptBenchmark()})
+    return made
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path).ensure()
+
+
+@pytest.fixture
+def store(home: Home) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{home.root / 'store.sqlite'}") as opened:
+        yield opened
+
+
+def study(**changes: Any) -> dict[str, Any]:
+    declared = {
+        "name": "s",
+        "platforms": ["native", "other"],
+        "design": {"blocks": 2, "seed": 7},
+        "benchmark": [{"name": "script", "factors": {"size": [1, 2, 3]}}],
+    }
+    return {**declared, **changes}
+
+
+def plan_of(declared: dict[str, Any]) -> Plan:
+    return make_plan(LoadedStudy(validate(declared, "test"), "test"), image=Image("key", Path("/nowhere")))
+
+
+def executed(plan: Plan, store: Store, home: Home) -> RunHandle:
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, Silent())
+    return run
+
+
+def test_every_block_holds_every_cell_once_on_a_fresh_guest(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    run = executed(plan_of(study()), store, home)
+    trials = load_run(store.engine, run).trials
+    assert run.status == "finished"
+    assert len(trials.id) == 2 * 2 * 3
+    assert len({(c, b) for c, b in zip(trials.cell.tolist(), trials.block.tolist(), strict=True)}) == 12
+    assert trials.is_ok.all()
+    assert len(driver.started) == 2 * 2
+    assert list(home.guests.iterdir()) == []
+    assert list(home.journal.iterdir()) == []
+
+
+def test_the_order_is_random_seeded_and_the_same_again(driver: ScriptedDriver) -> None:
+    def order(seed: int) -> list[list[tuple[str, list[str]]]]:
+        plan = plan_of(study(design={"blocks": 9, "seed": seed}))
+        return [[(s.platform.name, [c.key for c in s.cells]) for s in plan.sessions(b)] for b in range(9)]
+
+    assert order(7) == order(7)
+    assert order(7) != order(8)
+    assert len({str(block) for block in order(7)}) > 4
+    assert all(sorted(name for name, _ in block) == ["native", "other"] for block in order(7))
+
+
+def test_the_papers_order_runs_everything_as_it_is_written(driver: ScriptedDriver) -> None:
+    plan = plan_of(study(design={"blocks": 3, "order": "sequential"}))
+    for block in range(3):
+        assert [s.platform.name for s in plan.sessions(block)] == ["native", "other"]
+        assert [c.point.levels["size"] for c in plan.sessions(block)[0].cells] == [1, 2, 3]
+
+
+def test_warm_up_trials_are_kept_and_marked(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    run = executed(plan_of(study(design={"blocks": 1, "warmup": 1, "trials": 2})), store, home)
+    trials = load_run(store.engine, run).trials
+    assert len(trials.id) == 2 * 3 * 3
+    assert (trials.is_warmup == (trials.number == 0)).all()
+
+
+def test_a_failing_tool_fails_its_trial_with_its_output_kept_and_the_run_goes_on(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    table = {"name": "script", "factors": {"code": ["print(2)", "import sys; sys.exit('broken tool')"]}}
+    run = executed(plan_of(study(benchmark=[table])), store, home)
+    data = load_run(store.engine, run)
+    assert run.status == "finished"
+    assert len(data.trials.id) == 8
+    assert [f.error for f in data.failures] == ["the script failed"] * 4
+
+
+def test_a_guest_that_dies_fails_one_trial_and_is_replaced(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    kill = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
+    table = {"name": "script", "factors": {"code": ["print(2)", kill]}}
+    run = executed(plan_of(study(benchmark=[table], design={"blocks": 3, "seed": 1})), store, home)
+    data = load_run(store.engine, run)
+    assert len(data.trials.id) == 3 * 2 * 2
+    assert len(data.failures) == 3 * 2
+    assert data.trials.is_ok.sum() == 6
+    assert len(driver.started) > 6
+
+
+def test_a_guest_that_does_not_start_fails_its_trials_and_the_run_goes_on(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    run = executed(plan_of(study(platforms=["native", "broken"])), store, home)
+    data = load_run(store.engine, run)
+    assert len(data.failures) == 6
+    assert all("it never starts" in failure.error for failure in data.failures)
+    assert data.trials.is_ok.sum() == 6
+
+
+def test_a_platform_that_cannot_run_here_is_noted_not_dropped(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    run = executed(plan_of(study(platforms=["native", "absent"])), store, home)
+    assert [(p.name, p.available, p.reason) for p in run.platforms] == [
+        ("native", True, ""),
+        ("absent", False, "it is not installed"),
+    ]
+
+
+def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    class StopAfter(Silent):
+        trials = 0
+
+        def trial_ended(self, *_: Any) -> None:
+            self.trials += 1
+            if self.trials == 5:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    plan = plan_of(study())
+    run = begin(store, plan, vtax_version="test")
+    with pytest.raises(RunInterrupted):
+        execute(plan, run, home, StopAfter())
+    assert store.open_run(run.name).status == "interrupted"
+    kept = load_run(store.engine, run).trials.id.tolist()
+    assert len(kept) == 5
+    assert list(home.journal.iterdir()) == []
+    assert all(guest.process.poll() is not None for guest in driver.started)
+
+    execute(plan, store.open_run(run.name), home, Silent())
+    trials = load_run(store.engine, store.open_run(run.name)).trials
+    assert store.open_run(run.name).status == "finished"
+    assert trials.id.tolist()[:5] == kept
+    assert sorted(trials.position.tolist()) == list(range(12))
+    assert len(set(zip(trials.cell.tolist(), trials.block.tolist(), strict=True))) == 12
+
+
+def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    executed(plan_of(study()), store, home)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "where"),
+    [
+        ({"platforms": ["native", "othr"]}, "there is no platform 'othr'; did you mean other?", ""),
+        ({"benchmark": [{"name": "scrpt"}]}, "there is no benchmark 'scrpt'; did you mean script?", "number 1"),
+        ({"benchmark": [{"name": "script", "parameters": {"sise": 1}}]}, "no parameter 'sise'", "parameters.sise"),
+        ({"benchmark": [{"name": "script", "factors": {"size": [1, "big"]}}]}, "valid integer", "factors.size"),
+        ({"benchmark": [{"name": "script", "parameters": {"size": 101}}]}, "size is at most 100", "number 1 (script)"),
+        ({"guest": {"vcpus": 4096}}, "4096 vCPUs", "[guest], key vcpus"),
+        ({"guest": {"memory": "64TiB"}}, "64TiB of memory", "[guest], key memory"),
+        ({"platforms": ["absent"], "baseline": "absent"}, "the baseline absent does not run here", ""),
+        ({"benchmark": [{"name": "script", "topology": "router"}]}, "uses no network", "number 1 (script)"),
+    ],
+)
+def test_what_a_study_gets_wrong_is_refused_before_anything_starts(
+    driver: ScriptedDriver, changes: dict[str, Any], what: str, where: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        plan_of(study(**changes))
+    assert what in caught.value.what
+    assert where in caught.value.where
+    assert driver.started == []
+
+
+def test_cell_keys_change_with_what_defines_the_cell_and_with_nothing_else(driver: ScriptedDriver) -> None:
+    def keys(**changes: Any) -> set[str]:
+        return {cell.key for cell in plan_of(study(**changes)).cells}
+
+    assert keys() == keys(design={"blocks": 9, "seed": 1}, title="another")
+    assert keys().isdisjoint(keys(guest={"vcpus": 1, "memory": "1GiB"}))
+    assert keys() & keys(platforms=["native"]) == keys(platforms=["native"])
+
+
+def test_guests_get_the_last_cpus_and_the_rest_is_for_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    assert planning.split_cpus(1) == ((3,), (0, 1, 2))
+    assert planning.split_cpus(4) == ((0, 1, 2, 3), (0, 1, 2, 3))
