@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from vtax.guest.agent import JOBS, MAX_PAYLOAD, REQUESTS, pump, read_file
+    from vtax.guest.agent import JOBS, MAX_PAYLOAD, REQUESTS, pump, read_file, run
 
 
 def wait_port(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
@@ -64,4 +64,216 @@ def get(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     return {}, data
 
 
-REQUESTS.update({f.__name__: f for f in (wait_port, put, get)})
+# The audit: what this guest is, as flat facts. What cannot be read is left out.
+
+SYSTEM_FILES = {
+    "clock_source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "frequency_governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "address_randomization": "/proc/sys/kernel/randomize_va_space",
+    "security_label": "/proc/self/attr/current",
+    "tcp_congestion_control": "/proc/sys/net/ipv4/tcp_congestion_control",
+    "tcp_receive_buffer": "/proc/sys/net/ipv4/tcp_rmem",
+    "tcp_send_buffer": "/proc/sys/net/ipv4/tcp_wmem",
+}
+SIOCGIFFLAGS, SIOCGIFMTU = 0x8913, 0x8921  # netdevice(7)
+STATUS_NAMES = {
+    "Seccomp": "seccomp_mode",
+    "Speculation_Store_Bypass": "speculative_store_bypass",
+    "SpeculationIndirectBranch": "speculative_indirect_branch",
+}
+LIBRARIES = ("libc.so.6", "libm.so.6", "libgomp.so.1", "libstdc++.so.6", "libiperf.so.0")
+PROGRAMS = ("sysbench", "iperf3", "iperf", "netperf", "fio", "dd", "busybox")
+OFFLOADS = (
+    "rx-checksumming",
+    "tx-checksumming",
+    "scatter-gather",
+    "tcp-segmentation-offload",
+    "generic-segmentation-offload",
+    "generic-receive-offload",
+    "large-receive-offload",
+)
+
+
+def facts(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """The audit. kernel_options: the words of the kernel command line to tell."""
+    options = text_of("/proc/cmdline").split()
+    found: dict[str, Any] = {"kernel_options": [o for o in options if o.partition("=")[0] in asked["kernel_options"]]}
+    for collect_some in (kernel, processor, memory, control_group, mounts, disks, cards, hashes, limits):
+        try:
+            found.update(collect_some())
+        except (OSError, ValueError, IndexError, KeyError) as error:
+            found[f"unreadable.{collect_some.__name__}"] = f"{type(error).__name__}: {error}"
+    return {"facts": {name: value for name, value in found.items() if value not in ("", None, [])}}
+
+
+def text_of(path: str) -> str:
+    """A small file's text without surrounding space; empty when it cannot be read."""
+    try:
+        return read_file(path, 1 << 18).decode("utf-8", "replace").strip("\0\n\t ")
+    except OSError:
+        return ""
+
+
+def names_in(directory: str) -> list[str]:
+    """Sorted names in a directory; none when it cannot be read."""
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """Lines of `key: value`."""
+    return {key.strip(): value.strip() for key, colon, value in (n.partition(":") for n in text.split("\n")) if colon}
+
+
+def bracketed(text: str) -> str:
+    """The option in brackets of `always [madvise] never`."""
+    return text.partition("[")[2].partition("]")[0]
+
+
+def kernel() -> dict[str, Any]:
+    """Release, mitigations, and settings that bear on speed."""
+    vulnerabilities = "/sys/devices/system/cpu/vulnerabilities"
+    status = pairs_of(text_of("/proc/self/status"))
+    return {
+        "kernel_release": os.uname().release,
+        "kernel_version": os.uname().version,
+        "transparent_huge_pages": bracketed(text_of("/sys/kernel/mm/transparent_hugepage/enabled")),
+        **{name: " ".join(text_of(path).split()) for name, path in SYSTEM_FILES.items()},
+        **{name: status.get(key, "") for key, name in STATUS_NAMES.items()},
+        **{f"mitigation.{name}": text_of(f"{vulnerabilities}/{name}") for name in names_in(vulnerabilities)},
+    }
+
+
+def processor() -> dict[str, Any]:
+    """Model, flags, and the CPUs that are seen and allowed."""
+    first = pairs_of(text_of("/proc/cpuinfo").partition("\n\n")[0])
+    return {
+        "cpu_model": first.get("model name", ""),
+        "cpu_family_model_stepping": "/".join(first[k] for k in ("cpu family", "model", "stepping") if k in first),
+        "cpu_cache": first.get("cache size", ""),
+        "cpu_flags": sorted(first.get("flags", "").split()),
+        "cpus_visible": os.cpu_count(),
+        "cpus_allowed": sorted(os.sched_getaffinity(0)),
+    }
+
+
+def memory() -> dict[str, Any]:
+    """Memory and swap that are seen, in bytes."""
+    pairs = pairs_of(text_of("/proc/meminfo"))
+    return {
+        name: int(pairs[key].split()[0]) * 1024
+        for key, name in (("MemTotal", "memory_visible_bytes"), ("SwapTotal", "swap_bytes"))
+        if key in pairs
+    }
+
+
+def control_group() -> dict[str, Any]:
+    """Limits of the agent's control group as far as they can be seen from inside."""
+    places = {"": "/sys/fs/cgroup"}
+    for line in text_of("/proc/self/cgroup").split("\n"):
+        _, controllers, path = [*line.split(":", 2), "", "", ""][:3]
+        for controller in controllers.split(","):
+            base = f"/sys/fs/cgroup/{controller}" if controller else "/sys/fs/cgroup"
+            places[controller] = base + path if names_in(base + path) else base
+    v1, v2 = places.get("memory", ""), places[""]
+    cpu = places.get("cpu", "")
+    quota = text_of(f"{cpu}/cpu.cfs_quota_us") if cpu else text_of(f"{v2}/cpu.max")
+    return {
+        "limit.memory": limit_of(text_of(f"{v1}/memory.limit_in_bytes" if v1 else f"{v2}/memory.max")),
+        "limit.cpu_quota": limit_of(quota),
+        "limit.cpu_set": text_of(f"{places.get('cpuset', v2)}/cpuset.cpus"),
+    }
+
+
+def limit_of(text: str) -> str:
+    """A control group's limit; `none` for the ways in which both versions say so."""
+    unlimited = text.startswith(("max", "-1")) or (text.isdigit() and int(text) >= 1 << 62)
+    return "none" if unlimited else text
+
+
+def mounts() -> dict[str, Any]:
+    """File system, options and scheduler of what is mounted over / and /scratch."""
+    found: dict[str, Any] = {}
+    table = [line.split() for line in text_of("/proc/self/mountinfo").split("\n")]
+    for name, path in (("root", "/"), ("scratch", "/scratch")):
+        over = [row for row in table if len(row) > 9 and (path + "/").startswith(row[4].rstrip("/") + "/")]
+        if over:
+            row = max(reversed(over), key=lambda r: len(r[4].rstrip("/")))
+            kind, _, options = row[row.index("-") + 1 :][:3]
+            found[f"{name}_file_system"] = kind
+            hidden = ("lowerdir", "upperdir", "workdir", "uuid")  # differ from guest to guest, whatever the platform
+            shown = {o for o in [*row[5].split(","), *options.split(",")] if o.partition("=")[0] not in hidden}
+            found[f"{name}_mount_options"] = sorted(shown)
+    return found
+
+
+def disks() -> dict[str, Any]:
+    """Scheduler and cache mode of each disk, as far as /sys shows any."""
+    found: dict[str, Any] = {}
+    for disk in names_in("/sys/block"):
+        if not disk.startswith(("loop", "ram", "zram")):
+            found[f"disk.{disk}.scheduler"] = bracketed(text_of(f"/sys/block/{disk}/queue/scheduler"))
+            found[f"disk.{disk}.write_cache"] = text_of(f"/sys/block/{disk}/queue/write_cache")
+    return found
+
+
+def cards() -> dict[str, Any]:
+    """Driver, MTU and offloads of each network card that is up. (/sys may show another network namespace's.)"""
+    import _socket
+    import fcntl
+
+    found: dict[str, Any] = {}
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    for card in [line.partition(":")[0].strip() for line in text_of("/proc/net/dev").split("\n")[2:]]:
+        request = card.encode()[:15].ljust(40, b"\0")
+        up = fcntl.ioctl(probe, SIOCGIFFLAGS, request)[16] & 1
+        if up and card != "lo":
+            features = pairs_of(output_of(["ethtool", "-k", card]))
+            found[f"card.{card}.driver"] = pairs_of(output_of(["ethtool", "-i", card])).get("driver", "")
+            found[f"card.{card}.mtu"] = int.from_bytes(fcntl.ioctl(probe, SIOCGIFMTU, request)[16:20], "little")
+            found[f"card.{card}.offloads"] = [f for f in OFFLOADS if features.get(f, "").startswith("on")]
+    probe.close()
+    return found
+
+
+def output_of(argv: list[str]) -> str:
+    """What a program prints; nothing when it is missing or does not end in 5 s."""
+    try:
+        asked = {"argv": argv, "environment": {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, "cwd": "/", "limit": 1 << 16}
+        header, text = run({**asked, "timeout_s": 5.0}, b"")
+    except OSError:
+        return ""
+    return text[: header["stdout_size"]].decode("utf-8", "replace")
+
+
+def hashes() -> dict[str, Any]:
+    """Short SHA-256 of the libraries and programs that figures depend on."""
+    from hashlib import sha256
+
+    directories = [f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/lib"]
+    wanted = [(name, directories) for name in LIBRARIES] + [(name, ["/usr/bin", "/usr/sbin"]) for name in PROGRAMS]
+    found = {}
+    for name, places in wanted:
+        for place in places:
+            try:
+                data = read_file(f"{place}/{name}", MAX_PAYLOAD)
+            except OSError:
+                continue
+            found[f"hash.{name}"] = sha256(data).hexdigest()[:16]
+            break
+    return found
+
+
+def limits() -> dict[str, Any]:
+    """Resource limits in force."""
+    found = {}
+    for line in text_of("/proc/self/limits").split("\n")[1:]:
+        name, soft = line[:25].strip().removeprefix("Max ").replace(" ", "_"), line[26:].split()[:1]
+        if name in ("open_files", "stack_size", "locked_memory", "address_space", "processes"):
+            found[f"limit.{name}"] = soft[0]
+    return found
+
+
+REQUESTS.update({f.__name__: f for f in (wait_port, put, get, facts)})

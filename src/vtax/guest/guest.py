@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vtax.counters import guest as counters
+from vtax.counters.host import KERNEL_OPTIONS
 from vtax.errors import GuestError
 from vtax.guest import bootstrap
 from vtax.guest.audit import Fact, checked
@@ -235,7 +236,8 @@ class Guest:
 
     def facts(self) -> dict[str, Fact]:
         """The equivalence audit: what the guest is (kernel, CPU, memory, mounts, cards, limits, hashes)."""
-        return checked(self._ask_more({"op": "facts"}, extra_s=30.0).header.get("facts"))
+        asked = {"op": "facts", "kernel_options": sorted(KERNEL_OPTIONS)}
+        return checked(self._ask_more(asked, extra_s=30.0).header.get("facts"))
 
     def shutdown(self, *, sync: bool = False) -> None:
         """Ask the agent to end and, as PID 1 of a machine, to turn it off. sync: write file systems back first.

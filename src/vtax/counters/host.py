@@ -1,0 +1,255 @@
+"""What the host is, and what happened to it while a trial ran.
+
+`host_facts` is stored with every run. A `HostSample` is taken before and after a trial, and `host_warnings` judges
+the difference: reading and judging are separate, the second is pure. A warning never removes a trial: it travels
+with it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from vtax.counters.guest import parse
+from vtax.errors import CommandFailed
+from vtax.host.process import find_program, run
+
+# Below these shares a trial's figure moves less than the interval of any study of practical length.
+STEAL_LIMIT = 0.01
+OTHERS_LIMIT_CPUS = 0.10
+FREQUENCY_LIMIT = 0.05
+MEMORY_STALL_LIMIT = 0.01
+# Shorter intervals say nothing: CPU times are counted in steps of 10 ms.
+SHORTEST_S = 0.5
+# Kernel options that bear on speed (Documentation/admin-guide/kernel-parameters.txt of Linux).
+# fmt: off
+KERNEL_OPTIONS = frozenset({
+    "mitigations", "nospectre_v1", "nospectre_v2", "spectre_v2", "spec_store_bypass_disable", "mds", "tsx", "pti",
+    "nopti", "l1tf", "retbleed", "isolcpus", "nohz", "nohz_full", "rcu_nocbs", "nosmt", "maxcpus", "nr_cpus",
+    "intel_pstate", "amd_pstate", "intel_idle.max_cstate", "processor.max_cstate", "idle", "transparent_hugepage",
+    "hugepages", "hugepagesz", "default_hugepagesz", "clocksource", "tsc", "numa_balancing", "preempt", "threadirqs",
+    "skew_tick", "audit", "selinux", "apparmor", "elevator", "psi",
+})
+# fmt: on
+
+
+@dataclass(frozen=True)
+class HostSample:
+    """Counters of a host at one moment.
+
+    monotonic_s: when. cpu_s: CPU seconds since boot by kind (`user`, `system`, `steal`, ...), over all CPUs.
+    controller_cpu_s: of this process. swapped_pages: in and out since boot. memory_stall_s: time in which some task
+    waited for memory (pressure stall information), None where the kernel does not count it. frequency_hz: mean over
+    the CPUs now, None when not shown. throttled: times a CPU was slowed for its heat, None when not counted.
+    """
+
+    monotonic_s: float
+    cpu_s: dict[str, float]
+    controller_cpu_s: float
+    swapped_pages: float = 0.0
+    memory_stall_s: float | None = None
+    frequency_hz: float | None = None
+    throttled: float | None = None
+
+    @classmethod
+    def take(cls) -> Self:
+        """Read this host now."""
+        counters = parse({path: _bytes(path) for path in ("/proc/stat", "/proc/vmstat")})
+        cpus = Path("/sys/devices/system/cpu")
+        return cls(
+            monotonic_s=time.monotonic(),
+            cpu_s={name[4:-2]: value for name, value in counters.items() if name.startswith("cpu_")},
+            controller_cpu_s=time.process_time(),
+            swapped_pages=counters.get("swapped_in_pages", 0.0) + counters.get("swapped_out_pages", 0.0),
+            memory_stall_s=stall_s((_bytes("/proc/pressure/memory") or b"").decode()),
+            frequency_hz=_mean([f * 1000 for f in _numbers(cpus, "cpu[0-9]*/cpufreq/scaling_cur_freq")]),
+            throttled=_sum(_numbers(cpus, "cpu[0-9]*/thermal_throttle/core_throttle_count")),
+        )
+
+
+def host_warnings(
+    before: HostSample, after: HostSample, own_cpu_s: float | None = None
+) -> tuple[tuple[str, str], ...]:
+    """What happened on the host between two samples that a reader of the trial must know: (code, text) each.
+
+    own_cpu_s: CPU seconds that the trial's own guests spent meanwhile, as the host counts them; with it, the CPU
+    time of everything else on the host is judged too (this process's own is known and left out; interrupts count as
+    nobody's).
+    """
+    return tuple(_warnings(before, after, own_cpu_s))
+
+
+def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) -> Iterator[tuple[str, str]]:
+    elapsed_s = after.monotonic_s - before.monotonic_s
+    if elapsed_s >= SHORTEST_S:
+        spent = {kind: after.cpu_s[kind] - s for kind, s in before.cpu_s.items() if kind in after.cpu_s}
+        total_s = sum(spent.values())
+        if total_s > 0 and (share := spent.get("steal", 0.0) / total_s) > STEAL_LIMIT:
+            yield "host-steal", f"steal {share:.0%}: the machine below this host kept its CPUs from it for that share"
+        if own_cpu_s is not None:
+            busy_s = sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
+            others = (busy_s - own_cpu_s - (after.controller_cpu_s - before.controller_cpu_s)) / elapsed_s
+            if others > OTHERS_LIMIT_CPUS:
+                yield "host-busy", f"other programs kept {others:.2f} of the host's CPUs busy during the trial"
+        if before.memory_stall_s is not None and after.memory_stall_s is not None:
+            stalled = (after.memory_stall_s - before.memory_stall_s) / elapsed_s
+            if stalled > MEMORY_STALL_LIMIT:
+                yield "host-memory", f"programs on the host waited for memory {stalled:.0%} of the time"
+    if (pages := after.swapped_pages - before.swapped_pages) > 0:
+        yield "host-swap", f"the host swapped {pages:.0f} pages during the trial"
+    if before.frequency_hz and after.frequency_hz:
+        change = after.frequency_hz / before.frequency_hz - 1
+        if abs(change) > FREQUENCY_LIMIT:
+            yield "host-frequency", f"the CPU frequency changed by {change:+.0%} from before the trial to after it"
+    if before.throttled is not None and after.throttled is not None and after.throttled > before.throttled:
+        yield "host-throttled", f"a CPU was slowed {after.throttled - before.throttled:.0f} times because it was hot"
+
+
+def stall_s(text: str) -> float | None:
+    """Seconds in which some task waited, from the text of /proc/pressure/RESOURCE (total= is in microseconds)."""
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        total = rest.rpartition("total=")[2]
+        if kind == "some" and total.isdigit():
+            return int(total) / 1e6
+    return None
+
+
+def host_facts() -> dict[str, Any]:
+    """Flat facts about this host, as JSON values; what cannot be found out is absent, never guessed."""
+    found: dict[str, Any] = {
+        **cpu_facts(_text("/proc/cpuinfo")),
+        **memory_facts(_text("/proc/meminfo")),
+        "cpus": os.cpu_count(),
+        "cpus_allowed": sorted(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "kernel_version": platform.version(),
+        "kernel_options": kernel_options(_text("/proc/cmdline")),
+        "machine": platform.machine(),
+        "distribution": distribution(_text("/etc/os-release")),
+        "mitigations": _directory("/sys/devices/system/cpu/vulnerabilities"),
+        "frequency_governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip(),
+        "frequency_driver": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver").strip(),
+        "hyperthreading": _text("/sys/devices/system/cpu/smt/control").strip(),
+        "transparent_huge_pages": chosen(_text("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "clock_source": _text("/sys/devices/system/clocksource/clocksource0/current_clocksource").strip(),
+        "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
+        "cgroups": cgroup_version(_text("/proc/self/mountinfo")),
+        "systemd": _text("/proc/1/comm").strip() == "systemd",
+        "python": platform.python_version(),
+        "measured_at": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+    }
+    if found.get("virtualized"):
+        found["hypervisor"] = _hypervisor()
+    return {name: value for name, value in found.items() if value not in (None, "", {}, [])}
+
+
+def cpu_facts(cpuinfo: str) -> dict[str, Any]:
+    """Model, sockets, cores, microcode, and whether a hypervisor is below, from the text of /proc/cpuinfo."""
+    processors = [_pairs(block) for block in cpuinfo.split("\n\n") if block.strip()]
+    if not processors:
+        return {}
+    first = processors[0]
+    sockets = {p.get("physical id", "0") for p in processors}
+    cores = {(p.get("physical id", "0"), p.get("core id", p.get("processor"))) for p in processors}
+    return {
+        "cpu_model": first.get("model name", ""),
+        "cpu_family_model_stepping": "/".join(first.get(k, "?") for k in ("cpu family", "model", "stepping")),
+        "cpu_microcode": first.get("microcode", ""),
+        "cpu_sockets": len(sockets),
+        "cpu_cores": len(cores),
+        "cpu_threads_per_core": len(processors) / len(cores),
+        "virtualized": "hypervisor" in first.get("flags", "").split(),
+    }
+
+
+def memory_facts(meminfo: str) -> dict[str, Any]:
+    """Total memory and swap in bytes, from the text of /proc/meminfo."""
+    pairs = _pairs(meminfo)
+    found = {}
+    for key, name in (("MemTotal", "memory_bytes"), ("SwapTotal", "swap_bytes"), ("Hugepagesize", "huge_page_bytes")):
+        number = pairs.get(key, "").removesuffix(" kB")
+        if number.isdigit():
+            found[name] = int(number) * 1024
+    return found
+
+
+def kernel_options(command_line: str) -> list[str]:
+    """The words of a kernel command line that bear on speed; the rest may hold what is nobody's business."""
+    return [word for word in command_line.split() if word.partition("=")[0] in KERNEL_OPTIONS]
+
+
+def distribution(os_release: str) -> str:
+    """The name a distribution gives itself, from the text of /etc/os-release."""
+    pairs = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)
+    return pairs.get("PRETTY_NAME", "").strip('"')
+
+
+def chosen(options: str) -> str:
+    """The option in brackets of a sysfs list such as `always [madvise] never`."""
+    return options.partition("[")[2].partition("]")[0]
+
+
+def cgroup_version(mountinfo: str) -> str:
+    """`v2`, `v1`, `hybrid` (v1 controllers beside a v2 tree), or nothing, from the text of /proc/self/mountinfo."""
+    kinds = {line.partition(" - ")[2].split(" ")[0] for line in mountinfo.splitlines() if " - " in line}
+    names = {frozenset({"cgroup"}): "v1", frozenset({"cgroup2"}): "v2", frozenset({"cgroup", "cgroup2"}): "hybrid"}
+    return names.get(frozenset(kinds & {"cgroup", "cgroup2"}), "")
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return None
+
+
+def _numbers(directory: Path, pattern: str) -> list[float]:
+    found = []
+    for path in directory.glob(pattern):
+        text = _bytes(str(path)) or b""
+        if text.strip().isdigit():
+            found.append(float(text))
+    return found
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _sum(values: list[float]) -> float | None:
+    return sum(values) if values else None
+
+
+def _hypervisor() -> str:
+    """Its name: by systemd-detect-virt where it is installed, else by the firmware's vendor; may be unknown."""
+    if find_program("systemd-detect-virt"):
+        with suppress(CommandFailed):
+            name = run(["systemd-detect-virt", "--vm"], timeout_s=5, check=False).stdout.strip()
+            if name not in ("", "none"):
+                return name
+    vendor = " ".join(_text(f"/sys/class/dmi/id/{name}").strip() for name in ("sys_vendor", "product_name"))
+    return vendor.strip() or "unknown"
+
+
+def _pairs(text: str) -> Mapping[str, str]:
+    return {k.strip(): v.strip() for k, colon, v in (line.partition(":") for line in text.splitlines()) if colon}
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _directory(path: str) -> dict[str, str]:
+    directory = Path(path)
+    files = sorted(directory.iterdir()) if directory.is_dir() else []
+    return {file.name: _text(str(file)).strip() for file in files if file.is_file()}

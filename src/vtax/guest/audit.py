@@ -1,0 +1,92 @@
+"""The equivalence audit: what a guest says it is, checked, and what differs between platforms.
+
+`agent_more.facts` collects; a fact is a name and a text, a number, or a list of either. What differs between
+platforms is shown in the report, so that "equal except for the layer" is read rather than believed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.errors import GuestError
+from vtax.guest.protocol import clean_text
+
+Fact = str | float | bool | list[str | float]
+_MOST_FACTS = 500
+_LONGEST_LIST = 1000
+_LONGEST_NAME = 100
+_LONGEST_TEXT = 500
+ABSENT = "(not shown)"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A fact that is not the same everywhere.
+
+    field: its name. values: platform -> what to show; of a list only what not every platform has, as `+item`.
+    """
+
+    field: str
+    values: Mapping[str, str]
+
+
+def checked(facts: Any) -> dict[str, Fact]:
+    """Facts as a guest sent them, cleaned. Raises GuestError when they are not flat, bounded facts."""
+    if not isinstance(facts, dict) or len(facts) > _MOST_FACTS:
+        raise GuestError("the guest's audit is not a bounded list of facts")
+    return {clean_text(name)[:_LONGEST_NAME]: _checked(name, value) for name, value in facts.items()}
+
+
+def _checked(name: str, value: Any) -> Fact:
+    if isinstance(value, list) and len(value) <= _LONGEST_LIST:
+        return [_scalar(name, item) for item in value]
+    return _scalar(name, value)
+
+
+def _scalar(name: str, value: Any) -> str | float:
+    if isinstance(value, str):
+        return clean_text(value)[:_LONGEST_TEXT]
+    if isinstance(value, bool | int | float) and math.isfinite(value) and abs(value) < 1 << 63:
+        return value
+    raise GuestError(f"the guest's audit holds {repr(value)[:60]} for {clean_text(name)[:60]}")
+
+
+def differences(
+    facts_by_platform: Mapping[str, Mapping[str, Fact]], fields: Iterable[str] | None = None
+) -> tuple[Difference, ...]:
+    """Facts that are not equal on all platforms, by name.
+
+    fields: only these; a name also stands for all that start with it and a dot (`mitigation`, `card.eth0`). A fact
+    that a platform does not show differs from one that it shows.
+    """
+    wanted = None if fields is None else tuple(fields)
+    names = sorted({name for facts in facts_by_platform.values() for name in facts})
+    found = []
+    for name in names:
+        if wanted is not None and not any(name == w or name.startswith(f"{w}.") for w in wanted):
+            continue
+        values = {platform: facts.get(name) for platform, facts in facts_by_platform.items()}
+        first, *others = values.values()
+        if any(other != first for other in others):
+            found.append(Difference(name, _shown(values)))
+    return tuple(found)
+
+
+def _shown(values: Mapping[str, Fact | None]) -> dict[str, str]:
+    """Texts for people; lists without what is common to all platforms that show the fact."""
+    lists = [set(map(str, value)) for value in values.values() if isinstance(value, list)]
+    common = set.intersection(*lists) if lists else set()
+    shown = {}
+    for platform, value in values.items():
+        if value is None:
+            shown[platform] = ABSENT
+        elif isinstance(value, list):
+            shown[platform] = (
+                " ".join(f"+{item}" for item in value if str(item) not in common) or "(only what is common)"
+            )
+        else:
+            shown[platform] = f"{value:g}" if isinstance(value, float) else str(value)
+    return shown
