@@ -19,7 +19,7 @@ from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import Summary, describe
 from vtax.stats.means import block_means
-from vtax.stats.ratio import Ratio, log_ratios
+from vtax.stats.ratio import Better, Ratio, log_ratios
 from vtax.stats.stopping import Rule
 from vtax.stats.verdict import Verdict
 from vtax.store.query import FailureRow, GuestRow, RunData, load
@@ -84,6 +84,11 @@ class Section:
     metric: MetricRecord
     points: tuple[Point, ...]
     family: int
+
+    @property
+    def better(self) -> Better:
+        """Which way is better for the metric."""
+        return "lower" if self.metric.better == "lower" else "higher"
 
     @property
     def title(self) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
+
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_Given = tuple[str, str, str, int]  # code, text, place, times
 
 
 class _Row(Protocol):
@@ -19,50 +23,76 @@ class _Row(Protocol):
 
 @dataclass(frozen=True)
 class Remark:
-    """A warning. code: its kind. places: where it holds, empty for the whole run. times: how often it was given."""
+    """A warning. code: its kind. texts: what was said; more than one when they differ in their numbers alone.
+
+    places: where it holds, empty for the whole run. times: how often it was given.
+    """
 
     code: str
-    text: str
+    texts: tuple[str, ...]
     places: tuple[str, ...]
     times: int
 
     @property
+    def text(self) -> str:
+        """The first text, and how many others like it there are."""
+        more = len(self.texts) - 1
+        return f"{self.texts[0]} (and {more} like it with other numbers)" if more else self.texts[0]
+
+    @property
     def where(self) -> str:
-        """The places on one line: the first three, and how many more."""
-        shown = "; ".join(self.places[:3])
-        more = len(self.places) - 3
-        return f"{shown}; and {more} more" if more > 0 else shown
+        """The places on one line: the first two, and how many more."""
+        more = len(self.places) - 2
+        return "; ".join(self.places[:2]) + (f"; and {more} more" if more > 0 else "")
+
+
+@dataclass
+class _Gathered:
+    texts: dict[str, None] = field(default_factory=dict)
+    places: dict[str, None] = field(default_factory=dict)
+    times: int = 0
 
 
 def remarks_of(data: RunData, rows: Iterable[tuple[str, str, _Row]]) -> tuple[Remark, ...]:
-    """All remarks: of the run and its trials, failed trials, guests' limits, and the statistics of each row.
+    """All remarks: failed trials, lost guests and limits they were not given, the run's and trials' own, statistics.
 
     rows: (section title, point name, row).
     """
-    found: dict[tuple[str, str], tuple[dict[str, None], int]] = {}
-
-    def add(code: str, text: str, place: str, times: int = 1) -> None:
-        places, before = found.get((code, text), ({}, 0))
+    found: dict[tuple[str, str], _Gathered] = {}
+    for code, text, place, times in (*_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows)):
+        gathered = found.setdefault((code, _NUMBER.sub("#", text)), _Gathered())
+        gathered.texts[text] = None
+        gathered.times += times
         if place:
-            places[place] = None
-        found[code, text] = (places, before + times)
+            gathered.places[place] = None
+    return tuple(Remark(code, tuple(g.texts), tuple(g.places), g.times) for (code, _), g in found.items())
 
-    cells = data.run.cells
+
+def _of_trials(data: RunData) -> Iterator[_Given]:
     for failure in data.failures:
-        kind = "failed-warmup" if failure.is_warmup else "failed-trial"
-        add(kind, failure.error or "the trial failed", f"{place_of(cells[failure.cell])}, block {failure.block + 1}")
+        code = "failed-warmup" if failure.is_warmup else "failed-trial"
+        place = f"{place_of(data.run.cells[failure.cell])}, block {failure.block + 1}"
+        yield code, failure.error or "the trial failed", place, 1
+
+
+def _of_guests(data: RunData) -> Iterator[_Given]:
     for guest in data.guests:
         if guest.error:
-            add("lost-guest", guest.error, f"{guest.platform}, block {guest.block + 1}")
+            yield "lost-guest", guest.error, f"{guest.platform}, block {guest.block + 1}", 1
         for note in guest.notes:
-            add("guest", note, guest.platform)
+            yield "guest", note, guest.platform, 1
+
+
+def _of_store(data: RunData) -> Iterator[_Given]:
     for warning in data.warnings:
-        place = "" if warning.cell is None else place_of(cells[warning.cell])
-        add(warning.code, warning.text, place, warning.times)
+        place = "" if warning.cell is None else place_of(data.run.cells[warning.cell])
+        yield warning.code, warning.text, place, warning.times
+
+
+def _of_rows(rows: Iterable[tuple[str, str, _Row]]) -> Iterator[_Given]:
     for title, point, row in rows:
         for text in row.warnings:
-            add("statistics", text, ", ".join(filter(None, [row.platform.name, title, point])))
-    return tuple(Remark(code, text, tuple(places), times) for (code, text), (places, times) in found.items())
+            yield "statistics", text, ", ".join(filter(None, [row.platform.name, title, point])), 1
 
 
 def place_of(cell: CellRecord) -> str:

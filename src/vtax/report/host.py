@@ -1,0 +1,79 @@
+"""The host and the run in a few words, for headers, and in full, for the report."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from vtax.report.analysis import Analysis
+from vtax.report.numbers import duration
+
+_NAMES = {
+    "cpu_model": "CPU",
+    "cpus": "CPUs",
+    "cpus_allowed": "CPUs vtax may use",
+    "memory_bytes": "memory",
+    "distribution": "system",
+    "virtualized": "itself a virtual machine",
+}
+
+
+def host_line(host: Mapping[str, Any]) -> str:
+    """`AMD EPYC 7B13, 2 CPUs, 24 GiB, Linux 6.18.0, Debian GNU/Linux 12`: what is known of it."""
+    parts = [str(host.get("cpu_model", ""))]
+    if "cpus" in host:
+        parts.append(f"{host['cpus']} CPU{'s' if host['cpus'] != 1 else ''}")
+    if "memory_bytes" in host:
+        parts.append(size(host["memory_bytes"]))
+    if "kernel" in host:
+        parts.append(f"Linux {host['kernel']}")
+    parts.append(str(host.get("distribution", "")))
+    if host.get("virtualized"):
+        parts.append(f"itself a virtual machine ({host.get('hypervisor', 'unknown')})")
+    return ", ".join(part for part in parts if part)
+
+
+def run_line(analysis: Analysis) -> str:
+    """`finished: 5 blocks, 2024-03-01 12:30, took 4 min 10 s, seed 17`."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(analysis.started_at))
+    parts = [
+        f"{analysis.status}: {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}",
+        f"{analysis.trials} trials" + (f" ({analysis.failed} failed)" if analysis.failed else ""),
+        when,
+    ]
+    if analysis.ended_at:
+        parts.append(f"took {duration(analysis.ended_at - analysis.started_at)}")
+    return ", ".join([*parts, f"seed {analysis.seed}"])
+
+
+def size(size_bytes: float) -> str:
+    """Bytes in the largest binary unit that leaves at least 1."""
+    value, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{value:.3g} {units[0]}"
+
+
+def fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Facts as (name, text), nested ones flattened one level."""
+    rows: list[tuple[str, str]] = []
+    for key, value in facts.items():
+        name = _NAMES.get(key, key.replace("_", " "))
+        if isinstance(value, Mapping):
+            rows += [(f"{name}: {inner}", text_of(inner, each)) for inner, each in value.items()]
+        else:
+            rows.append((name, text_of(key, value)))
+    return rows
+
+
+def text_of(key: str, value: Any) -> str:
+    """One fact as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key.endswith("_bytes") and isinstance(value, int | float):
+        return size(value)
+    if isinstance(value, list | tuple) and all(isinstance(each, int | str) for each in value):
+        return ", ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

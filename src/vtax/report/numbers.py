@@ -1,0 +1,122 @@
+"""How numbers look, in every output: few digits, one unit per table, a prefix that keeps them short."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+DIGITS = 4
+_PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
+_TIMES = ("n", "µ", "m", "")  # a kilosecond is no unit people read
+_PREFIXABLE = re.compile(r"(?P<prefix>[nµumkMGT]?)(?P<base>bit/s|B/s|bit|B|s|Hz|FLOP/s)")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit to show values in: shown value = stored value / divisor."""
+
+    unit: str
+    divisor: float
+
+    def number(self, value: float, digits: int = DIGITS) -> str:
+        """A stored value as shown, without its unit."""
+        return number(value / self.divisor, digits)
+
+
+def scale_for(unit: str, values: Iterable[float]) -> Scale:
+    """The scale in which the largest of the values (of a whole table) reads as 1 to 999.
+
+    Binary units (MiB/s) and units that take no prefix (events/s) stay as they are.
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    match = _PREFIXABLE.fullmatch(unit)
+    if match is None or largest == 0.0:
+        return Scale(unit, 1.0)
+    own, base = _PREFIXES[match["prefix"]], match["base"]
+    candidates = _TIMES if base == "s" else _SHOWN
+    best = max((p for p in candidates if largest * own / _PREFIXES[p] >= 1), key=_PREFIXES.__getitem__, default="n")
+    if best not in candidates:
+        best = candidates[0]
+    if base in ("bit", "B", "bit/s", "B/s", "Hz", "FLOP/s") and _PREFIXES[best] < 1:
+        best = ""
+    return Scale(best + base, _PREFIXES[best] / own)
+
+
+def number(value: float, digits: int = DIGITS) -> str:
+    """A number with `digits` significant digits and no exponent where one can be avoided; thousands set apart."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    if not -5 < size < 9:
+        return f"{value:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")
+    text = f"{round(value, digits - 1 - size):,.{max(0, digits - 1 - size)}f}"
+    return text.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
+
+
+def decimals_of(half_width: float, digits: int = 2) -> int:
+    """Decimals that show a half-width with two significant digits; negative to round to tens."""
+    if not math.isfinite(half_width) or half_width == 0:
+        return 3
+    return digits - 1 - math.floor(math.log10(abs(half_width)))
+
+
+def mean_and_half_width(mean: float, half: float, scale: Scale) -> tuple[str, str]:
+    """A mean and its interval's half-width, rounded alike: `1 234`, `±12`. The half is empty when not finite."""
+    mean, half = mean / scale.divisor, half / scale.divisor
+    if not math.isfinite(half):
+        return number(mean), ""
+    if half == 0:
+        return number(mean), "±0"
+    decimals = max(0, min(decimals_of(half), _decimals_for(mean, 5)))
+    return fixed(mean, decimals), "±" + (fixed(half, decimals) if round(half, decimals) else number(half, 1))
+
+
+def _decimals_for(value: float, digits: int) -> int:
+    if value == 0:
+        return digits
+    return digits - 1 - math.floor(math.log10(abs(value)))
+
+
+def fixed(value: float, decimals: int) -> str:
+    """A number with so many decimals, thousands set apart."""
+    return f"{value:,.{decimals}f}".replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
+
+
+def ratio(value: float) -> str:
+    """A ratio: `0.997`, `0.0312`, `12.4`; three decimals around 1, three digits elsewhere."""
+    if 0.1 <= abs(value) < 10:
+        return fixed(value, 3)
+    return number(value, 3)
+
+
+def interval(low: float, high: float) -> str:
+    """`[0.993, 1.002]`."""
+    return f"[{ratio(low)}, {ratio(high)}]"
+
+
+def percent(value: float) -> str:
+    """A share as percent with two significant digits: `0.83 %`, `12 %`; `–` when not known."""
+    if not math.isfinite(value):
+        return "–"
+    share = value * 100
+    text = fixed(share, 0) if abs(share) >= 9.95 else number(share, 2)
+    return f"{text}\N{NO-BREAK SPACE}%"
+
+
+def duration(seconds: float) -> str:
+    """A time span people read: `0.31 s`, `48 s`, `4 min 05 s`, `2 h 10 min`."""
+    if seconds < 10:
+        return f"{number(seconds, 2)} s"
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,194 @@
+"""The result in a terminal: one table per benchmark metric, a row per platform, the verdict as a word in colour.
+
+Nothing is shown that the HTML report and the JSON do not show too; all three come from one `Analysis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.box import Box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from vtax.report import numbers
+from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.answers import answers
+from vtax.report.document import as_json
+from vtax.report.host import host_line, run_line
+from vtax.stats.verdict import Kind
+
+__all__ = ["as_json", "render"]
+
+VERDICTS: dict[Kind, tuple[str, str]] = {
+    "slower": ("▼", "bold red"),
+    "faster": ("▲", "bold green"),
+    "equivalent": ("=", "bold cyan"),
+    "undecided": ("?", "yellow"),
+}
+_LINES = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+_BAR_CELLS = 10
+_WIDE = 110
+
+
+def render(analysis: Analysis, console: Console, *, every_metric: bool = False) -> None:
+    """Print a run's result. every_metric: also those that are not primary."""
+    parts: list[RenderableType] = [_header(analysis)]
+    sections = analysis.sections if every_metric else analysis.primary
+    for section in sections:
+        parts += [Text(), _heading(section), _table(section, analysis, wide=console.width >= _WIDE)]
+    parts += [Text(), *_footer(analysis, hidden=len(analysis.sections) - len(sections))]
+    if console.is_terminal:
+        console.print(Group(*parts))
+        return
+    with console.capture() as captured:
+        console.print(Group(*parts))
+    for line in captured.get().splitlines():  # tables are padded to their width, which only clutters a file
+        console.out(line.rstrip(), highlight=False)
+
+
+def _header(analysis: Analysis) -> Group:
+    title = Text(str(analysis.declared.get("title") or analysis.study), style="bold")
+    lines = [title, Text(f"{analysis.name}: {run_line(analysis)}", style="dim")]
+    if host := host_line(analysis.host):
+        lines.append(Text(host, style="dim"))
+    return Group(*lines)
+
+
+def _heading(section: Section) -> Text:
+    arrow = "higher is better" if section.metric.better == "higher" else "lower is better"
+    heading = Text(section.title, style="bold")
+    version = f"{section.benchmark} {section.tool_version}".strip()
+    return heading.append(f"  {arrow}" + (f", {version}" if section.tool_version else ""), style="dim")
+
+
+def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
+    means = [row.summary.mean for point in section.points for row in point.rows if row.summary]
+    scale = numbers.scale_for(section.metric.unit, means)
+    several = any(point.levels for point in section.points)
+    table = Table(
+        box=_LINES, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0), header_style="dim", show_edge=False
+    )
+    longest = max((len(point.name) for point in section.points), default=0)
+    table.add_column("platform", no_wrap=wide, overflow="fold", min_width=min(longest, 20))
+    table.add_column(f"mean, {scale.unit}", justify="right", no_wrap=wide)
+    table.add_column("±95 %", no_wrap=True)
+    if wide:
+        table.add_column("CV", justify="right", no_wrap=True)
+        table.add_column("n", justify="right", no_wrap=True)
+        table.add_column(f"ratio to {analysis.baseline}", justify="right", no_wrap=True)
+        table.add_column("95 % interval", no_wrap=True)
+        table.add_column("performance", no_wrap=True)
+    else:
+        table.add_column("ratio [95 %]", no_wrap=True)
+    table.add_column("verdict", overflow="fold", min_width=12)
+    for point in section.points:
+        if several:
+            table.add_row(Text(point.name, style="italic"))
+        for row in point.rows:
+            name = Text("  " if several else "").append_text(_name(row))
+            table.add_row(name, *(_wide_cells if wide else _narrow_cells)(row, section, scale))
+    return table
+
+
+def _name(row: Row) -> Text:
+    name = Text(row.platform.name)
+    return name.append(f" ({', '.join(row.platform.marks)})", style="yellow") if row.platform.marks else name
+
+
+def _wide_cells(row: Row, section: Section, scale: numbers.Scale) -> list[RenderableType]:
+    if row.summary is None:
+        return [*[""] * 7, _verdict(row)]
+    mean, half = _mean(row, scale)
+    shown: list[RenderableType] = [mean, half, numbers.percent(row.summary.cv), str(row.summary.n)]
+    if row.platform.is_baseline:
+        return [*shown, "1", Text("baseline", style="dim"), _bar(1.0), _verdict(row)]
+    if row.ratio is None:
+        return [*shown, "", "", "", _verdict(row)]
+    return [
+        *shown,
+        Text(numbers.ratio(row.ratio.estimate), style="bold"),
+        Text(numbers.interval(row.ratio.low, row.ratio.high), style="dim"),
+        _bar(row.ratio.efficiency(section.better).estimate),
+        _verdict(row),
+    ]
+
+
+def _narrow_cells(row: Row, section: Section, scale: numbers.Scale) -> list[RenderableType]:
+    if row.summary is None:
+        return ["", "", "", _verdict(row)]
+    shown: list[RenderableType] = [*_mean(row, scale)]
+    if row.platform.is_baseline:
+        return [*shown, Text("1 baseline", style="dim"), _verdict(row)]
+    if row.ratio is None:
+        return [*shown, "", _verdict(row)]
+    ratio = Text(numbers.ratio(row.ratio.estimate), style="bold")
+    ratio.append(" " + numbers.interval(row.ratio.low, row.ratio.high), style="not bold dim")
+    return [*shown, ratio, _verdict(row)]
+
+
+def _mean(row: Row, scale: numbers.Scale) -> tuple[str, Text]:
+    assert row.summary is not None
+    half = (row.summary.high - row.summary.low) / 2
+    mean, spread = numbers.mean_and_half_width(row.summary.mean, half, scale)
+    return mean, Text(spread, style="dim")
+
+
+def _verdict(row: Row) -> Text:
+    parts = []
+    if row.verdict is not None:
+        sign, style = VERDICTS[row.verdict.kind]
+        parts.append(Text(f"{sign} {row.verdict}", style=style))
+    elif row.trouble:
+        parts.append(Text(row.trouble, style="red"))
+    if row.target_missed:
+        parts.append(Text("target not reached", style="yellow"))
+    if row.failed:
+        parts.append(Text(f"{row.failed} failed", style="red"))
+    return Text(", ").join(parts)
+
+
+def _bar(performance: float) -> Text:
+    """Performance beside the baseline's: ten cells are the baseline, a thirteenth and an arrow say there is more."""
+    eighths = round(max(0.0, performance) * _BAR_CELLS * 8)
+    whole, part = divmod(min(eighths, (_BAR_CELLS + 2) * 8), 8)
+    bar = "█" * whole + (" ▏▎▍▌▋▊▉"[part] if part else "")
+    if eighths > (_BAR_CELLS + 2) * 8:
+        bar += "»"
+    return Text(bar or "▏", style="blue")
+
+
+def _footer(analysis: Analysis, *, hidden: int) -> Iterator[RenderableType]:
+    untested = [p for p in analysis.platforms if not p.available]
+    found = [a for a in answers(analysis) if a.platform not in {p.name for p in untested}]
+    if found:
+        yield _block("In short", [_about(a.platform, a.marks, a.text) for a in found])
+    if untested:
+        reasons = [". To do: ".join(filter(None, [p.reason.rstrip("."), p.cure])) for p in untested]
+        yield _block("Not tested", [_about(f"{p.name}:", (), r) for p, r in zip(untested, reasons, strict=True)])
+    if analysis.shortfalls:
+        yield _block("Declared and not reached", [Text(text, style="yellow") for text in analysis.shortfalls])
+    if analysis.remarks:
+        yield _block("Warnings", [_remark(r.text, r.where, r.times) for r in analysis.remarks])
+    if hidden:
+        yield Text(f"{hidden} more metric{'s' if hidden > 1 else ''}: vtax show {analysis.name} --all", style="dim")
+
+
+def _about(platform: str, marks: tuple[str, ...], text: str) -> Text:
+    return Text.assemble((platform, "bold"), f" ({', '.join(marks)}) " if marks else " ", text)
+
+
+def _block(title: str, lines: list[Text]) -> RenderableType:
+    bullets = Table.grid(padding=(0, 1, 0, 0))
+    bullets.add_column(width=1)
+    bullets.add_column(overflow="fold")
+    for line in lines:
+        bullets.add_row("·", line)
+    return Group(Text(title, style="bold"), Padding(bullets, (0, 0, 1, 1)))
+
+
+def _remark(text: str, where: str, times: int) -> Text:
+    count = f" ({times} times)" if times > 1 else ""
+    return Text(text + count).append(f"  {where}" if where else "", style="dim")
