@@ -48,7 +48,8 @@ class Context:
 
     vcpus, memory_bytes: of the guest. scratch: a writable directory in the guest, on its own root file system.
     guest_address, peer_address: in the lab, empty without a network. link_mbit_s: the known rate of the link, when
-    the topology limits it: no figure can be above it.
+    the topology limits it: no figure can be above it. flow: number of this trial among those that run at once; it
+    keeps their ports apart.
     """
 
     vcpus: int
@@ -57,6 +58,7 @@ class Context:
     guest_address: str = ""
     peer_address: str = ""
     link_mbit_s: float | None = None
+    flow: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ipaddress import ip_interface
 from pathlib import Path
 
 from vtax.errors import NetworkError
@@ -10,13 +11,13 @@ from vtax.network.hop import Hop
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Card
 from vtax.network.segment import Segment
-from vtax.network.settings import IPV6_MINIMUM_MTU, LinkSettings
+from vtax.network.settings import LinkSettings
 
 Execute = Callable[[Sequence[str]], str]
 """Runs a command inside a guest and returns what it printed; raises a VtaxError when it fails."""
 
 _CONFIGURE = """set -e
-batch=$1; forward=$2; shift 2
+batch=$1; settings=$2; shift 2
 card() {
   for d in /sys/class/net/*; do
     read -r a <"$d/address" || continue
@@ -33,12 +34,14 @@ for mac in "$@"; do
   now=$(card "${mac%/*}")
   [ "$now" = "${mac#*/}" ] || ip link set dev "$now" name "${mac#*/}"
 done
-if [ "$forward" = 1 ]; then
-  echo 1 >/proc/sys/net/ipv4/ip_forward
-  echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
-fi
+printf '%s\\n' "$settings" | while IFS== read -r key value; do
+  if [ -e "/proc/sys/net/$key" ]; then echo "$value" >"/proc/sys/net/$key"; fi
+done
 printf '%s\\n' "$batch" | ip -batch -
 """
+_BUFFER_SETTINGS = (
+    "core/rmem_max", "core/wmem_max", "core/rmem_default", "core/wmem_default", "ipv4/tcp_rmem", "ipv4/tcp_wmem",
+)  # fmt: skip
 _OFFLOADS = """for i in "$@"; do ethtool -K "$i" $S >/dev/null 2>&1 || true; done"""
 
 
@@ -86,10 +89,9 @@ class End:
         guest.quieten()
         for card, segment in self._sockets:
             self.hops += segment.plug(self.role, card, guest)
-        if self.forwards:
-            guest.set("ipv4/ip_forward", "1")
-            guest.set("ipv6/conf/all/forwarding", "1")
-        guest.ip(*(line for card in self.cards for line in address_lines(card, card.mtu)))
+        for key, value in self._kernel_settings(shared=True).items():
+            guest.set(key, value)
+        guest.ip(*(line for card in self.cards for line in address_lines(card, self._wanted)))
         self.namespace = guest
         self._fit()
 
@@ -109,11 +111,10 @@ class End:
             return ()
         batch = ["link set dev lo up"]
         for card in self.cards:
-            batch += [f"link set dev {card.interface} mtu {card.mtu}", *address_lines(card, card.mtu)]
+            batch += [f"link set dev {card.interface} mtu {card.mtu}", *address_lines(card, self._wanted)]
         names = [f"{card.mac}/{card.interface}" for card in self.cards]
-        commands: list[Sequence[str]] = [
-            ["sh", "-c", _CONFIGURE, "vtax", "\n".join(batch), str(int(self.forwards)), *names]
-        ]
+        settings = "\n".join(f"{key}={value}" for key, value in self._kernel_settings(shared=False).items())
+        commands: list[Sequence[str]] = [["sh", "-c", _CONFIGURE, "vtax", "\n".join(batch), settings, *names]]
         if not all(card.offloads for card in self.cards):
             commands.append(self._offload_command(False))
         return commands
@@ -129,9 +130,13 @@ class End:
         if not self.has_taps:
             return ()
         commands: list[Sequence[str]] = []
-        if settings.mtu != before.mtu:
-            batch = [f"link set dev {card.interface} mtu {settings.mtu}" for card in self.cards]
-            batch += self._returning_ipv6(settings, before)
+        batch = (
+            []
+            if settings.mtu == before.mtu
+            else [f"link set dev {c.interface} mtu {settings.mtu}" for c in self.cards]
+        )
+        batch += self._changed_addresses(settings, before)
+        if batch:
             commands.append(["sh", "-c", 'printf "%s\\n" "$1" | ip -batch -', "vtax", "\n".join(batch)])
         if settings.offloads != before.offloads:
             commands.append(self._offload_command(settings.offloads))
@@ -142,24 +147,45 @@ class End:
         for hop in self.hops:
             hop.apply(settings, before)
         if self.namespace is not None:
-            self.namespace.ip(*self._returning_ipv6(settings, before))
+            self.namespace.ip(*self._changed_addresses(settings, before))
 
     def address(self, card: int = 0) -> str:
         """The IPv4 address of one of its cards."""
         return self.cards[card].addresses[0].partition("/")[0]
 
     def _fit(self) -> None:
+        """Interfaces are born with their MTU; offloads and limits are set once all of them are there."""
+        for hop in self.hops:
+            hop.apply(self._wanted, LinkSettings(mtu=self._wanted.mtu))
+
+    @property
+    def _wanted(self) -> LinkSettings:
         if self._settings is None:
             raise NetworkError(f"the end {self.role} was plugged before its topology was built")
-        fresh = LinkSettings(mtu=self._settings.mtu)
-        for hop in self.hops:
-            hop.apply(self._settings, fresh)
+        return self._settings
 
-    def _returning_ipv6(self, settings: LinkSettings, before: LinkSettings) -> list[str]:
+    def _kernel_settings(self, *, shared: bool) -> dict[str, str]:
+        """Settings below /proc/sys/net that must be equal in every guest.
+
+        A namespace has its own forwarding; a guest with a kernel of its own is also given the host's limits of socket
+        buffers, which guests that share the host's kernel have anyway.
+        """
+        found = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"} if self.forwards else {}
+        for key in () if shared else _BUFFER_SETTINGS:
+            path = Path("/proc/sys/net", key)
+            if path.exists():
+                found[key] = " ".join(path.read_text().split())
+        return found
+
+    def _changed_addresses(self, settings: LinkSettings, before: LinkSettings) -> list[str]:
         """The kernel drops IPv6 addresses and routes when an MTU falls below 1280; they are put back as it rises."""
-        if not settings.carries_ipv6 or before.carries_ipv6:
-            return []
-        return [line for card in self.cards for line in address_lines(card, settings.mtu) if ":" in line]
+        lines = []
+        for card in self.cards:
+            for line in address_lines(card, settings):
+                returning = ":" in line and settings.carries_ipv6 and not before.carries_ipv6
+                changing = line.startswith("route replace") and settings.congestion != before.congestion
+                lines += [line] if returning or changing else []
+        return lines
 
     def _offload_command(self, on: bool) -> Sequence[str]:
         state = "on" if on else "off"
@@ -167,12 +193,23 @@ class End:
         return ["sh", "-c", f"S='{pairs}'; {_OFFLOADS}", "vtax", *(card.interface for card in self.cards)]
 
 
-def address_lines(card: Card, mtu: int) -> list[str]:
-    """The commands of ip(8) that bring a card of this MTU up with its addresses and routes."""
-    carried = [address for address in card.addresses if ":" not in address or mtu >= IPV6_MINIMUM_MTU]
-    routes = [route for route in card.routes if ":" not in route[0] or mtu >= IPV6_MINIMUM_MTU]
-    return [
-        *(f"address add {a} dev {card.interface}" + (" nodad" if ":" in a else "") for a in carried),
-        f"link set dev {card.interface} up",
-        *(f"route add {destination} via {gateway} dev {card.interface}" for destination, gateway in routes),
-    ]
+def address_lines(card: Card, settings: LinkSettings) -> list[str]:
+    """The commands of ip(8) that bring a card up with its addresses and routes.
+
+    Congestion control is an attribute of the routes: a namespace may not choose one that the host has not allowed to
+    everybody, but root may give any to a route (ip-route(8), congctl).
+    """
+    control = f"congctl {settings.congestion}"
+    addresses, routes = [], []
+    for address in card.addresses:
+        interface = ip_interface(address)
+        if interface.version == 6 and not settings.carries_ipv6:
+            continue
+        addresses.append(f"address add {address} dev {card.interface}" + (" nodad" if interface.version == 6 else ""))
+        own = f"{interface.network} dev {card.interface} proto kernel"
+        own += f" scope link src {interface.ip}" if interface.version == 4 else " metric 256"
+        routes.append(f"route replace {own} {control}")
+    for destination, gateway in card.routes:
+        if ":" not in destination or settings.carries_ipv6:
+            routes.append(f"route replace {destination} via {gateway} dev {card.interface} {control}")
+    return [*addresses, f"link set dev {card.interface} up", *routes]

@@ -109,13 +109,16 @@ class Namespace:
     def quieten(self) -> None:
         """Set it up before links exist: no traffic of its own, loopback up."""
         for key, value in _QUIET.items():
-            with suppress(OSError):  # a kernel without IPv6 or bridge netfilter has nothing to silence
+            with suppress(NetworkError):  # a kernel without IPv6 or bridge netfilter has nothing to silence
                 self.set(key, value)
         self.ip("link set dev lo up")
 
     def set(self, key: str, value: str) -> None:
-        """Write one setting below /proc/sys/net of this namespace. Raises OSError."""
-        inside(self.path, lambda: Path("/proc/sys/net", key).write_text(value))
+        """Write one setting below /proc/sys/net of this namespace. Raises NetworkError."""
+        try:
+            inside(self.path, lambda: Path("/proc/sys/net", key).write_text(value))
+        except OSError as error:
+            raise NetworkError(f"the kernel refused the setting {key} = {value}: {error.strerror}") from error
 
     def traffic(self) -> dict[str, Traffic]:
         """What every interface in it has carried, by name."""

@@ -25,6 +25,7 @@ class LinkSettings(BaseModel):
     attachment: Attachment = Field("bridge", description="how a guest's card is joined to the lab")
     queues: int = Field(1, ge=1, le=16, description="queues of every guest's card")
     rate_mbit_s: float | None = Field(None, gt=0, description="limit of the link in each direction, Mbit/s")
+    congestion: str = Field("cubic", description="TCP congestion control of every end")
     cards: int = Field(1, ge=1, le=8, description="cards of each guest, topology multi-nic")
     pairs: int = Field(1, ge=1, le=16, description="pairs of guests, topology vlan-pairs")
 

@@ -1,0 +1,184 @@
+"""iperf3: TCP and UDP throughput between the guest and its peer, in either direction or both at once.
+
+The server runs on the peer, the client in the guest, and `direction` is what the guest does. Rates are taken where
+they belong: what was sent at the sender, what arrived at the receiver; the receiver's is the result.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer, window_warnings
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+
+PORT = 5201
+_MEGA = 1e6
+
+
+class Iperf3Parameters(Parameters):
+    """What a study may fix or vary. Absent values are left to the tool."""
+
+    direction: Literal["send", "receive", "both"] = Field("send", description="what the guest does")
+    protocol: Literal["tcp", "udp"] = Field("tcp", description="transport protocol")
+    duration_s: int = Field(7, ge=1, le=86400, description="seconds measured")
+    omit_s: int = Field(0, ge=0, le=60, description="seconds before them that are not counted (TCP slow start)")
+    parallel: int = Field(1, ge=1, le=128, description="parallel streams")
+    length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
+    window: Size | None = Field(None, ge=1, description="socket buffer asked for on both ends, bytes")
+    mss: int | None = Field(None, ge=88, le=32767, description="TCP maximum segment size, bytes")
+    rate_mbit_s: float = Field(0, ge=0, description="sending rate aimed at, per stream; 0 is as fast as it goes")
+
+    @model_validator(mode="after")
+    def _fits_its_protocol(self) -> Self:
+        if self.protocol == "udp":
+            check_datagram("length", self.length)
+            if self.mss is not None:
+                raise ValueError("mss belongs to tcp, and protocol is udp")
+        return self
+
+
+class Iperf3:
+    """See the module."""
+
+    name = "iperf3"
+    title = "network throughput (iperf3)"
+    tool = "iperf3"
+    needs_network = True
+    Parameters = Iperf3Parameters
+    metrics: Sequence[Metric] = (
+        Metric(
+            "throughput", "Mbit/s", "higher", "throughput at the receiver, both directions together", primary=True
+        ),
+        Metric("sent", "Mbit/s", "higher", "rate at the sender, both directions together"),
+        Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver"),
+        Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver"),
+        Metric("retransmits", "segments", "lower", "TCP segments sent again"),
+        Metric("loss", "%", "lower", "UDP datagrams lost"),
+        Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
+        Metric("cpu_guest", "%", "lower", "CPU of the tool in the guest, of one CPU"),
+        Metric("cpu_peer", "%", "lower", "CPU of the tool on the peer, of one CPU"),
+    )
+    version_argv = ("iperf3", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of."""
+        match = re.search(r"^iperf (\S+)", output, re.MULTILINE)
+        if not match:
+            raise BenchmarkError("iperf3 --version printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: Iperf3Parameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        p = parameters
+        check_socket_buffer("window", p.window)
+        options: list[str] = ["-J", "-t", str(p.duration_s)]
+        for flag, value in (
+            ("-O", p.omit_s or None),
+            ("-P", p.parallel if p.parallel > 1 else None),
+            ("-l", p.length),
+            ("-w", p.window),
+            ("-M", p.mss),
+        ):
+            options += [flag, str(value)] if value is not None else []
+        if p.protocol == "udp" or p.rate_mbit_s:
+            options += ["-b", str(round(p.rate_mbit_s * _MEGA))]
+        options += ["-u"] if p.protocol == "udp" else []
+        options += {"send": [], "receive": ["-R"], "both": ["--bidir"]}[p.direction]
+        port = str(PORT + context.flow)
+        return (
+            Command("server", ("iperf3", "-s", "-p", port), place="peer", ready_port=PORT + context.flow),
+            Command("client", ("iperf3", "-c", context.peer_address, "-p", port, *options)),
+        )
+
+    def expected_s(self, parameters: Iperf3Parameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        return parameters.duration_s + parameters.omit_s + 0.3
+
+    def parse(self, parameters: Iperf3Parameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """See Benchmark.parse."""
+        report = _report(results["client"])
+        end = report["end"]
+        try:
+            values = _rates(end, parameters)
+            cpu = end["cpu_utilization_percent"]
+            values |= {"cpu_guest": cpu["host_total"], "cpu_peer": cpu["remote_total"]}
+            used = _used(report, parameters)
+        except (KeyError, IndexError, TypeError) as error:
+            raise BenchmarkError(f"iperf3's report lacks {error}; its format is not known to vtax") from error
+        for direction in ("send", "receive"):
+            check_link(values.get(f"throughput_{direction}"), context)
+        return Outcome(values, used, tuple(_warnings(used, parameters)))
+
+
+def _report(client: CommandResult) -> dict[str, Any]:
+    try:
+        report: dict[str, Any] = json.loads(client.stdout)
+    except ValueError as error:
+        told = (client.stderr or client.stdout).strip()[-300:]
+        raise BenchmarkError(f"iperf3 ended with status {client.status} and no report: {told}") from error
+    if not isinstance(report, dict) or "error" in report or client.status != 0:
+        told = report.get("error", "") if isinstance(report, dict) else ""
+        raise BenchmarkError(f"iperf3 failed with status {client.status}: {told or client.stderr.strip()[-300:]}")
+    if not isinstance(report.get("end"), dict) or not isinstance(report.get("start"), dict):
+        raise BenchmarkError("iperf3's report has no start and end; its format is not known to vtax")
+    return report
+
+
+def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
+    """Rates by direction. The plain sums are the guest's sending with `both`, else of the only direction."""
+    sums = {"send" if p.direction == "both" else p.direction: ""}
+    if p.direction == "both":
+        sums["receive"] = "_bidir_reverse"
+    values: dict[str, float] = {"throughput": 0.0, "sent": 0.0}
+    for direction, suffix in sums.items():
+        sent, received = end[f"sum_sent{suffix}"], end[f"sum_received{suffix}"]
+        rate = received["bits_per_second"] / _MEGA
+        values[f"throughput_{direction}"] = rate
+        values["throughput"] += rate
+        values["sent"] += sent["bits_per_second"] / _MEGA
+        if p.protocol == "tcp" and "retransmits" in sent:
+            values["retransmits"] = values.get("retransmits", 0) + sent["retransmits"]
+        if p.protocol == "udp":
+            values["loss"] = max(values.get("loss", 0.0), received["lost_percent"])
+            values["jitter"] = max(values.get("jitter", 0.0), received["jitter_ms"])
+    return values
+
+
+def _used(report: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, Any]:
+    start, end = report["start"], report["end"]
+    used: dict[str, Any] = {
+        "protocol": start["test_start"]["protocol"].lower(),
+        "length": start["test_start"]["blksize"],
+        "streams": start["test_start"]["num_streams"],
+        "send_buffer": start.get("sndbuf_actual"),
+        "receive_buffer": start.get("rcvbuf_actual"),
+        "mss": start.get("tcp_mss", start.get("tcp_mss_default")),
+        "congestion": end.get("sender_tcp_congestion"),
+    }
+    rates = [interval["sum"]["bits_per_second"] / _MEGA for interval in report["intervals"] if "sum" in interval]
+    if rates:
+        used |= {"interval_least_mbit_s": min(rates), "interval_most_mbit_s": max(rates)}
+    rtts = [s["sender"]["mean_rtt"] for s in end["streams"] if s.get("sender", {}).get("mean_rtt")]
+    if rtts:
+        used["mean_rtt_us"] = sum(rtts) / len(rtts)
+    return {name: value for name, value in used.items() if value is not None}
+
+
+def _warnings(used: Mapping[str, Any], p: Iperf3Parameters) -> list[str]:
+    warnings = window_warnings(p.window, used.get("send_buffer"), used.get("receive_buffer"))
+    for name in ("length", "mss"):
+        asked, got = getattr(p, name), used.get(name)
+        if asked is not None and got is not None and asked != got:
+            warnings.append(f"{name}: asked for {asked}, used {got}")
+    return warnings
+
+
+BENCHMARK = Iperf3()

@@ -1,0 +1,53 @@
+"""What the network tools share: limits known before a run, and what is impossible or was not granted after one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vtax.benchmarks.base import Context
+from vtax.errors import BadInput, BenchmarkError
+
+LARGEST_DATAGRAM = 65507
+"""Bytes of UDP payload in the largest IPv4 packet: 65535 - 20 (RFC 791) - 8 (RFC 768)."""
+_LINK_ROOM = 1.02  # a token bucket lets a burst through at the start: below 1 % of a second's traffic
+_BUFFER_LIMITS = (Path("/proc/sys/net/core/wmem_max"), Path("/proc/sys/net/core/rmem_max"))
+
+
+def check_datagram(name: str, size: int | None) -> None:
+    """Raise ValueError when a message does not fit a UDP datagram."""
+    if size is not None and size > LARGEST_DATAGRAM:
+        raise ValueError(f"{name} {size} is more than a UDP datagram holds ({LARGEST_DATAGRAM} bytes)")
+
+
+def check_socket_buffer(name: str, size: int | None) -> None:
+    """Raise BadInput when the host's kernel would silently give less than the buffer asked for.
+
+    Guests that share the host's kernel have its limit, and guests with their own kernel are given the same one.
+    """
+    for path in _BUFFER_LIMITS if size is not None else ():
+        limit = int(path.read_text()) if path.exists() else size
+        if size is not None and limit is not None and size > limit:
+            key = f"net.core.{path.name}"
+            raise BadInput(
+                f"{name} {size} is above this host's {key} ({limit} bytes)",
+                cure=f"sysctl -w {key}={size} (as root, until the next boot), or ask for at most {limit}",
+            )
+
+
+def window_warnings(asked: int | None, send: int | None, receive: int | None) -> list[str]:
+    """What to say when the kernel used another socket buffer than asked: it doubles every one (socket(7))."""
+    warnings = []
+    for side, used in (("send", send), ("receive", receive)):
+        if asked is not None and used is not None and used not in (asked, 2 * asked):
+            warnings.append(f"{side} buffer: asked for {asked} bytes (the kernel doubles it), used {used}")
+    return warnings
+
+
+def check_link(mbit_s: float | None, context: Context) -> None:
+    """Raise BenchmarkError for a rate that the link cannot carry."""
+    limit = context.link_mbit_s
+    if mbit_s is not None and limit is not None and mbit_s > limit * _LINK_ROOM:
+        raise BenchmarkError(
+            f"{mbit_s:.1f} Mbit/s over a link of {limit:g} Mbit/s is impossible: the traffic did not take the link, "
+            "or a clock is wrong"
+        )
