@@ -1,0 +1,115 @@
+"""The command line: help at once, plain errors with the right exit status, JSON beside every table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from vtax.cli.main import COMMANDS, group, main
+from vtax.errors import BadInput, VtaxError
+from vtax.host.lock import measuring_lock
+from vtax.study.load import shipped
+
+
+@pytest.fixture(autouse=True)
+def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+
+
+def output_of(*arguments: str) -> str:
+    result = CliRunner().invoke(group, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def failure_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert isinstance(caught.value.code, int)
+    return caught.value.code, capsys.readouterr().err
+
+
+def test_help_names_every_command_and_loads_none() -> None:
+    script = "import sys; sys.argv = ['vtax', '--help']\nfrom vtax.cli.main import main\n" + (
+        "try: main()\nexcept SystemExit: pass\n"
+        "heavy = {'numpy', 'sqlalchemy', 'pydantic', 'rich', 'scipy', 'pyroute2'} & set(sys.modules)\nassert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    for name in COMMANDS:
+        assert f"  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_exists_and_explains_itself(name: str) -> None:
+    assert "Usage: " in output_of(name, "--help")
+
+
+def test_an_unknown_study_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = failure_of(["run", "tuor"], capsys)
+    assert status == 2
+    assert "there is no study 'tuor'; did you mean tour?" in told
+    assert len(told.strip().splitlines()) <= 3
+
+
+def test_an_unknown_run_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = failure_of(["show", "nothing-1"], capsys)
+    assert status == 2
+    assert "run" in told
+
+
+def test_a_damaged_store_is_said_plainly(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "store.sqlite").write_bytes(b"this is no database at all" * 100)
+    status, told = failure_of(["list"], capsys)
+    assert status == 1
+    assert "store.sqlite" in told
+    assert "Traceback" not in told
+
+
+def test_the_schema_accepts_every_shipped_study_and_refuses_a_wrong_one() -> None:
+    import tomllib
+
+    schema = json.loads(output_of("schema"))
+    for path in shipped().values():
+        jsonschema.validate(tomllib.loads(path.read_text()), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "x", "platforms": ["native"]}, schema)
+
+
+@pytest.mark.parametrize("name", ["list", "studies", "benchmarks"])
+def test_lists_have_a_json_form(name: str) -> None:
+    assert isinstance(json.loads(output_of(name, "--json")), list)
+
+
+def test_a_benchmark_explains_its_parameters_and_metrics() -> None:
+    told = output_of("benchmarks", "iperf3")
+    assert "direction" in told
+    assert "Mbit/s" in told
+
+
+def test_errors_have_the_exit_status_of_their_kind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error, status in ((BadInput("bad"), 2), (VtaxError("broken", where="here", cure="mend it"), 1)):
+
+        def fail(problem: VtaxError = error, **_: object) -> None:
+            raise problem
+
+        monkeypatch.setattr(group, "main", fail)
+        assert failure_of(["list"], capsys)[0] == status
+
+
+def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
+    lock = tmp_path / "run.lock"
+    with measuring_lock(lock, "vtax run tour"):
+        with pytest.raises(BadInput, match=r"vtax run tour \(process \d+\) is measuring"), measuring_lock(lock, "b"):
+            pass
+    with measuring_lock(lock, "c"):
+        pass
