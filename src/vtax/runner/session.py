@@ -104,6 +104,7 @@ class OpenSession:
                 self._start_end(end)
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
+        self._ended["facts"] = guest.facts()
 
     def _start_end(self, end: End) -> None:
         """One end of the topology: a guest of the platform under test, or a native one that serves it."""
