@@ -1,0 +1,158 @@
+"""iperf3: what its commands ask for and what its real reports mean."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.iperf3 import BENCHMARK, Iperf3Parameters
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.guest import CommandResult
+
+FIXTURES = Path(__file__).parent / "fixtures" / "iperf3"
+CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1")
+
+
+def parse(fixture, context=CONTEXT, status=0, **parameters):
+    stdout = (FIXTURES / f"{fixture}.json").read_text()
+    result = CommandResult(("iperf3",), status, stdout, "", 2.1, 2.1)
+    return BENCHMARK.parse(Iperf3Parameters(**parameters), context, {"client": result})
+
+
+def client_argv(**parameters):
+    return BENCHMARK.commands(Iperf3Parameters(**parameters), CONTEXT)[1].argv
+
+
+def test_the_server_runs_on_the_peer_and_is_waited_for():
+    server, client = BENCHMARK.commands(Iperf3Parameters(), CONTEXT)
+    assert (server.role, server.place, server.ready_port) == ("server", "peer", 5201)
+    assert (client.role, client.place) == ("client", "guest")
+    assert client.argv[:3] == ("iperf3", "-c", "198.18.0.1")
+
+
+def test_flows_at_once_use_ports_of_their_own():
+    server, client = BENCHMARK.commands(Iperf3Parameters(), Context(1, 1, peer_address="198.18.0.1", flow=3))
+    assert server.ready_port == 5204
+    assert "5204" in server.argv
+    assert "5204" in client.argv
+
+
+@pytest.mark.parametrize(("direction", "flag"), [("receive", "-R"), ("both", "--bidir")])
+def test_direction_is_what_the_guest_does(direction, flag):
+    assert flag in client_argv(direction=direction)
+    assert flag not in client_argv()
+
+
+def test_every_parameter_reaches_the_command():
+    argv = " ".join(client_argv(duration_s=3, omit_s=1, parallel=2, length="4KiB", window="64KiB", mss=1000))
+    for part in ("-t 3", "-O 1", "-P 2", "-l 4096", "-w 65536", "-M 1000"):
+        assert part in argv
+
+
+def test_udp_without_a_rate_sends_as_fast_as_it_goes():
+    argv = client_argv(protocol="udp")
+    assert argv[argv.index("-b") + 1] == "0"
+    assert "-u" in argv
+
+
+def test_a_message_larger_than_a_datagram_is_refused():
+    with pytest.raises(ValidationError, match="more than a UDP datagram holds"):
+        Iperf3Parameters(protocol="udp", length=65508)
+    Iperf3Parameters(protocol="udp", length=65507)
+
+
+def test_a_buffer_above_the_kernels_limit_is_refused_with_the_sysctl():
+    with pytest.raises(BadInput, match=r"net\.core\.wmem_max") as caught:
+        client_argv(window=2**40)
+    assert "sysctl -w net.core.wmem_max" in caught.value.cure
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.18"])
+def test_tcp_send_is_the_rate_at_the_receiver(version):
+    expected = {"3.12": 11123.007688617722, "3.18": 17384.294493000324}[version]
+    values = parse(f"{version}-tcp-send").values
+    assert values["throughput"] == pytest.approx(expected)
+    assert values["throughput_send"] == values["throughput"]
+    assert "throughput_receive" not in values
+    assert values["sent"] > values["throughput"]
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.18"])
+def test_tcp_receive_is_named_for_the_guest(version):
+    values = parse(f"{version}-tcp-receive", direction="receive").values
+    assert values["throughput_receive"] == values["throughput"]
+    assert "throughput_send" not in values
+
+
+def test_both_directions_add_up_and_stay_apart():
+    outcome = parse("3.18-tcp-both", direction="both")
+    values = outcome.values
+    assert values["throughput_send"] == pytest.approx(22669.50149591635)
+    assert values["throughput_receive"] == pytest.approx(28268.4786393522)
+    assert values["throughput"] == pytest.approx(values["throughput_send"] + values["throughput_receive"])
+    assert values["retransmits"] == 6
+    assert values["cpu_guest"] == pytest.approx(93.13188095836483)
+
+
+@pytest.mark.parametrize("fixture", ["3.12-udp-both", "3.18-udp-both"])
+def test_udp_both_takes_each_rate_at_its_own_end(fixture):
+    values = parse(fixture, protocol="udp", direction="both", rate_mbit_s=20).values
+    assert values["sent"] > values["throughput"] > 35
+    assert "retransmits" not in values
+
+
+def test_udp_loss_and_jitter_are_the_receivers():
+    values = parse("3.18-udp-overload", protocol="udp", length=64).values
+    assert values["loss"] == pytest.approx(54.90148882503673)
+    assert values["throughput"] == pytest.approx(23.00516291613334)
+    assert values["sent"] == pytest.approx(51.0117799412252)
+    assert values["jitter"] > 0
+
+
+def test_what_was_really_used_is_kept():
+    used = parse("3.18-tcp-parallel", parallel=3, window=65536, mss=1000, length=4096).used
+    assert used["send_buffer"] == 131072
+    assert used["mss"] == 1000
+    assert used["congestion"] == "bbr"
+    assert used["streams"] == 3
+
+
+def test_a_doubled_buffer_is_as_asked_and_a_capped_one_is_a_warning():
+    assert parse("3.18-tcp-parallel", window=65536, mss=1000).warnings == ()
+    capped = parse("3.18-tcp-parallel", window=262144, mss=1000).warnings
+    assert any("send buffer: asked for 262144" in warning for warning in capped)
+
+
+def test_an_mss_that_was_not_granted_is_a_warning():
+    assert any(w.startswith("mss: asked for 1400") for w in parse("3.18-tcp-parallel", mss=1400).warnings)
+
+
+@pytest.mark.parametrize("fixture", ["3.12-refused", "3.18-refused"])
+def test_a_failed_run_says_what_the_tool_said(fixture):
+    with pytest.raises(BenchmarkError, match="Connection refused"):
+        parse(fixture, status=1)
+
+
+def test_output_that_is_no_report_is_not_guessed_at():
+    result = CommandResult(("iperf3",), 127, "", "sh: iperf3: not found", 0, 0)
+    with pytest.raises(BenchmarkError, match="not found"):
+        BENCHMARK.parse(Iperf3Parameters(), CONTEXT, {"client": result})
+
+
+def test_a_rate_above_the_link_fails_the_trial():
+    limited = Context(1, 1, peer_address="198.18.0.1", link_mbit_s=1000)
+    with pytest.raises(BenchmarkError, match="impossible"):
+        parse("3.18-tcp-send", context=limited)
+
+
+def test_both_directions_may_each_fill_the_link():
+    limited = Context(1, 1, peer_address="198.18.0.1", link_mbit_s=19.7)
+    values = parse("3.18-udp-both", context=limited, protocol="udp", direction="both").values
+    assert values["throughput"] > 19.7
+
+
+def test_the_version_is_read_from_what_the_tool_prints():
+    assert BENCHMARK.version_of("iperf 3.18 (cJSON 1.7.15)\nLinux guest 6.18.44") == "3.18"
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("command not found")

@@ -1,0 +1,86 @@
+"""Link settings and what is derived from them without touching a kernel."""
+
+import pytest
+
+from vtax.errors import BadInput
+from vtax.network import registry
+from vtax.network.echo import checksum
+from vtax.network.end import address_lines
+from vtax.network.lab import address, address6, make_card
+from vtax.network.namespace import parse_traffic
+from vtax.network.settings import LinkSettings
+
+NET_DEV = """Inter-|   Receive                                                |  Transmit
+ face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
+    lo:       0    0    0    0    0     0     0         0        0       0    0    0    0     0       0          0
+  eth0: 1034203 1450    1    2    0     0     0         0   213490    1211    3    4    0     0       0          0
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"mtu": 67}, "mtu"),
+        ({"mtu": 65536}, "mtu"),
+        ({"attachment": "wire"}, "attachment"),
+        ({"rate_mbit_s": 0}, "rate"),
+        ({"mut": 1500}, "mut"),
+        ({"queues": 0}, "queues"),
+    ],
+)
+def test_an_impossible_setting_is_named(values, name):
+    with pytest.raises(BadInput, match=f"link setting {name}"):
+        LinkSettings.of(values)
+
+
+def test_defaults_are_filled_in_for_cells():
+    link = registry.check_link("point-to-point", {"mtu": 500}, "study.toml")
+    assert link["mtu"] == 500
+    assert link["attachment"] == "bridge"
+
+
+def test_an_unknown_topology_says_which_are_near():
+    with pytest.raises(BadInput, match="point-to-point"):
+        registry.get("point-to-pont")
+
+
+def test_a_setting_a_topology_cannot_take_is_refused_where_it_stands():
+    with pytest.raises(BadInput, match="cards") as caught:
+        registry.check_link("point-to-point", {"cards": 2}, "study.toml, [[benchmark]] number 1")
+    assert caught.value.where == "study.toml, [[benchmark]] number 1"
+
+
+def test_only_what_needs_fresh_guests_changes_the_structure():
+    settings = LinkSettings()
+    assert settings.structure() == LinkSettings(mtu=9000, offloads=False, rate_mbit_s=100).structure()
+    assert settings.structure() != LinkSettings(attachment="veth").structure()
+
+
+def test_addresses_are_of_the_networks_set_aside_for_benchmarks():
+    assert address(0, 2) == "198.18.0.2"
+    assert address(256, 2) == "198.19.0.2"
+    assert address6(17, 2) == "2001:2:0:11::2"
+
+
+def test_ipv6_is_left_out_below_its_least_mtu():
+    card = make_card(0, 0, 2, mtu=500, offloads=True)
+    assert not any("2001:" in line for line in address_lines(card, LinkSettings(mtu=500)))
+    assert any("2001:" in line for line in address_lines(card, LinkSettings(mtu=1280)))
+
+
+def test_every_route_carries_the_congestion_control():
+    card = make_card(0, 0, 2, mtu=1500, offloads=True, routes=(("198.18.1.0/24", "198.18.0.1"),))
+    routes = [line for line in address_lines(card, LinkSettings(congestion="reno")) if line.startswith("route")]
+    assert len(routes) == 3
+    assert all(line.endswith("congctl reno") for line in routes)
+
+
+def test_traffic_is_read_field_by_field():
+    traffic = parse_traffic(NET_DEV)["eth0"]
+    assert (traffic.rx_bytes, traffic.rx_packets, traffic.rx_errors, traffic.rx_drops) == (1034203, 1450, 1, 2)
+    assert (traffic.tx_bytes, traffic.tx_packets, traffic.tx_errors, traffic.tx_drops) == (213490, 1211, 3, 4)
+
+
+def test_the_checksum_is_that_of_rfc_1071():
+    assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0xFFFF - 0xDDF2
+    assert checksum(b"\x01") == 0xFFFF - 0x0100
