@@ -81,12 +81,10 @@ class Group:
         made.make()
         return made
 
-    def find(self, pattern: str) -> Group:
-        """The group below this one that a runtime made: the first directory of each hierarchy matching a glob.
-
-        Hierarchies without one are left out; the result may be empty."""
-        found = [(hierarchy, sorted(path.glob(pattern))) for hierarchy, path in self.directories]
-        return Group(tuple((hierarchy, paths[0]) for hierarchy, paths in found if paths))
+    def is_below(self, other: Group) -> bool:
+        """Whether every directory of it is in or below the other group's."""
+        tops = [top for _, top in other.directories]
+        return all(any(path.is_relative_to(top) for top in tops) for _, path in self.directories)
 
     def make(self) -> None:
         """Make the directories; on v1 they start with the CPUs and memory nodes of their parents."""
@@ -103,13 +101,17 @@ class Group:
         hierarchy, path = self.directories[0]
         return f"/{path.relative_to(hierarchy.mount)}"
 
-    def pids(self) -> list[int]:
-        """Every process in it and below it, as this PID namespace numbers them."""
+    def pids(self, controller: str | None = None) -> list[int]:
+        """Every process in it and below it, as this PID namespace numbers them.
+
+        controller: look in its hierarchy only, which is quicker; a runtime may leave processes out of others.
+        """
+        only = self.directory(controller) if controller else None
         found: set[int] = set()
-        for _, path in self.directories:
-            for procs in path.rglob("cgroup.procs"):
+        for path in [only] if only else [path for _, path in self.directories]:
+            for directory, _, _ in os.walk(path):
                 with suppress(OSError):
-                    found.update(int(word) for word in procs.read_text().split())
+                    found.update(int(word) for word in Path(directory, "cgroup.procs").read_text().split())
         return sorted(found)
 
     @contextmanager

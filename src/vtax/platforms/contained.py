@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import time
@@ -69,7 +68,8 @@ def limits(spec: GuestSpec) -> Limits:
 class StdioGuest:
     """A guest whose agent answers on the standard streams of a program (see platforms.base.RunningGuest).
 
-    group: everything of it on the host. held: what to release, in the order it was made.
+    group: everything of it on the host. held: what to release, in the order it was made. elsewhere: the group that a
+    daemon which is not ours put the container into.
     """
 
     process: subprocess.Popen[bytes]
@@ -78,6 +78,7 @@ class StdioGuest:
     held: list[Held]
     stderr: Path
     remarks: list[str] = field(default_factory=list)
+    elsewhere: Group | None = None
     _stopped: bool = False
     _cpu_s: float | None = None
 
@@ -88,13 +89,16 @@ class StdioGuest:
 
     def host_cpu_s(self) -> float | None:
         """CPU seconds of everything in the guest's cgroup; after stop, the last value."""
-        return self._cpu_s if self._stopped else self.group.cpu_s()
+        if self._stopped:
+            return self._cpu_s
+        used = [group.cpu_s() for group in (self.group, self.elsewhere) if group]
+        return None if None in used else sum(value for value in used if value is not None)
 
     def stop(self) -> None:
         """Kill everything in the cgroup and remove it."""
         if self._stopped:
             return
-        self._cpu_s = self.group.cpu_s()
+        self._cpu_s = self.host_cpu_s()
         self._stopped = True
         self.channel.close()
         problems = []
@@ -179,7 +183,7 @@ def wait_for_init(guest: StdioGuest, argv: Sequence[str], find: Callable[[], Ite
     deadline = time.monotonic() + START_TIMEOUT_S
     pause_s = 0.001
     while time.monotonic() < deadline:
-        for pid in (find or guest.group.pids)():
+        for pid in find() if find else guest.group.pids("memory"):
             if _is_init(pid) and _command_line(pid) == wanted:
                 return pid
         if guest.process.poll() is not None:
@@ -201,7 +205,9 @@ def finish_start(
     """
     try:
         pid = wait_for_init(guest, argv, find)
-        guest.remarks += cgroups.group_of(pid).check(limits(spec))
+        group = cgroups.group_of(pid)
+        guest.remarks += group.check(limits(spec))
+        guest.elsewhere = None if group.is_below(guest.group) else group
         if spec.plugboard is not None:
             spec.plugboard.plug_namespace(Path(f"/proc/{pid}/ns/net"))
     except BaseException as error:
@@ -230,12 +236,6 @@ def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
     except OSError:
         return ""
     return " | ".join(lines[-count:])
-
-
-def copy_out(source: Path, target: Path) -> None:
-    """Keep a log of a guest that is about to go; a missing one is no error."""
-    with suppress(OSError):
-        shutil.copyfile(source, target)
 
 
 def _spawn(what: Program, group: Group, mark: str, stderr: Path) -> tuple[subprocess.Popen[bytes], int, int]:

@@ -65,7 +65,7 @@ def probe(
             version = run(version_argv, timeout_s=_TIMEOUT_S).stdout.strip().splitlines()[0]
         notes = _start_once(launch, options, image)
     except VtaxError as error:
-        return told(False, " ".join(filter(None, (error.what, error.where))), error.cure, version)
+        return told(False, ": ".join(filter(None, (error.what, error.where))), error.cure, version)
     except Exception as error:
         return told(False, f"{type(error).__name__}: {error}", version=version)
     return told(True, "; ".join(notes), version=version)

@@ -1,0 +1,123 @@
+"""Docker: the host's running daemon, or a private one, with the image imported once and started by `docker run`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vtax.errors import PlatformError
+from vtax.guest import bootstrap
+from vtax.host.cgroups import Group
+from vtax.host.process import find_program
+from vtax.image.image import Image
+from vtax.platforms import contained, trial_start
+from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.contained import Program, StdioGuest
+from vtax.platforms.docker_daemon import Daemon, host_daemon, private_daemon, undo_container, undo_image
+
+
+class DockerOptions(BaseModel):
+    """Which daemon, and how it stores images."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    daemon: Literal["auto", "host", "private"] = Field(
+        "auto", description="the host's running daemon, a private one, or the host's where it fits"
+    )
+    storage: Literal["default", "overlay2", "vfs"] = Field(
+        "default", description="storage driver; default is the host daemon's, and overlay2 in a private one"
+    )
+
+
+class Docker:
+    """See the module."""
+
+    name = "docker"
+    summary = "Docker container"
+    Options = DockerOptions
+    variants: Mapping[str, Mapping[str, Any]] = {
+        "docker": {},
+        "docker-overlay2": {"storage": "overlay2"},
+        "docker-vfs": {"storage": "vfs"},
+    }
+
+    def probe(self, options: DockerOptions, image: Image | None) -> Probe:
+        """Start a container of the host's `cat` once; the image itself would take seconds to import."""
+        own = "docker-cli" if find_program("dockerd") else "docker.io"
+        programs = {"docker": own} if _fitting_host_daemon(options) else {"dockerd": "docker.io", "docker": own}
+        launch = partial(self.launch, throw_away=True)
+        return trial_start.probe(launch, options, None, programs=programs, version_argv=("docker", "--version"))
+
+    def start(self, options: DockerOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(
+        self, options: DockerOptions, spec: GuestSpec, argv: Sequence[str], *, throw_away: bool = False
+    ) -> StdioGuest:
+        """Start a guest whose first program is argv. throw_away: keep nothing, the image neither."""
+        daemon = daemon_for(options, spec, throw_away)
+        if throw_away and not daemon.private:
+            spec.journal.hold(undo_image(daemon, f"vtax-guest:{spec.image.key}"))
+        image = daemon.ensure_image(spec.image)
+
+        def program(group: Group) -> Program:
+            parent = group.runtime_path if daemon.private else None
+            return Program(command_line(daemon, spec, image, parent, argv), leaf="runtime")
+
+        def first_process() -> Iterable[int]:
+            with suppress(PlatformError):
+                return [daemon.get(f"/containers/{spec.name}/json")["State"]["Pid"]]
+            return []
+
+        guest = contained.start(spec, program, lambda: [spec.journal.hold(undo_container(daemon, spec.name))])
+        return contained.finish_start(guest, spec, argv, None if daemon.private else first_process)
+
+
+def daemon_for(options: DockerOptions, spec: GuestSpec, throw_away: bool) -> Daemon:
+    """The daemon that these options mean here, started if it is private. Raises PlatformError."""
+    if (daemon := _fitting_host_daemon(options)) is not None:
+        return daemon
+    if options.daemon == "host":
+        raise PlatformError(
+            f"no Docker daemon with storage {options.storage} runs on this host", cure="systemctl start docker"
+        )
+    storage = "overlay2" if options.storage == "default" else options.storage
+    return private_daemon(spec.journal, storage, throw_away=throw_away)
+
+
+def command_line(daemon: Daemon, spec: GuestSpec, image: str, parent: str | None, argv: Sequence[str]) -> list[str]:
+    """The docker command. parent: cgroup under which the daemon makes the container's; its own choice when None."""
+    memory = str(spec.resources.memory_bytes)
+    return daemon.command(
+        "run",
+        "--interactive",
+        "--rm",
+        "--pull=never",
+        "--network=none",
+        "--log-driver=none",
+        "--workdir=/scratch",
+        f"--name={spec.name}",
+        f"--hostname={spec.name}",
+        *([f"--cgroup-parent={parent}"] if parent else []),
+        f"--cpuset-cpus={','.join(map(str, spec.resources.cpus))}",
+        f"--memory={memory}",
+        f"--memory-swap={memory}",
+        f"--shm-size={memory}",
+        image,
+        *argv,
+    )
+
+
+def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
+    if options.daemon == "private":
+        return None
+    daemon = host_daemon()
+    return daemon if daemon and options.storage in ("default", daemon.storage) else None
+
+
+DRIVER = Docker()

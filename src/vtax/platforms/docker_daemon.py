@@ -1,0 +1,194 @@
+"""The Docker daemon that guests are started by: the host's own where one runs, else a private one.
+
+A private daemon lives as long as the journal of the vtax process that started it: it is held there before any guest
+is, so closing the journal ends the guests first and then the daemon. It runs in a network namespace of its own (it
+cannot touch the host's network), and in a mount namespace where /run is empty and writes to /etc are kept aside, so
+nothing of it is seen on the host. Only its layers stay, in VTAX_HOME/docker, because importing an image takes seconds.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import secrets
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from vtax.errors import PlatformError, VtaxError
+from vtax.host import namespaces
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import run, spawn
+from vtax.host.resources import Marked, Tree, Undo
+from vtax.image.image import Image
+from vtax.platforms.contained import describe
+
+_HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
+_PRIVATE_SOCKET = "/run/vtax/docker.sock"
+_REPOSITORY = "vtax-guest"
+_UP_TIMEOUT_S = 20.0
+_IMPORT_TIMEOUT_S = 900.0
+_API_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A running daemon. private: it is ours, with the cgroupfs driver. storage: name of its storage driver."""
+
+    socket: Path
+    private: bool
+    storage: str
+    version: str
+
+    def command(self, *arguments: str) -> list[str]:
+        """A command of the docker client, without anything of the user's client configuration."""
+        return ["docker", "--config=/nonexistent", f"--host=unix://{self.socket}", *arguments]
+
+    def get(self, path: str) -> Any:
+        """What the Engine API answers at a path, from JSON. Raises PlatformError."""
+        try:
+            return _get(self.socket, path)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise PlatformError(f"the Docker daemon does not answer: {error}", where=str(self.socket)) from error
+
+    def ensure_image(self, image: Image) -> str:
+        """The image's name in this daemon, imported when it is not there yet; older ones of vtax are removed."""
+        name = f"{_REPOSITORY}:{image.key}"
+        known = run(self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", _REPOSITORY)).stdout.split()
+        if name not in known:
+            run(self.command("import", str(image.archive), name), timeout_s=_IMPORT_TIMEOUT_S)
+            if self.private and known:
+                run(self.command("image", "rm", "--force", *known), check=False)
+        return name
+
+
+def host_daemon() -> Daemon | None:
+    """The daemon that already runs on this host, if one answers; remote ones (DOCKER_HOST=tcp:...) do not count."""
+    named = os.environ.get("DOCKER_HOST", "")
+    sockets = [Path(named.removeprefix("unix://"))] if named.startswith("unix://") else list(_HOST_SOCKETS)
+    for path in sockets:
+        with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
+            info = _get(path, "/info")
+            return Daemon(path, False, info["Driver"], info["ServerVersion"])
+    return None
+
+
+_private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[bytes]]]] = WeakKeyDictionary()
+
+
+def private_daemon(journal: Journal, storage: str, *, throw_away: bool = False) -> Daemon:
+    """The private daemon of a journal with a storage driver, started when it does not run yet.
+
+    throw_away: its layers are kept in memory and go with it. Raises PlatformError with the daemon's last words.
+    """
+    running = _private.setdefault(journal, {})
+    if storage in running and running[storage][1].poll() is None:
+        return running[storage][0]
+    daemon, process = _start(journal, storage, throw_away)
+    running[storage] = daemon, process
+    return daemon
+
+
+def _start(journal: Journal, storage: str, throw_away: bool) -> tuple[Daemon, subprocess.Popen[bytes]]:
+    home = Home.from_environment().ensure()
+    mark = f"vtax-dockerd-{secrets.token_hex(4)}"
+    directory = home.guests / mark
+    journal.hold(Tree(str(directory)))
+    etc, work = directory / "etc", directory / "work"
+    for path in (etc, work):
+        path.mkdir(parents=True)
+    (directory / "daemon.json").write_text("{}")
+    data = Path("/run/vtax/data") if throw_away else home.root / "docker" / storage
+    pid_file = directory / "pid" if throw_away else home.root / "docker" / f"{storage}.pid"
+    if not throw_away:
+        data.mkdir(parents=True, exist_ok=True)
+        _forget_dead_owner(pid_file)
+    mounts = [
+        namespaces.overlay(Path("/etc"), etc, work, Path("/etc")),
+        namespaces.tmpfs(Path("/run")),
+    ]
+    log = directory / "daemon.log"
+    journal.hold(Marked(mark, "the private Docker daemon"))
+    with log.open("wb") as errors:
+        try:
+            process = spawn(
+                daemon_argv(directory / "daemon.json", data, pid_file, storage),
+                mark=mark,
+                stderr=errors.fileno(),
+                before_exec=namespaces.private(mounts, network=True),
+            )
+        except (VtaxError, subprocess.SubprocessError) as error:
+            raise PlatformError(f"the private Docker daemon did not start: {error}", where=log.read_text()) from error
+    return _wait_until_up(process, log), process
+
+
+def daemon_argv(config: Path, data: Path, pid_file: Path, storage: str) -> list[str]:
+    """The command of a daemon that makes no bridge, no firewall rules and no forwarding."""
+    return [
+        "dockerd",
+        f"--config-file={config}",
+        f"--data-root={data}",
+        "--exec-root=/run/vtax/exec",
+        f"--pidfile={pid_file}",
+        f"--host=unix://{_PRIVATE_SOCKET}",
+        "--iptables=false",
+        "--ip6tables=false",
+        "--bridge=none",
+        "--ip-forward=false",
+        "--ip-masq=false",
+        "--exec-opt=native.cgroupdriver=cgroupfs",
+        f"--storage-driver={storage}",
+        "--log-level=warn",
+    ]
+
+
+def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
+    path = Path(f"/proc/{process.pid}/root{_PRIVATE_SOCKET}")
+    deadline = time.monotonic() + _UP_TIMEOUT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
+            info = _get(path, "/info")
+            return Daemon(path, True, info["Driver"], info["ServerVersion"])
+        time.sleep(0.01)
+    told = describe(process, log)
+    process.terminate()
+    raise PlatformError("the private Docker daemon did not come up", where=told)
+
+
+def _forget_dead_owner(pid_file: Path) -> None:
+    """Remove a PID file whose daemon was killed; dockerd refuses to start while its PID, reused or not, lives."""
+    with suppress(OSError, ValueError):
+        command = Path(f"/proc/{int(pid_file.read_text())}/cmdline")
+        if not command.exists() or b"dockerd" not in command.read_bytes():
+            pid_file.unlink()
+
+
+def _get(path: Path, request: str) -> Any:
+    connection = http.client.HTTPConnection("localhost", timeout=_API_TIMEOUT_S)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+        stream.settimeout(_API_TIMEOUT_S)
+        stream.connect(str(path))
+        connection.sock = stream
+        connection.request("GET", request)
+        answer = connection.getresponse()
+        body = answer.read()
+    if answer.status != 200:
+        raise ValueError(f"{request} gave HTTP status {answer.status}")
+    return json.loads(body)
+
+
+def undo_container(daemon: Daemon, name: str) -> Undo:
+    """The journal's entry of a container; `docker rm` of one that is gone, or of a daemon that is, fails with 1."""
+    return Undo(f"Docker container {name}", tuple(daemon.command("rm", "--force", name)))
+
+
+def undo_image(daemon: Daemon, name: str) -> Undo:
+    """The journal's entry of an image that must not stay."""
+    return Undo(f"Docker image {name}", tuple(daemon.command("image", "rm", "--force", name)))

@@ -1,0 +1,98 @@
+"""LXC without a daemon: `lxc-start` in the foreground, its console off, so that its own streams are the guest's.
+
+The container has Debian's common LXC configuration where that is installed (dropped capabilities, seccomp, device
+rules), as any container made by `lxc-create` has. LXC keeps its monitor outside the limits it sets on the payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from vtax.guest import bootstrap
+from vtax.image.image import Image
+from vtax.platforms import contained, trial_start
+from vtax.platforms.base import GuestSpec, Probe, Resources
+from vtax.platforms.contained import Program, StdioGuest
+
+COMMON = Path("/usr/share/lxc/config/common.conf")
+
+
+class LxcOptions(BaseModel):
+    """LXC has no options."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Lxc:
+    """See the module."""
+
+    name = "lxc"
+    summary = "LXC container"
+    Options = LxcOptions
+    variants: Mapping[str, Mapping[str, Any]] = {"lxc": {}}
+
+    def probe(self, options: LxcOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        return trial_start.probe(
+            self.launch, options, image, programs={"lxc-start": "lxc"}, version_argv=("lxc-start", "--version")
+        )
+
+    def start(self, options: LxcOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(self, options: LxcOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+        """Start a guest whose first program is argv."""
+        root = contained.overlay_root(spec)
+        containers = spec.directory / "lxc"
+        containers.mkdir()
+        config = spec.directory / "lxc.conf"
+        config.write_text(configuration(spec.name, root.path, spec.resources, COMMON.exists()))
+        command = [
+            "lxc-start",
+            "--foreground",
+            f"--lxcpath={containers}",
+            f"--name={spec.name}",
+            f"--rcfile={config}",
+            f"--logfile={spec.directory / 'lxc.log'}",
+            "--logpriority=ERROR",
+            "--",
+            *argv,
+        ]
+        program = Program(command, contained.runtime_mounts(root))
+        guest = contained.start(spec, lambda group: program)
+        return contained.finish_start(guest, spec, argv)
+
+
+def configuration(name: str, root: Path, resources: Resources, common: bool) -> str:
+    """The container's configuration (lxc.container.conf(5)).
+
+    Limits are given for both cgroup versions; LXC ignores those of the other one. Cgroup names are relative to the
+    group that lxc-start runs in.
+    """
+    cpus = ",".join(map(str, resources.cpus))
+    settings = [
+        *([("lxc.include", str(COMMON))] if common else [("lxc.mount.auto", "proc:mixed sys:mixed")]),
+        ("lxc.uts.name", name),
+        ("lxc.rootfs.path", f"dir:{root}"),
+        ("lxc.apparmor.profile", "unconfined"),
+        ("lxc.net.0.type", "empty"),
+        ("lxc.console.path", "none"),
+        ("lxc.tty.max", "0"),
+        ("lxc.mount.entry", "tmpfs dev/shm tmpfs nosuid,nodev,create=dir 0 0"),
+        ("lxc.cgroup.relative", "1"),
+        ("lxc.cgroup.cpuset.cpus", cpus),
+        ("lxc.cgroup.memory.limit_in_bytes", str(resources.memory_bytes)),
+        ("lxc.cgroup.memory.memsw.limit_in_bytes", str(resources.memory_bytes)),
+        ("lxc.cgroup2.cpuset.cpus", cpus),
+        ("lxc.cgroup2.memory.max", str(resources.memory_bytes)),
+        ("lxc.cgroup2.memory.swap.max", "0"),
+    ]
+    return "".join(f"{key} = {value}\n" for key, value in settings)
+
+
+DRIVER = Lxc()

@@ -1,0 +1,72 @@
+"""systemd-nspawn: a container without a daemon and without a manager, over the overlay that every guest gets.
+
+It sets no limits itself when no manager is asked (`--keep-unit --register=no`), so the whole program starts inside
+the limited cgroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from vtax.guest import bootstrap
+from vtax.image.image import Image
+from vtax.platforms import contained, trial_start
+from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.contained import Program, StdioGuest
+
+
+class NspawnOptions(BaseModel):
+    """nspawn has no options."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Nspawn:
+    """See the module."""
+
+    name = "nspawn"
+    summary = "systemd-nspawn container"
+    Options = NspawnOptions
+    variants: Mapping[str, Mapping[str, Any]] = {"nspawn": {}}
+
+    def probe(self, options: NspawnOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        return trial_start.probe(
+            self.launch,
+            options,
+            image,
+            programs={"systemd-nspawn": "systemd-container"},
+            version_argv=("systemd-nspawn", "--version"),
+        )
+
+    def start(self, options: NspawnOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(self, options: NspawnOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+        """Start a guest whose first program is argv."""
+        root = contained.overlay_root(spec)
+        command = [
+            "systemd-nspawn",
+            "--quiet",
+            "--keep-unit",
+            "--register=no",
+            "--pipe",
+            "--private-network",
+            "--link-journal=no",
+            "--resolv-conf=off",
+            "--timezone=off",
+            f"--machine={spec.name}",
+            f"--directory={root.path}",
+            "--",
+            *argv,
+        ]
+        program = Program(command, contained.runtime_mounts(root), limited=True)
+        guest = contained.start(spec, lambda group: program)
+        return contained.finish_start(guest, spec, argv)
+
+
+DRIVER = Nspawn()

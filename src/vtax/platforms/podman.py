@@ -1,0 +1,103 @@
+"""Podman without a daemon, its storage and records in memory that ends with the container.
+
+`podman run --rootfs` starts a container on a directory, so no image is copied into Podman's store: the directory is
+the overlay that every guest gets. Podman's own root, run and temporary directories lie in the private /run of the
+guest, so a user's containers are never seen or touched, and a killed run leaves no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vtax.guest import bootstrap
+from vtax.host.cgroups import Group
+from vtax.image.image import Image
+from vtax.platforms import contained, trial_start
+from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.contained import Program, Root, StdioGuest
+
+# No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's.
+_CONTAINERS_CONF = "[containers]\ndefault_ulimits = []\n"
+_STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot = "/run/vtax/store"\n'
+
+
+class PodmanOptions(BaseModel):
+    """How containers are made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    runtime: Literal["runc", "crun"] = Field(
+        "runc", description="OCI runtime; crun refuses hosts that mix cgroup v1 and v2"
+    )
+
+
+class Podman:
+    """See the module."""
+
+    name = "podman"
+    summary = "Podman container, no daemon"
+    Options = PodmanOptions
+    variants: Mapping[str, Mapping[str, Any]] = {"podman": {}}
+
+    def probe(self, options: PodmanOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        return trial_start.probe(
+            self.launch,
+            options,
+            image,
+            programs={"podman": "podman", options.runtime: options.runtime, "conmon": "conmon"},
+            version_argv=("podman", "--version"),
+        )
+
+    def start(self, options: PodmanOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(self, options: PodmanOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+        """Start a guest whose first program is argv."""
+        root = contained.overlay_root(spec)
+        environment = {}
+        for variable, text in (("CONTAINERS_CONF", _CONTAINERS_CONF), ("CONTAINERS_STORAGE_CONF", _STORAGE_CONF)):
+            path = spec.directory / f"{variable.lower()}.toml"
+            path.write_text(text)
+            environment[variable] = str(path)
+
+        def program(group: Group) -> Program:
+            command = command_line(options, spec, root, group.runtime_path, argv)
+            return Program(command, contained.runtime_mounts(root), leaf="runtime", environment=environment)
+
+        return contained.finish_start(contained.start(spec, program), spec, argv)
+
+
+def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: str, argv: Sequence[str]) -> list[str]:
+    """The podman command. parent: cgroup under which Podman makes the container's."""
+    memory = str(spec.resources.memory_bytes)
+    return [
+        "podman",
+        "--tmpdir=/run/vtax/tmp",
+        f"--runtime={options.runtime}",
+        "--cgroup-manager=cgroupfs",
+        "--events-backend=file",
+        "--log-level=error",
+        "run",
+        "--interactive",
+        "--rm",
+        "--network=none",
+        "--log-driver=none",
+        f"--name={spec.name}",
+        f"--hostname={spec.name}",
+        f"--cgroup-parent={parent}",
+        f"--cpuset-cpus={','.join(map(str, spec.resources.cpus))}",
+        f"--memory={memory}",
+        f"--memory-swap={memory}",
+        f"--shm-size={memory}",
+        "--rootfs",
+        str(root.path),
+        *argv,
+    ]
+
+
+DRIVER = Podman()
