@@ -91,6 +91,7 @@ class _Execution:
         self._stopping = Stopping(plan, run.primary_values())
         self._started = time.monotonic()
         self._measured = 0
+        self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def blocks(self) -> str:
         """All blocks that are still owed; returns why it stopped."""
@@ -117,6 +118,7 @@ class _Execution:
         return [n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done]
 
     def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:
+        self._note_version(opened, cell)
         is_warmup = number < self._plan.study.design.warmup
         self._observer.trial_starting(cell.platform.name, cell.point.label, levels_text(cell))
         result = opened.trial(cell)
@@ -129,6 +131,13 @@ class _Execution:
         self._observer.trial_ended(
             cell.platform.name, cell.point.label, figure(cell, result), result.error, self._progress(block)
         )
+
+    def _note_version(self, opened: OpenSession, cell: Cell) -> None:
+        """Ask once a run, in the first guest that can say it."""
+        benchmark = cell.point.benchmark
+        if benchmark.name not in self._versions and (version := opened.tool_version(benchmark)):
+            self._versions[benchmark.name] = version
+            self._run.set_tool_version(benchmark.name, version)
 
     def _progress(self, block: int) -> Progress:
         """Trials done and left, and the time left at this run's own pace."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
-from vtax.benchmarks.base import Context, Outcome, Place
+from vtax.benchmarks.base import Benchmark, Context, Outcome, Place
 from vtax.errors import GuestError, RunInterrupted, VtaxError
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
@@ -80,6 +80,17 @@ class OpenSession:
     def lost(self) -> bool:
         """Whether a guest of this session is gone, so that the cells it still owes need a fresh one."""
         return any(endpoint.guest.lost for endpoint in self._endpoints.values())
+
+    def tool_version(self, benchmark: Benchmark) -> str:
+        """What a benchmark's tool says its version is in this guest; empty when it cannot be asked."""
+        if self._start_error:
+            return ""
+        try:
+            result = self._endpoints["guest"].guest.run(benchmark.version_argv, timeout_s=30.0)
+            return benchmark.version_of(result.stdout + result.stderr)
+        except VtaxError as error:
+            self._observer.message(f"the version of {benchmark.tool} is not known: {error.what}")
+            return ""
 
     def trial(self, cell: Cell) -> TrialResult:
         """Run one trial of a cell in this guest. Whatever goes wrong is the error of the result."""
