@@ -43,17 +43,20 @@ def pids_with_mark(mark: str) -> list[int]:
     return found
 
 
-def end_processes(find: Any, what: str) -> bool:
-    """SIGTERM, then SIGKILL after a grace, until `find()` (a function to a list of PIDs) is empty."""
+def end_processes(find: Any, what: str, *, politely: bool = True) -> bool:
+    """SIGTERM, then SIGKILL after a grace, until `find()` (a function to a list of PIDs) is empty.
+
+    Not politely: SIGKILL at once, and again for whatever was started meanwhile.
+    """
     had_any = False
     deadline = time.monotonic() + _GRACE_S
     pause_s = 0.002
-    number = signal.SIGTERM
     while pids := find():
         if time.monotonic() > deadline + _GRACE_S:
             raise VtaxError(f"processes of {what} do not end: {pids}")
-        if not had_any or time.monotonic() > deadline:
-            number = signal.SIGKILL if had_any else signal.SIGTERM
+        late = not politely or time.monotonic() > deadline
+        if late or not had_any:
+            number = signal.SIGKILL if late else signal.SIGTERM
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
@@ -145,7 +148,10 @@ class Tree:
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """One or more cgroup directories (one per controller on cgroup v1) that belong to one guest."""
+    """One or more cgroup directories (one per controller on cgroup v1) that belong to one guest.
+
+    Its processes are killed at once: the first process of a container ignores SIGTERM.
+    """
 
     kind: ClassVar[str] = "cgroup"
     paths: tuple[str, ...]
@@ -155,7 +161,7 @@ class ControlGroup:
         directories = [Path(path) for path in self.paths if Path(path).is_dir()]
         if not directories:
             return False
-        end_processes(lambda: _members(directories), str(self))
+        end_processes(lambda: _members(directories), str(self), politely=False)
         for top in directories:
             for path in sorted([top, *(p for p in top.rglob("*") if p.is_dir())], reverse=True):
                 _remove_cgroup_directory(path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -105,26 +104,14 @@ class StdioGuest:
         for held in reversed(self.held):
             try:
                 if isinstance(held.resource, Marked):
-                    self._end()
+                    self.process.wait(_END_TIMEOUT_S)  # all that carries the mark was in the cgroup
                     held.forget()
                 else:
                     held.release()
-            except (VtaxError, OSError) as error:
+            except (VtaxError, OSError, subprocess.TimeoutExpired) as error:
                 problems.append(f"{held.resource}: {error}")
         if problems:
             raise PlatformError("a guest did not stop cleanly", where="; ".join(problems), cure="run vtax clean")
-
-    def _end(self) -> None:
-        """Kill the program and all that is in its cgroup (all of it carries its mark or is its container)."""
-        for pid in self.group.pids():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        with suppress(ProcessLookupError):
-            self.process.kill()
-        try:
-            self.process.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise PlatformError(f"process {self.process.pid} does not end") from error
 
 
 @dataclass(frozen=True)
@@ -156,13 +143,13 @@ def start(
     stderr = spec.directory / "stderr.log"
     with ExitStack() as undo:
         try:
+            mark = f"{spec.name}-{secrets.token_hex(4)}"
+            held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
+            undo.callback(held_mark.release)
             group, held_group = cgroups.create(spec.name, spec.journal)
             undo.callback(held_group.release)
             what = program(group)
             notes = group.limit(limits(spec)) if what.limited else []
-            mark = f"{spec.name}-{secrets.token_hex(4)}"
-            held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
-            undo.callback(held_mark.release)
             more = held_before()
             for held in more:
                 undo.callback(held.release)
@@ -171,7 +158,7 @@ def start(
             raise _start_error(spec, error, stderr) from error
         undo.pop_all()
     channel = Channel(read_fd, write_fd, lambda: describe(process, stderr))
-    return StdioGuest(process, channel, group, [held_group, held_mark, *more], stderr, notes)
+    return StdioGuest(process, channel, group, [held_mark, held_group, *more], stderr, notes)
 
 
 def wait_for_init(guest: StdioGuest, argv: Sequence[str], find: Callable[[], Iterable[int]] | None = None) -> int:

@@ -3,7 +3,7 @@
 A private daemon lives as long as the journal of the vtax process that started it: it is held there before any guest
 is, so closing the journal ends the guests first and then the daemon. It runs in a network namespace of its own (it
 cannot touch the host's network), and in a mount namespace where /run is empty and writes to /etc are kept aside, so
-nothing of it is seen on the host. Only its layers stay, in VTAX_HOME/docker, because importing an image takes seconds.
+nothing of it is seen on the host. Only its layers stay, in VTAX_HOME/docker, as importing an image takes time.
 """
 
 from __future__ import annotations
