@@ -1,0 +1,283 @@
+"""The figures as Vega-Lite specifications: one source for the interactive chart and for the static SVG.
+
+Two figures per metric. `means`: a bar for every cell with the interval of its mean and one dot per block. `ratios`:
+the ratio to the baseline in every block, its estimate and interval, and the band within which a ratio counts as
+equivalent. Rows of both are the same and in the table's order. Colours are those of Okabe and Ito (2008), which
+people with any colour vision can tell apart; the baseline is grey. Ink, paper, muted ink and grid are placeholders
+(`@ink`, ...), because the page they stand on may be light or dark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from vtax.report import numbers
+from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.stats.ratio import log_ratios
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#B3A200", "#6A3D9A")
+GREY = "#7F8790"
+MOST_DOTS = 3000
+_NEAR = (0.8, 1.25)  # ratios are drawn at this scale when any lies in it; those outside are written at the edge
+_STEP = 26
+_STATIC_WIDTH = 430
+_FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_LIGHT = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
+
+Spec = dict[str, Any]
+
+
+def colours(analysis: Analysis) -> dict[str, str]:
+    """Platform -> colour, the same in every figure of a report."""
+    others = [p.name for p in analysis.platforms if not p.is_baseline]
+    found = {name: OKABE_ITO[index % len(OKABE_ITO)] for index, name in enumerate(others)}
+    return {analysis.baseline: GREY, **found}
+
+
+def means(section: Section, analysis: Analysis) -> Spec:
+    """Bars, intervals and dots of a metric's values in its own unit, zero included."""
+    scale = scale_of(section)
+    rows, labels = _rows(section)
+    colour = colours(analysis)
+    cells, dots = [], []
+    for name, row in rows:
+        if row.summary is None:
+            continue
+        low, high = (b / scale.divisor if np.isfinite(b) else None for b in (row.summary.low, row.summary.high))
+        shared = {"row": name, "platform": row.platform.name, "colour": colour[row.platform.name]}
+        cells.append(
+            {**shared, "mean": row.summary.mean / scale.divisor, "low": low, "high": high,
+             "text": " ".join(filter(None, numbers.mean_and_half_width(
+                 row.summary.mean, (row.summary.high - row.summary.low) / 2, scale))) + f" {scale.unit}"}
+        )  # fmt: skip
+        dots += _dots(shared, row.blocks, row.block_means / scale.divisor)
+    x = {"type": "quantitative", "title": f"{section.metric.title or section.metric.name}, {scale.unit}"}
+    layers = [
+        _layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}}, {"x": {"field": "mean", **x}},
+               tooltip=[("platform", ""), ("text", "mean ±95 %")]),
+        *_dot_layers(dots, x, "value"),
+        *_interval_layers(cells, x, "mean"),
+    ]  # fmt: skip
+    return _chart(layers, labels, f"{section.title}: mean, 95 % interval and every block")
+
+
+def ratios(section: Section, analysis: Analysis) -> Spec | None:
+    """Ratios to the baseline, per block and estimated. None when there are none."""
+    rows, labels = _rows(section)
+    colour = colours(analysis)
+    found = [(name, row) for name, row in rows if row.ratio is not None]
+    if not found:
+        return None
+    domain = _domain([row for _, row in found], analysis.rule.margin)
+    bases = {id(row): _base(point) for point in section.points for row in point.rows}
+    cells, dots, beyond = [], [], []
+    baselines = [{"row": name, "at": 1, "text": "baseline"} for name, row in rows if row.platform.is_baseline]
+    for name, row in found:
+        assert row.ratio is not None
+        shared = {"row": name, "platform": row.platform.name, "colour": colour[row.platform.name]}
+        text = f"{numbers.ratio(row.ratio.estimate)} {numbers.interval(row.ratio.low, row.ratio.high)}"
+        if not domain[0] <= row.ratio.estimate <= domain[1]:
+            below = row.ratio.estimate < domain[0]
+            beyond.append({**shared, "at": domain[0 if below else 1], "text": f"◀ {text}" if below else f"{text} ▶"})
+            continue
+        finite = np.isfinite(row.ratio.high)
+        cells.append({**shared, "mean": row.ratio.estimate, "text": f"{text}: {row.verdict}",
+                      "low": max(row.ratio.low, domain[0]) if finite else None,
+                      "high": min(row.ratio.high, domain[1]) if finite else None})  # fmt: skip
+        dots += _dots(shared, *_block_ratios(row, bases[id(row)]))
+    x = {
+        "type": "quantitative",
+        "title": f"ratio to {analysis.baseline}",
+        "scale": {"domain": list(domain), "nice": False},
+    }
+    margin = analysis.rule.margin
+    layers: list[Spec] = [
+        {"data": {"values": [{"from": 1 - margin, "to": 1 + margin}]},
+         "mark": {"type": "rect", "opacity": 0.14, "color": GREY, "tooltip": None, "clip": True},
+         "encoding": {"x": {"field": "from", **x}, "x2": {"field": "to"}}},
+        {"data": {"values": [{"one": 1}]}, "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 3]},
+         "encoding": {"x": {"field": "one", **x}}},
+        *_dot_layers(dots, x, "ratio in this block"),
+        *_interval_layers(cells, x, "ratio"),
+    ]  # fmt: skip
+    one = {"type": "text", "color": "@muted", "fontSize": 11}
+    layers.append(_layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
+    for side, align in ((0, "left"), (1, "right")):
+        if values := [each for each in beyond if each["at"] == domain[side]]:
+            mark = {"type": "text", "align": align, "dx": 4 if side == 0 else -4, "fontSize": 11, "fontWeight": 600}
+            layers.append(_layer(values, mark, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
+    return _chart(layers, labels, f"{section.title}: ratio to {analysis.baseline}, 95 % interval and every block")
+
+
+def scale_of(section: Section) -> numbers.Scale:
+    """The unit that a section's table and figures share."""
+    return numbers.scale_for(
+        section.metric.unit, [row.summary.mean for p in section.points for row in p.rows if row.summary]
+    )
+
+
+def too_many_dots(section: Section) -> bool:
+    """Whether a section has more blocks than can be drawn as dots, so that quartiles and range stand for them."""
+    return sum(row.blocks.size for point in section.points for row in point.rows) > MOST_DOTS
+
+
+def static_svg(spec: Spec, name: str) -> str:
+    """A figure as SVG that scales with the page. name: a prefix for its ids, unique in the page."""
+    import vl_convert
+
+    text = spec_text({**spec, "width": _STATIC_WIDTH, "background": None})
+    for placeholder, colour in _LIGHT.items():
+        text = text.replace(placeholder, colour)
+    svg: str = vl_convert.vegalite_to_svg(text, vl_version="6.4")
+    svg = re.sub(r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"', r'<svg\1 role="img"', svg, count=1)
+    svg = re.sub(r'(?<=")(clip|gradient_)(?=\d)', rf"{name}-\1", svg)
+    return re.sub(r"(?<=url\(#)(?=clip|gradient_)", f"{name}-", svg)
+
+
+def javascript() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script without any address in need of a network."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version="6.4")
+    return bundle.replace("</script", "<\\/script")
+
+
+def spec_text(spec: Spec) -> str:
+    """A specification as JSON that may stand inside a script element."""
+    return json.dumps(spec, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+
+
+def _rows(section: Section) -> tuple[list[tuple[str, Row]], dict[str, str]]:
+    """Every row with an id, and id -> label in drawing order; ids of headings (a point's levels) begin with h."""
+    rows: list[tuple[str, Row]] = []
+    labels: dict[str, str] = {}
+    for number, point in enumerate(section.points):
+        if point.levels:
+            labels[f"h{number}"] = point.name
+        for row in point.rows:
+            name = f"r{len(rows)}"
+            labels[name] = row.platform.name
+            rows.append((name, row))
+    return rows, labels
+
+
+def _base(point: Point) -> Row | None:
+    return next((row for row in point.rows if row.platform.is_baseline), None)
+
+
+def _block_ratios(row: Row, base: Row | None) -> tuple[Any, Any]:
+    assert base is not None
+    blocks, mine, theirs = np.intersect1d(row.blocks, base.blocks, return_indices=True)
+    return blocks, np.exp(log_ratios(row.block_means[mine], base.block_means[theirs]))
+
+
+def _domain(rows: list[Row], margin: float) -> tuple[float, float]:
+    """What the axis of ratios shows: all near ones with their blocks, or everything when none is near."""
+    found = [row.ratio for row in rows if row.ratio is not None]
+    near = [ratio for ratio in found if _NEAR[0] <= ratio.estimate <= _NEAR[1]]
+    chosen = near or found
+    lows = [r.low if np.isfinite(r.high) else r.estimate for r in chosen]
+    highs = [r.high if np.isfinite(r.high) else r.estimate for r in chosen]
+    low, high = min(*lows, 1 - 1.5 * margin), max(*highs, 1 + 1.5 * margin)
+    if near:
+        low, high = max(low, _NEAR[0] - 0.1), min(high, _NEAR[1] + 0.1)
+    room = (high - low) * 0.12
+    return round(max(0.0, low - room), 4), round(high + room, 4)
+
+
+def _dots(shared: Spec, blocks: Any, values: Any) -> list[Spec]:
+    """One dot per block; the jitter is a fixed sequence, so that a figure is the same each time."""
+    return [
+        {**shared, "value": float(value), "block": int(block) + 1, "jitter": ((index * 0.618034) % 1) * 2 - 1}
+        for index, (block, value) in enumerate(zip(blocks, values, strict=True))
+    ]
+
+
+def _dot_layers(dots: list[Spec], x: Spec, title: str) -> list[Spec]:
+    if len(dots) <= MOST_DOTS:
+        encoding = {
+            "x": {"field": "value", **x},
+            "yOffset": {"field": "jitter", "type": "quantitative", "scale": {"domain": [-2.2, 2.2]}},
+        }
+        mark = {"type": "circle", "size": 22, "opacity": 0.75, "clip": True}
+        return [_layer(dots, mark, encoding, tooltip=[("platform", ""), ("block", ""), ("value", title)])]
+    boxes = []
+    for name in dict.fromkeys(dot["row"] for dot in dots):
+        mine = [dot for dot in dots if dot["row"] == name]
+        least, lower, upper, most = np.quantile([dot["value"] for dot in mine], [0, 0.25, 0.75, 1])
+        shared = {key: mine[0][key] for key in ("row", "platform", "colour")}
+        boxes.append({**shared, "least": least, "lower": lower, "upper": upper, "most": most})
+    bounds = [("platform", ""), ("least", ""), ("lower", "lower quartile"), ("upper", "upper quartile"), ("most", "")]
+    return [
+        _layer(boxes, {"type": "rule", "opacity": 0.6, "clip": True},
+               {"x": {"field": "least", **x}, "x2": {"field": "most"}}, tooltip=bounds),
+        _layer(boxes, {"type": "bar", "opacity": 0.6, "height": {"band": 0.3}, "clip": True},
+               {"x": {"field": "lower", **x}, "x2": {"field": "upper"}}, tooltip=bounds),
+    ]  # fmt: skip
+
+
+def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
+    tooltip = [("platform", ""), ("text", f"{title}, 95 % interval")]
+    with_interval = [cell for cell in cells if cell["low"] is not None]
+    ink = {"color": "@ink"}
+    ends = [{**cell, "end": cell[side]} for cell in with_interval for side in ("low", "high")]
+    return [
+        _layer(with_interval, {"type": "rule", "strokeWidth": 2, **ink},
+               {"x": {"field": "low", **x}, "x2": {"field": "high"}}, tooltip, colour=False),
+        _layer(ends, {"type": "tick", "thickness": 2, "size": 9, **ink}, {"x": {"field": "end", **x}}, tooltip,
+               colour=False),
+        _layer(cells, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
+                       "stroke": "@paper", "strokeWidth": 1, **ink}, {"x": {"field": "mean", **x}}, tooltip,
+               colour=False),
+    ]  # fmt: skip
+
+
+def _layer(
+    values: list[Spec], mark: Spec, encoding: Spec, tooltip: list[tuple[str, str]], *, colour: bool = True
+) -> Spec:
+    encoding = {**encoding, "y": {"field": "row", "type": "nominal"}}
+    if colour and mark.get("type") != "text":
+        encoding["color"] = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    if tooltip:
+        encoding["tooltip"] = [{"field": field, **({"title": title} if title else {})} for field, title in tooltip]
+    return {"data": {"values": values}, "mark": mark, "encoding": encoding}
+
+
+def _chart(layers: list[Spec], labels: dict[str, str], description: str) -> Spec:
+    """The frame around the layers: rows named by their labels, headings bold, colours left to the page."""
+    y = {
+        "scale": {"domain": list(labels)},
+        "axis": {
+            "title": None, "domain": False, "ticks": False, "labelPadding": 8, "labelLimit": 150,
+            "labelExpr": f"({json.dumps(labels, ensure_ascii=False)})[datum.value]",
+            "labelFontWeight": {"condition": {"test": "datum.value[0] == 'h'", "value": 700}, "value": 400},
+        },
+    }  # fmt: skip
+    for layer in layers:
+        if "y" in layer["encoding"]:
+            layer["encoding"]["y"] = {**layer["encoding"]["y"], **y}
+    return {
+        "$schema": SCHEMA,
+        "description": description,
+        "width": "container",
+        "height": {"step": _STEP},
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "layer": layers,
+        "config": {
+            "background": None,
+            "font": _FONT,
+            "view": {"stroke": None},
+            "axis": {
+                "labelColor": "@ink", "titleColor": "@muted", "gridColor": "@grid", "tickColor": "@grid",
+                "domainColor": "@grid", "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 400,
+                "tickCount": 6, "titlePadding": 8,
+            },
+            "axisY": {"grid": False},
+            "text": {"color": "@ink"},
+        },
+    }  # fmt: skip
