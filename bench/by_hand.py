@@ -1,0 +1,177 @@
+"""What vtax changes in a figure: the same tool typed by hand and run through vtax, interleaved in random order.
+
+By hand: the same binary of the same image, on the same CPU, started directly (chroot for sysbench; iperf3 in two
+network namespaces joined by a bridge as anyone would type it), with none of vtax's agent, channel or counters.
+
+    sudo .venv/bin/python bench/by_hand.py [--pairs 20] [--tool sysbench-cpu|iperf3] [--json]
+
+The promise (docs/architecture.md): the ratio is 1.00 within half a percent for sysbench, one percent for iperf3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from vtax.benchmarks.base import Context
+from vtax.errors import BadInput
+from vtax.guest.guest import CommandResult
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import child_environment, run
+from vtax.host.resources import NetworkNamespace
+from vtax.image.build import find
+from vtax.runner.events import Silent
+from vtax.runner.execute import begin
+from vtax.runner.plan import Plan, make_plan, split_cpus
+from vtax.runner.session import OpenSession
+from vtax.stats.ratio import paired_ratio
+from vtax.store.store import Store
+from vtax.study.load import LoadedStudy, validate
+
+STUDIES = {
+    "sysbench-cpu": {"name": "sysbench-cpu", "parameters": {"duration_s": 2}},
+    "iperf3": {"name": "iperf3", "parameters": {"duration_s": 2}},
+}
+Measure = Callable[[], float]
+
+
+def plan_for(tool: str) -> Plan:
+    """A study of one cell on native."""
+    image = find(Home.from_environment())
+    if image is None:
+        raise BadInput("the guest image is not built yet", cure="sudo vtax image build")
+    declared = {"name": f"by-hand-{tool}", "platforms": ["native"], "benchmark": [STUDIES[tool]]}
+    return make_plan(LoadedStudy(validate(declared, "bench/by_hand.py"), "bench/by_hand.py"), image=image, seed=1)
+
+
+@contextmanager
+def through_vtax(plan: Plan) -> Iterator[Measure]:
+    """One native guest; every call is a whole trial in it."""
+    with tempfile.TemporaryDirectory() as directory:
+        home = Home.from_environment().ensure()
+        store = Store.open(f"sqlite:///{directory}/store.sqlite")
+        with Journal(home.journal) as journal:
+            session = plan.sessions(0)[0]
+            handle = begin(store, plan, vtax_version="bench")
+            with OpenSession(session, plan, handle, home, journal, Silent()) as opened:
+
+                def measure() -> float:
+                    result = opened.trial(session.cells[0])
+                    if result.error:
+                        raise SystemExit(result.error)
+                    return primary(plan, dict(result.outcome.values))
+
+                yield measure
+
+
+def primary(plan: Plan, values: dict[str, float]) -> float:
+    """The value of the primary metric."""
+    name = next(m.name for m in plan.points[0].benchmark.metrics if m.primary)
+    return values[name]
+
+
+def by_hand(plan: Plan, argv: list[str], context: Context, role: str) -> Measure:
+    """Runs argv directly and parses what it prints with the same parser."""
+
+    def measure() -> float:
+        began = time.monotonic()
+        done = subprocess.run(argv, capture_output=True, text=True, env=child_environment(), check=True)
+        seconds = time.monotonic() - began
+        result = CommandResult(tuple(argv), done.returncode, done.stdout, done.stderr, seconds, seconds)
+        outcome = plan.points[0].benchmark.parse(plan.points[0].parameters, context, {role: result})  # type: ignore[dict-item]
+        return primary(plan, dict(outcome.values))
+
+    return measure
+
+
+@contextmanager
+def sysbench_by_hand(plan: Plan) -> Iterator[Measure]:
+    """`taskset -c CPU chroot TREE sysbench ...`"""
+    cpu, _ = split_cpus(1)
+    context = plan.context()
+    command = plan.points[0].benchmark.commands(plan.points[0].parameters, context)[0]
+    argv = ["taskset", "-c", ",".join(map(str, cpu)), "chroot", str(plan.image.tree), *command.argv]
+    yield by_hand(plan, argv, context, command.role)
+
+
+@contextmanager
+def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
+    """Two namespaces, two veth pairs, a bridge, `iperf3 -s` in one and `iperf3 -c` in the other."""
+    names = [f"vtax-hand-{end}" for end in ("bridge", "guest", "peer")]
+    bridge, guest, peer = names
+    guest_cpus, peer_cpus = split_cpus(1)
+    with Journal(Home.from_environment().journal) as journal:
+        for name in names:
+            journal.hold(NetworkNamespace(name))
+            run(["ip", "netns", "add", name])
+        run(["ip", "-n", bridge, "link", "add", "br0", "type", "bridge"])
+        run(["ip", "-n", bridge, "link", "set", "br0", "up"])
+        for name, address in ((guest, "198.18.200.1/24"), (peer, "198.18.200.2/24")):
+            port = f"p-{name[-5:]}"
+            run(["ip", "-n", bridge, "link", "add", port, "type", "veth", "peer", "eth0", "netns", name])
+            run(["ip", "-n", bridge, "link", "set", port, "master", "br0", "up"])
+            run(["ip", "-n", name, "address", "add", address, "dev", "eth0"])
+            run(["ip", "-n", name, "link", "set", "eth0", "up"])
+        context = Context(1, plan.resources.memory_bytes, peer_address="198.18.200.2", guest_address="198.18.200.1")
+        commands = {c.role: c for c in plan.points[0].benchmark.commands(plan.points[0].parameters, context)}
+        inside = ["chroot", str(plan.image.tree)]
+        server_argv = [*typed(peer, peer_cpus), *inside, *commands["server"].argv]
+        client_argv = [*typed(guest, guest_cpus), *inside, *commands["client"].argv]
+        measure_client = by_hand(plan, client_argv, context, "client")
+
+        def measure() -> float:
+            server = subprocess.Popen(server_argv, stdout=subprocess.DEVNULL, env=child_environment())
+            try:
+                listening = ["nsenter", f"--net=/run/netns/{peer}", "ss", "-Hltn"]
+                while ":5201" not in run(listening).stdout:
+                    time.sleep(0.02)
+                return measure_client()
+            finally:
+                server.terminate()
+                server.wait()
+
+        yield measure
+
+
+def typed(namespace: str, cpus: tuple[int, ...]) -> list[str]:
+    """The words before a command that put it in a namespace and on its CPUs."""
+    return ["nsenter", f"--net=/run/netns/{namespace}", "taskset", "-c", ",".join(map(str, cpus))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="native by hand against native through vtax")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--tool", choices=STUDIES, action="append")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    found = []
+    for tool in arguments.tool or list(STUDIES):
+        plan = plan_for(tool)
+        hands = {"sysbench-cpu": sysbench_by_hand, "iperf3": iperf3_by_hand}
+        values: dict[str, list[float]] = {"vtax": [], "hand": []}
+        with through_vtax(plan) as vtax, hands[tool](plan) as hand:
+            ways = {"vtax": vtax, "hand": hand}
+            for way in ways.values():
+                way()
+            for _ in range(arguments.pairs):
+                for name in random.sample(list(ways), 2):
+                    values[name].append(ways[name]())
+        ratio = paired_ratio(values["vtax"], values["hand"])
+        found.append({"tool": tool, "pairs": arguments.pairs, "ratio": ratio.estimate, "low": ratio.low,
+                      "high": ratio.high, "values": values})  # fmt: skip
+        if not arguments.json:
+            print(f"{tool}: through vtax / by hand = {ratio.estimate:.4f} [{ratio.low:.4f}, {ratio.high:.4f}], "
+                  f"{arguments.pairs} interleaved pairs")  # fmt: skip
+    if arguments.json:
+        print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()
