@@ -1,0 +1,154 @@
+"""quickstart refuses what it cannot do: one clear message, exit status 2, and the machine as it was.
+
+Each test runs the real script on a copy of the checkout's files, in namespaces of its own where one thing is missing:
+a program is hidden by a mount, the network by an empty network namespace, disk space by a small file system.
+"""
+
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support import needs_root
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FILES = ("quickstart", "pyproject.toml", "requirements.lock", "requirements-dev.lock")
+
+pytestmark = needs_root
+
+
+@dataclass
+class Copy:
+    """A checkout to run quickstart in."""
+
+    path: Path
+
+    def run(
+        self, *arguments: str, setup: str = "", inside: str = "", network: bool = True
+    ) -> subprocess.CompletedProcess:
+        """What quickstart did. setup: shell lines before it in its mount namespace; inside: a command around it."""
+        namespaces = ["--mount", "--propagation", "private", *([] if network else ["--net"])]
+        script = f"{setup}\nexec {inside} ./quickstart {shlex.join(arguments)}"
+        return subprocess.run(
+            ["unshare", *namespaces, "sh", "-euc", script],
+            cwd=self.path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def refused(self, *arguments: str, **how) -> str:
+        """The message of a refusal, after checking its form and that it left nothing but its log."""
+        result = self.run(*arguments, **how)
+        assert result.returncode == 2, result
+        message = result.stderr[result.stderr.index("quickstart: ") :]
+        assert [line.split(": ")[0] for line in message.splitlines()] == ["quickstart", "  to do"]
+        assert {entry.name for entry in self.path.iterdir()} <= {*FILES, "quickstart.log", "elsewhere"}
+        return message
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    for name in FILES:
+        shutil.copy(CHECKOUT / name, tmp_path)
+    return Copy(tmp_path)
+
+
+def hidden(program: str) -> str:
+    """Shell lines that take a program away in this mount namespace: a whiteout in an overlay over its directory."""
+    found = Path(shutil.which(program, path="/usr/sbin:/usr/bin")).resolve()
+    directory = found.parent
+    return (
+        "mount -t tmpfs tmpfs /mnt; mkdir /mnt/upper /mnt/work; "
+        f"mount -t overlay -o lowerdir={directory},upperdir=/mnt/upper,workdir=/mnt/work overlay {directory}; "
+        f"rm {found}"
+    )
+
+
+def test_help_needs_no_root_and_installs_nothing(copy):
+    result = copy.run("--help", inside="unshare --user")
+    assert result.returncode == 0
+    assert "--install-only" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [(["--frobnicate"], "there is no option --frobnicate"), (["--without"], "--without needs a list of packages")],
+)
+def test_options_it_does_not_know_are_refused(copy, arguments, expected):
+    assert expected in copy.refused(*arguments)
+
+
+def test_an_ordinary_user_is_told_to_use_sudo(copy):
+    assert "sudo ./quickstart" in copy.refused("--yes", inside="unshare --user")
+
+
+def test_another_architecture_is_refused(copy):
+    assert "this is Linux i686" in copy.refused("--yes", inside="setarch i686")
+
+
+def test_a_system_without_apt_is_told_which_are_supported(copy):
+    assert "Debian 12, Debian 13 and Ubuntu 24.04" in copy.refused("--yes", setup=hidden("apt-get"))
+
+
+def test_an_old_python_is_refused(copy):
+    old = copy.path.parent / "old-python"
+    old.write_text("#!/bin/sh\necho 3.9\n")
+    old.chmod(0o755)
+    message = copy.refused("--yes", setup=f"mount --bind {old} /usr/bin/python3")
+    assert "needs Python 3.11 or newer; /usr/bin/python3 is 3.9" in message
+
+
+def test_a_full_disk_is_noticed_before_anything_is_made(copy):
+    elsewhere = copy.path / "elsewhere"
+    elsewhere.mkdir()
+    message = copy.refused(
+        "--yes", setup=f"mount -t tmpfs -o size=50m tmpfs {elsewhere}; export VTAX_HOME={elsewhere}/vtax"
+    )
+    assert f"3000 MiB are needed on the disk of {elsewhere}, 50 MiB are free" in message
+
+
+def test_without_a_terminal_it_shows_the_plan_and_asks_for_yes(copy):
+    assert "add --yes" in copy.refused()
+    assert "A private Python environment will be made" in copy.run().stdout
+
+
+def test_a_link_that_is_something_else_is_not_overwritten(copy):
+    setup = "mount -t tmpfs tmpfs /usr/local/bin; touch /usr/local/bin/vtax"
+    assert "/usr/local/bin/vtax exists and is something else" in copy.refused("--yes", "--link", setup=setup)
+
+
+@pytest.fixture
+def empty_apt(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Shell lines that make apt-get believe that nothing is installed, and keep what it writes to itself."""
+    state = tmp_path_factory.mktemp("apt")
+    (state / "status").touch()
+    (state / "lists" / "partial").mkdir(parents=True)
+    (state / "archives" / "partial").mkdir(parents=True)
+    (state / "apt.conf").write_text(
+        f'Dir::State::status "{state}/status";\nDir::State::lists "{state}/lists";\nDir::Cache "{state}";\n'
+    )
+    return f"export APT_CONFIG={state}/apt.conf"
+
+
+def test_without_network_no_system_package_is_touched(copy, empty_apt):
+    installed = Path("/var/lib/dpkg/status").read_bytes()
+    message = copy.refused("--yes", setup=f"{empty_apt}; {hidden('ethtool')}", network=False)
+    assert "no network: the system packages cannot be fetched; nothing was installed" in message
+    assert Path("/var/lib/dpkg/status").read_bytes() == installed
+
+
+def test_without_network_no_environment_is_left(copy):
+    message = copy.refused("--yes", setup="export PIP_RETRIES=0", network=False)
+    assert "the Python packages could not be fetched; .venv was removed" in message
+
+
+def test_a_half_built_environment_is_not_taken_for_a_finished_one(copy):
+    (copy.path / ".venv" / "bin").mkdir(parents=True)
+    (copy.path / ".venv" / "bin" / "vtax").touch(0o755)
+    (copy.path / ".venv" / ".vtax-building").touch()
+    assert "could not be fetched" in copy.refused("--yes", setup="export PIP_RETRIES=0", network=False)
