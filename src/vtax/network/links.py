@@ -44,6 +44,7 @@ class Links:
         self.ends = tuple(ends)
         self.flows = tuple(flows)
         self._more_hops = tuple(more_hops)
+        self._verified = False
         for end in self.ends:
             end.aim(settings)
 
@@ -81,17 +82,18 @@ class Links:
         """Change MTU, offloads and rate at every hop without restarting a guest.
 
         Guests with taps that were `connected` are changed from inside here; for others the commands to run in them
-        are returned. Raises BadInput for a setting that needs fresh guests, NetworkError or CommandFailed.
+        are returned. When nothing is left to run, a full-size packet proves the new settings (see verify).
+        Raises BadInput, NetworkError (also for a setting that needs fresh guests) or CommandFailed.
         """
         settings = LinkSettings.of(link)
         before, left = self.settings, []
-        if settings == before:
+        if settings == before and self._verified:
             return ()
         if settings.structure() != before.structure():
             raise NetworkError(
                 f"{_changed(settings, before)} cannot change while guests live; build the topology anew"
             )
-        self.settings = settings
+        self.settings, self._verified = settings, False
         for hop in self._more_hops:
             hop.apply(settings, before)
         for end in self.ends:
@@ -101,6 +103,8 @@ class Links:
                     left.append(argv)
                 else:
                     end.execute(argv)
+        if not left:
+            self.verify()
         return left
 
     def verify(self) -> None:
@@ -114,6 +118,7 @@ class Links:
             elif client.execute is not None:
                 size = str(self.settings.mtu - 28)
                 client.execute(["ping", "-q", "-c", "1", "-W", "5", "-M", "do", "-s", size, flow.server_address])
+        self._verified = True
 
     def counters(self) -> dict[str, float]:
         """Bytes, packets, errors and drops at every hop that can be read from outside: `guest.eth0.rx_bytes`."""

@@ -21,8 +21,10 @@ from vtax.host.process import Result, run
 NAMES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
 _QUIET = {
-    # No traffic but the test: no link-local addresses, no router discovery, no duplicate address detection, and no
-    # trip of bridged packets through iptables.
+    # IPv6 on, which Docker turns off. No traffic but the test: no link-local addresses, no router discovery, no
+    # duplicate address detection, and no trip of bridged packets through iptables.
+    "ipv6/conf/all/disable_ipv6": "0",
+    "ipv6/conf/default/disable_ipv6": "0",
     "ipv6/conf/default/addr_gen_mode": "1",
     "ipv6/conf/default/accept_ra": "0",
     "ipv6/conf/default/accept_dad": "0",

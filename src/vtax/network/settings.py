@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from vtax.errors import BadInput
 
+_IPV6 = Path("/proc/sys/net/ipv6")
 IPV6_MINIMUM_MTU = 1280
 """RFC 8200, section 5: below it the kernel takes IPv6 off the interface."""
 
@@ -54,5 +56,5 @@ class LinkSettings(BaseModel):
 
     @property
     def carries_ipv6(self) -> bool:
-        """Whether the kernel keeps IPv6 on links of this MTU."""
-        return self.mtu >= IPV6_MINIMUM_MTU
+        """Whether the kernel keeps IPv6 on links of this MTU, and this host has IPv6 at all."""
+        return self.mtu >= IPV6_MINIMUM_MTU and _IPV6.exists()

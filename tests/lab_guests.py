@@ -1,0 +1,103 @@
+"""Guests at the ends of a topology, as the runner would start them. Import as `from lab_guests import LabGuests`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from vtax.benchmarks import registry as benchmarks
+from vtax.benchmarks.base import Context, Outcome
+from vtax.guest.guest import CommandResult, Guest
+from vtax.host.journal import Journal
+from vtax.host.resources import Tree
+from vtax.image.image import Image
+from vtax.network import registry as topologies
+from vtax.network.links import Links
+from vtax.platforms import registry as platforms
+from vtax.platforms.base import GuestSpec, Resources
+
+
+@dataclass
+class LabGuests:
+    """A built topology with a started guest at every end. Use as a context manager."""
+
+    topology: str
+    platform: str
+    image: Image
+    journal: Journal
+    home: object
+    link: dict = field(default_factory=dict)
+    memory_bytes: int = 512 * 1024**2
+
+    def __enter__(self) -> LabGuests:
+        self._stack = ExitStack()
+        self.guests: dict[str, Guest] = {}
+        with ExitStack() as started:
+            self.links: Links = topologies.get(self.topology).build(self.journal, self.link)
+            started.callback(self.links.close)
+            for end in self.links.ends:
+                self._start(started, end)
+            self._stack = started.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def _start(self, stack, end):
+        name = f"vtax-{secrets.token_hex(3)}"
+        directory = self.home.guests / name
+        stack.callback(self.journal.hold(Tree(str(directory))).release)
+        directory.mkdir(parents=True)
+        cpus = tuple(sorted(os.sched_getaffinity(0)))[-1:]
+        spec = GuestSpec(name, self.image, Resources(1, self.memory_bytes, cpus), directory, self.journal, end)
+        running = platforms.get(self.platform if end.under_test else "native").start(spec)
+        stack.callback(running.stop)
+        guest = Guest(running.channel)
+        stack.callback(guest.close)
+        guest.hello(timeout_s=120)
+        self.guests[end.role] = guest
+        end.connected(lambda argv: self._output(guest, argv))
+
+    def run(self, role: str, *argv: str, timeout_s: float = 60) -> str:
+        """What a command printed in the guest of a role; it must succeed."""
+        return self._output(self.guests[role], argv, timeout_s)
+
+    def measure(self, name: str, **parameters: object) -> Outcome:
+        """One trial of a benchmark over the first flow."""
+        return self.measure_flow(0, name, **parameters)
+
+    def measure_flow(self, flow_number: int, name: str, **parameters: object) -> Outcome:
+        """One trial of a benchmark over one flow."""
+        benchmark = benchmarks.get(name)
+        checked = benchmark.Parameters(**parameters)
+        flow = self.links.flows[flow_number]
+        context = Context(
+            1,
+            self.memory_bytes,
+            guest_address=flow.client_address,
+            peer_address=flow.server_address,
+            link_mbit_s=self.links.link_mbit_s,
+        )
+        server, client = benchmark.commands(checked, context)
+        there, here = self.guests[flow.server], self.guests[flow.client]
+        handle = there.start(server.argv)
+        try:
+            there.wait_port(server.ready_port, handle=handle)
+            result = here.run(client.argv, timeout_s=120)
+        finally:
+            served = there.stop(handle)
+        return benchmark.parse(checked, context, {"client": result, "server": served})
+
+    @staticmethod
+    def _output(guest, argv, timeout_s=60):
+        result: CommandResult = guest.run(argv, timeout_s=timeout_s)
+        assert result.status == 0, (argv, result.stdout, result.stderr)
+        return result.stdout
+
+
+def crossed(before: dict[str, float], after: dict[str, float], hop: str) -> dict[str, float]:
+    """What one hop carried between two readings of Links.counters."""
+    start = f"{hop}."
+    return {name.removeprefix(start): after[name] - before[name] for name in after if name.startswith(start)}
