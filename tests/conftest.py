@@ -10,10 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image.image import Image
+
+settings.register_profile("vtax", deadline=None)  # how long an example takes says nothing on a shared machine
+settings.load_profile("vtax")
 
 
 @pytest.fixture(scope="session")

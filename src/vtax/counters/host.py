@@ -91,7 +91,10 @@ def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) ->
         spent = {kind: after.cpu_s[kind] - s for kind, s in before.cpu_s.items() if kind in after.cpu_s}
         total_s = sum(spent.values())
         if total_s > 0 and (share := spent.get("steal", 0.0) / total_s) > STEAL_LIMIT:
-            yield "host-steal", f"steal {share:.0%}: the machine below this host kept its CPUs from it for that share"
+            yield (
+                "host-steal",
+                f"steal {share * 100:.0f} %: the machine below this host kept its CPUs from it for that share",
+            )
         if own_cpu_s is not None:
             busy_s = sum(spent.get(kind, 0.0) for kind in ("user", "nice", "system"))
             others = (busy_s - own_cpu_s - (after.controller_cpu_s - before.controller_cpu_s)) / elapsed_s
@@ -100,13 +103,16 @@ def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) ->
         if before.memory_stall_s is not None and after.memory_stall_s is not None:
             stalled = (after.memory_stall_s - before.memory_stall_s) / elapsed_s
             if stalled > MEMORY_STALL_LIMIT:
-                yield "host-memory", f"programs on the host waited for memory {stalled:.0%} of the time"
+                yield "host-memory", f"programs on the host waited for memory {stalled * 100:.0f} % of the time"
     if (pages := after.swapped_pages - before.swapped_pages) > 0:
         yield "host-swap", f"the host swapped {pages:.0f} pages during the trial"
     if before.frequency_hz and after.frequency_hz:
         change = after.frequency_hz / before.frequency_hz - 1
         if abs(change) > FREQUENCY_LIMIT:
-            yield "host-frequency", f"the CPU frequency changed by {change:+.0%} from before the trial to after it"
+            yield (
+                "host-frequency",
+                f"the CPU frequency changed by {change * 100:+.0f} % from before the trial to after it",
+            )
     if before.throttled is not None and after.throttled is not None and after.throttled > before.throttled:
         yield "host-throttled", f"a CPU was slowed {after.throttled - before.throttled:.0f} times because it was hot"
 

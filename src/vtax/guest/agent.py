@@ -3,7 +3,8 @@
 Sent over that stream by `guest.bootstrap`, with the globals READ and WRITE (file descriptors). Standard library only,
 Python 3.11 or later under `-I -S -B`. Its start is part of every guest's start and emulated CPUs run it up to thirty
 times slower, so it imports next to nothing: `_signal` because `signal` builds enums, no `json` because that brings
-`re`. What is asked after the start only (files, ports, the audit) is `agent_more`, sent by the request `extend`.
+`re`. What is asked after the start only (files, ports, the audit) is `agent_more`, sent by the request `extend`. This
+module is long because what a guest needs from its start is sent as one file.
 
 Stream: frames as in `guest.protocol`, one request and one answer at a time. When the stream ends, everything the
 agent started is killed and the agent ends; as PID 1 it also reaps orphans, and turns the machine off.
@@ -141,7 +142,7 @@ class Job:
                 file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(inside)],
                 setsid=True,
                 setsigmask=(),
-                setsigdef=(signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ),
+                setsigdef=range(1, 32),
             )
         except BaseException:
             for fd in ours:

@@ -89,7 +89,7 @@ class Channel:
             except BlockingIOError:
                 self._wait(self._write_fd, select.POLLOUT, deadline)
             except OSError as error:
-                raise self.broken(f"writing to the guest failed: {error}") from error
+                raise self.broken("the guest closed its channel") from error
 
     def close(self) -> None:
         """Close the descriptors; the agent, if it lives, ends. May be called twice."""
@@ -110,8 +110,8 @@ class Channel:
         except BlockingIOError:
             self._wait(self._read_fd, select.POLLIN, deadline)
             return
-        except OSError as error:
-            raise self.broken(f"reading from the guest failed: {error}") from error
+        except OSError:  # a reset socket, a terminal whose other end is closed
+            part = b""
         if not part:
             raise self.broken("the guest closed its channel")
         self._buffer += part

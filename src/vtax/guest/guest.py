@@ -113,11 +113,7 @@ class Guest:
         self._number = 0
         self._broken = ""
         self._extended = False
-
-    @property
-    def usable(self) -> bool:
-        """Whether it may still be asked: no call has broken the stream."""
-        return not self._broken
+        self._started: dict[int, tuple[str, ...]] = {}
 
     @property
     def lost(self) -> bool:
@@ -171,7 +167,9 @@ class Guest:
     ) -> int:
         """Start a program in the background; returns the handle to poll and stop it with."""
         asked = {"op": "start", **_program(argv, environment, cwd, output_limit)}
-        return self._ask(asked, stdin).integer("handle", 1)
+        handle = self._ask(asked, stdin).integer("handle", 1)
+        self._started[handle] = tuple(argv)
+        return handle
 
     def running(self, handle: int) -> bool:
         """Whether a background program still runs."""
@@ -186,7 +184,7 @@ class Guest:
         began = time.monotonic()
         asked = {"op": "stop", "handle": handle, "signal": signal_number, "grace_s": grace_s}
         answer = self._ask(asked, extra_s=grace_s + _KILL_S)
-        return _command_result((), answer, time.monotonic() - began)
+        return _command_result(self._started.pop(handle, ()), answer, time.monotonic() - began)
 
     def wait_port(self, port: int, *, timeout_s: float = 10.0, handle: int = 0) -> None:
         """Wait until a TCP port is listened on in the guest. handle: of the server; its end ends the waiting.

@@ -1,0 +1,177 @@
+"""Counters and facts from real /proc texts, and warnings from pairs of host samples."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vtax.counters import guest
+from vtax.counters.host import (
+    HostSample,
+    cgroup_version,
+    chosen,
+    cpu_facts,
+    distribution,
+    host_facts,
+    host_warnings,
+    kernel_options,
+    memory_facts,
+    stall_s,
+)
+
+PROC = Path(__file__).parent / "fixtures" / "proc" / "linux-6.18"
+FILES = {
+    "/proc/stat": (PROC / "stat").read_bytes(),
+    "/proc/vmstat": (PROC / "vmstat").read_bytes(),
+    "/proc/net/dev": (PROC / "dev").read_bytes(),
+    "/proc/net/snmp": (PROC / "snmp").read_bytes(),
+}
+BEFORE = HostSample(
+    monotonic_s=100.0,
+    cpu_s={"user": 10.0, "nice": 0.0, "system": 5.0, "idle": 100.0, "iowait": 1.0, "softirq": 1.0, "steal": 0.0},
+    controller_cpu_s=1.0,
+    memory_stall_s=0.0,
+    frequency_hz=2e9,
+    throttled=3.0,
+)
+
+
+def later(elapsed_s=10.0, **more_cpu_s):
+    cpu_s = {kind: s + more_cpu_s.get(kind, 0.0) for kind, s in BEFORE.cpu_s.items()}
+    return replace(BEFORE, monotonic_s=BEFORE.monotonic_s + elapsed_s, cpu_s=cpu_s)
+
+
+def codes(after, own_cpu_s=None):
+    return [code for code, _ in host_warnings(BEFORE, after, own_cpu_s)]
+
+
+def test_counters_of_a_real_kernel():
+    found = guest.parse(FILES)
+    assert found["cpu_user_s"] == 1584.28
+    assert found["cpu_steal_s"] == 6.71
+    assert found["context_switches"] == 5286814
+    assert found["interrupts"] == 3580507
+    assert found["forks"] == 68833
+    assert found["page_faults"] > found["major_page_faults"] > 0
+    assert found["tcp_retransmits"] == 0
+    assert found["tcp_segments_in"] > 0
+    assert found["udp_datagrams_out"] > 0
+    assert found["net.eth0.bytes_in"] > found["net.eth0.packets_in"] > 0
+    assert {name for name in found if name.startswith("net.lo.")} == {
+        f"net.lo.{what}_{way}" for what in ("bytes", "packets", "errors", "drops") for way in ("in", "out")
+    }
+
+
+def test_a_kernel_that_shows_nothing_has_no_counters():
+    assert guest.parse({}) == {}
+    assert guest.parse(dict.fromkeys(guest.PATHS)) == {}
+
+
+@given(st.dictionaries(st.sampled_from(guest.PATHS), st.none() | st.binary(max_size=200)))
+def test_any_bytes_give_finite_counters_or_none(files):
+    assert all(0 <= value < 1e21 for value in guest.parse(files).values())
+
+
+@given(st.sampled_from(guest.PATHS), st.data())
+def test_a_damaged_file_gives_finite_counters(path, data):
+    text = bytearray(FILES[path][:2000])
+    for _ in range(5):
+        text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))
+    assert all(0 <= value < 1e21 for value in guest.parse({path: bytes(text)}).values())
+
+
+def test_a_quiet_trial_has_no_warnings():
+    assert codes(later(user=9.0, idle=11.0), own_cpu_s=8.5) == []
+
+
+def test_steal_is_said_with_its_share():
+    [(code, text)] = host_warnings(BEFORE, later(user=9.4, idle=10.0, steal=0.6))
+    assert code == "host-steal"
+    assert text.startswith("steal 3 %")
+
+
+def test_other_programs_are_told_from_the_trials_own():
+    after = later(user=9.0, system=3.0, softirq=4.0, idle=4.0)
+    assert codes(after, own_cpu_s=11.5) == []
+    [(code, text)] = host_warnings(BEFORE, after, own_cpu_s=7.0)
+    assert (code, text) == ("host-busy", "other programs kept 0.50 of the host's CPUs busy during the trial")
+    assert codes(replace(after, controller_cpu_s=6.0), own_cpu_s=7.0) == []
+
+
+def test_very_short_trials_are_not_judged_by_cpu_times():
+    assert codes(later(elapsed_s=0.1, steal=0.1), own_cpu_s=0.0) == []
+
+
+def test_memory_pressure_swapping_frequency_and_heat_are_said():
+    after = replace(later(idle=20.0), memory_stall_s=0.5, swapped_pages=7.0, frequency_hz=1.5e9, throttled=5.0)
+    assert dict(host_warnings(BEFORE, after)) == {
+        "host-memory": "programs on the host waited for memory 5 % of the time",
+        "host-swap": "the host swapped 7 pages during the trial",
+        "host-frequency": "the CPU frequency changed by -25 % from before the trial to after it",
+        "host-throttled": "a CPU was slowed 2 times because it was hot",
+    }
+
+
+def test_what_a_host_does_not_show_is_not_judged():
+    bare = HostSample(100.0, {}, 1.0)
+    assert host_warnings(bare, replace(bare, monotonic_s=110.0), 0.0) == ()
+
+
+def test_this_host_can_be_sampled_and_described():
+    first, second = HostSample.take(), HostSample.take()
+    assert second.monotonic_s > first.monotonic_s
+    assert first.cpu_s["user"] > 0
+    facts = host_facts()
+    assert facts["cpus"] >= len(facts["cpus_allowed"]) >= 1
+    assert facts["memory_bytes"] > 1 << 28
+    assert facts["cpu_model"]
+
+
+def test_facts_of_a_real_cpu_and_memory():
+    facts = cpu_facts((PROC / "cpuinfo").read_text())
+    assert facts == {
+        "cpu_model": "Intel(R) Xeon(R) Processor",
+        "cpu_family_model_stepping": "6/207/2",
+        "cpu_microcode": "0x1",
+        "cpu_sockets": 1,
+        "cpu_cores": 2,
+        "cpu_threads_per_core": 1.0,
+        "virtualized": True,
+    }
+    assert memory_facts((PROC / "meminfo").read_text())["memory_bytes"] == 25276510208
+    assert cpu_facts("") == {}
+    assert memory_facts("") == {}
+
+
+def test_stall_time_of_a_real_kernel():
+    assert stall_s((PROC / "pressure-memory").read_text()) is not None
+    assert stall_s("some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0 total=9\n") == 2.5
+    assert stall_s("") is None
+
+
+def test_only_kernel_options_that_bear_on_speed_are_told():
+    line = "BOOT_IMAGE=/vmlinuz root=UUID=1234 ro quiet mitigations=off nosmt isolcpus=1 password=x"
+    assert kernel_options(line) == ["mitigations=off", "nosmt", "isolcpus=1"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "version"),
+    [
+        ("1 2 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", "v2"),
+        ("1 2 0:3 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu", "v1"),
+        ("1 2 0:3 / /a rw - cgroup cgroup rw,cpu\n1 2 0:4 / /b rw - cgroup2 none rw", "hybrid"),
+        ("1 2 0:3 / / rw - ext4 /dev/vda rw", ""),
+    ],
+)
+def test_the_cgroup_version_is_told_from_the_mounts(lines, version):
+    assert cgroup_version(lines) == version
+
+
+def test_names_and_choices_are_read():
+    assert (
+        distribution('NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n') == "Debian GNU/Linux 13 (trixie)"
+    )
+    assert chosen("always [madvise] never") == "madvise"
+    assert chosen("none") == ""

@@ -1,0 +1,36 @@
+"""Differences between what guests say they are."""
+
+from vtax.guest.audit import ABSENT, differences
+
+NATIVE = {"kernel": "6.18", "cpu_flags": ["aes", "avx2", "sse"], "cpus": 2, "mitigation.mds": "Not affected"}
+
+
+def test_equal_guests_do_not_differ():
+    assert differences({"native": NATIVE, "docker": dict(NATIVE)}) == ()
+    assert differences({}) == ()
+    assert differences({"native": NATIVE}) == ()
+
+
+def test_a_difference_names_the_field_and_every_platforms_value():
+    [found] = differences({"native": NATIVE, "lxc": NATIVE, "kvm": {**NATIVE, "kernel": "6.12"}})
+    assert (found.field, found.values) == ("kernel", {"native": "6.18", "lxc": "6.18", "kvm": "6.12"})
+
+
+def test_lists_show_only_what_is_not_common():
+    [found] = differences({"native": NATIVE, "tcg": {**NATIVE, "cpu_flags": ["sse", "svm"]}})
+    assert found.values == {"native": "+aes +avx2", "tcg": "+svm"}
+    [found] = differences({"native": NATIVE, "tcg": {**NATIVE, "cpu_flags": ["sse"]}})
+    assert found.values["tcg"] == "(only what is common)"
+
+
+def test_what_a_platform_does_not_show_is_a_difference():
+    [found] = differences({"native": NATIVE, "gvisor": {k: v for k, v in NATIVE.items() if k != "cpus"}})
+    assert found.values == {"native": "2", "gvisor": ABSENT}
+
+
+def test_fields_can_be_chosen_by_name_or_by_group():
+    other = {"kernel": "6.12", "cpu_flags": [], "cpus": 1, "mitigation.mds": "Vulnerable", "mitigation.l1tf": "x"}
+    facts = {"native": NATIVE, "kvm": other}
+    assert [d.field for d in differences(facts)] == sorted({*NATIVE, "mitigation.l1tf"})
+    assert [d.field for d in differences(facts, ["mitigation", "cpu"])] == ["mitigation.l1tf", "mitigation.mds"]
+    assert [d.field for d in differences(facts, ["cpus"])] == ["cpus"]

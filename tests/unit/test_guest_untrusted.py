@@ -1,0 +1,168 @@
+"""A guest that lies: every wrong answer to every call is one GuestError."""
+
+import socket
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vtax.errors import GuestError
+from vtax.guest import bootstrap
+from vtax.guest.audit import checked
+from vtax.guest.channel import Channel
+from vtax.guest.guest import CommandResult, Guest, skew_warning
+from vtax.guest.protocol import encode
+
+RUN = {
+    "id": 1,
+    "ok": True,
+    "running": False,
+    "truncated": False,
+    "timed_out": False,
+    "stdout_size": 2,
+    "status": 0,
+    "inside_s": 0.1,
+    "usage": [0.0] * 16,
+}
+
+
+def answering(*frames):
+    """A guest that gives these answers whatever it is asked."""
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"".join(frames))
+    theirs.shutdown(socket.SHUT_WR)
+    fd = ours.detach()
+    guest = Guest(Channel(fd, fd))
+    guest.test_peer = theirs  # kept open
+    return guest
+
+
+def test_the_true_answer_passes():
+    result = answering(encode(RUN, b"abc")).run(["x"])
+    assert (result.stdout, result.stderr, result.status) == ("ab", "c", 0)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"id": 2},
+        {"id": "1"},
+        {"ok": 1},
+        {"ok": None},
+        {"running": True},
+        {"stdout_size": 4},
+        {"stdout_size": -1},
+        {"status": 0.5},
+        {"status": 1000},
+        {"inside_s": -1},
+        {"inside_s": "0"},
+        {"inside_s": True},
+        {"usage": [0.0] * 15},
+        {"usage": [0.0] * 15 + ["x"]},
+        {"usage": {}},
+        {"timed_out": "no"},
+        {"truncated": None},
+        {"ok": False},
+        {"ok": False, "error": 3},
+    ],
+)
+def test_a_lie_is_one_guest_error(lie):
+    with pytest.raises(GuestError):
+        answering(encode({**RUN, **lie}, b"abc")).run(["x"])
+
+
+scalars = st.sampled_from(
+    [None, True, False, -1, 0, 1, 2, 10, 2**31, 2**80, -0.5, 0.5, 1e300, "", "x", "\x1b[2J", "7"]
+)
+values = (
+    scalars | st.lists(scalars, max_size=16) | st.sampled_from([[0.0] * 16, {"a": 1}, {"a": [1, "b"]}, {"a": {}}])
+)
+calls = st.sampled_from(
+    [
+        lambda guest: guest.hello(5),
+        lambda guest: guest.run(["x"]),
+        lambda guest: guest.start(["x"]),
+        lambda guest: guest.running(1),
+        lambda guest: guest.stop(1),
+        lambda guest: guest.wait_port(1),
+        lambda guest: guest.put("/x", b""),
+        lambda guest: guest.get("/x", limit=10),
+        lambda guest: guest.read_files(["/a", "/b"], limit=10),
+        lambda guest: guest.counters(),
+        lambda guest: guest.clock(),
+        lambda guest: guest.facts(),
+    ]
+)
+fields = st.sampled_from([*RUN, "handle", "sizes", "listening", "facts", "wall_s", "monotonic_s", "uname", "version"])
+
+
+@settings(max_examples=100)
+@given(calls, st.lists(st.dictionaries(fields, values, max_size=6), min_size=1, max_size=6), st.binary(max_size=30))
+def test_no_answer_whatever_raises_anything_but_guest_error(call, headers, payload):
+    frames = [encode({"id": n, "ok": True, **header}, payload) for n, header in enumerate(headers, 1)]
+    guest = answering(bootstrap.GREETING, *frames)
+    try:
+        call(guest)
+    except GuestError:
+        pass
+    finally:
+        guest.close()
+        guest.test_peer.close()
+
+
+def test_an_error_of_the_guest_cannot_send_control_characters():
+    guest = answering(encode({"id": 1, "ok": False, "error": "\x1b[2Jgone\r\x00"}))
+    with pytest.raises(GuestError) as caught:
+        guest.run(["x"])
+    assert "\x1b" not in str(caught.value)
+    assert "\x00" not in str(caught.value)
+
+
+def test_a_bootstrap_that_never_greets_fails_in_the_given_time():
+    ours, theirs = socket.socketpair()
+    fd = ours.detach()
+    with pytest.raises(GuestError, match="fell silent"):
+        Guest(Channel(fd, fd)).hello(0.05)
+    theirs.close()
+
+
+def test_an_interrupted_call_breaks_the_guest_instead_of_mixing_answers():
+    guest = answering()
+    guest._channel.read = raise_interrupt
+    with pytest.raises(KeyboardInterrupt):
+        guest.clock()
+    with pytest.raises(GuestError, match="cannot be asked any more: KeyboardInterrupt"):
+        guest.clock()
+
+
+def raise_interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("facts", [None, [], {"a": {}}, {"a": [[1]]}, {"a": 2**70}, {f"f{n}": 1 for n in range(501)}])
+def test_audits_that_are_not_flat_and_bounded_are_refused(facts):
+    with pytest.raises(GuestError):
+        checked(facts)
+
+
+def test_audits_are_cleaned_and_cut():
+    assert checked({"a\x1b": "x" * 1000, "b": ["\x07", 1, True]}) == {
+        "a\N{REPLACEMENT CHARACTER}": "x" * 500,
+        "b": ["\N{REPLACEMENT CHARACTER}", 1, True],
+    }
+
+
+@pytest.mark.parametrize(
+    ("inside_s", "outside_s", "believed"),
+    [
+        (1.0, 1.05, True),
+        (10.0, 10.19, True),
+        (10.0, 10.3, False),
+        (3.0, 2.0, False),
+        (0.0, 0.05, True),
+        (0.5, 5, False),
+    ],
+)
+def test_a_clock_that_disagrees_is_flagged(inside_s, outside_s, believed):
+    warning = skew_warning(CommandResult(("x",), 0, "", "", outside_s, inside_s))
+    assert (warning is None) == believed
