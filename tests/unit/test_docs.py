@@ -1,0 +1,75 @@
+"""What the documentation shows must work: studies are validated, commands and options exist, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from vtax.cli.main import COMMANDS, group
+from vtax.study.load import validate
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    return [
+        (f"{page.name}:{page.read_text()[: match.start()].count(chr(10)) + 1}", match[2])
+        for page in PAGES
+        for match in BLOCK.finditer(page.read_text())
+        if match[1] == language
+    ]
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """Every `vtax ...` line of shell blocks and of inline code."""
+    found = []
+    for place, text in [*blocks("sh"), *blocks("console"), *blocks("bash")]:
+        for line in text.splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            if any(word.endswith("vtax") for word in words[:2]):
+                found.append((place, words[1 if words[0].endswith("vtax") else 2 :]))
+    for page in PAGES:
+        for match in re.finditer(r"`(?:sudo )?vtax ([^`\n]+)`", page.read_text()):
+            found.append((page.name, shlex.split(match[1])))
+    return found
+
+
+def test_there_is_documentation_to_check() -> None:
+    assert blocks("toml")
+    assert commands()
+
+
+@pytest.mark.parametrize(("place", "text"), blocks("toml"))
+def test_every_study_shown_is_valid(place: str, text: str) -> None:
+    data = tomllib.loads(text)
+    if "benchmark" in data and "platforms" in data:
+        validate(data, place)
+
+
+@pytest.mark.parametrize(("place", "words"), commands())
+def test_every_command_shown_exists_with_its_options(place: str, words: list[str]) -> None:
+    if words[0].startswith("-") or not words[0].islower():
+        return
+    assert words[0].partition("|")[0] in COMMANDS, place
+    command = group.get_command(click.Context(group), words[0])
+    assert command is not None
+    if isinstance(command, click.Group) and len(words) > 1:
+        command = command.get_command(click.Context(command), words[1])
+        assert command is not None, place
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    for word in words[1:]:
+        if word.startswith("-"):
+            assert word.partition("=")[0] in known, f"{place}: {word}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
+    for match in re.finditer(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
+        assert (page.parent / match[1]).exists(), f"{page.name}: {match[1]}"
