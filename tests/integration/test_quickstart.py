@@ -4,9 +4,13 @@ Each test runs the real script on a copy of the checkout's files, in namespaces 
 a program is hidden by a mount, the network by an empty network namespace, disk space by a small file system.
 """
 
+import os
 import shlex
 import shutil
+import signal
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,3 +156,29 @@ def test_a_half_built_environment_is_not_taken_for_a_finished_one(copy):
     (copy.path / ".venv" / "bin" / "vtax").touch(0o755)
     (copy.path / ".venv" / ".vtax-building").touch()
     assert "could not be fetched" in copy.refused("--yes", setup="export PIP_RETRIES=0", network=False)
+
+
+def test_ctrl_c_leaves_an_environment_that_does_not_look_finished(copy):
+    started = subprocess.Popen(
+        ["unshare", "--net", "env", "PIP_RETRIES=30", "./quickstart", "--yes"],
+        cwd=copy.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until((copy.path / ".venv" / "bin" / "pip").exists)
+    os.killpg(started.pid, signal.SIGINT)
+    _, message = started.communicate(timeout=30)
+    assert started.returncode == 130
+    assert "run it again to go on" in message
+    assert (copy.path / ".venv" / ".vtax-building").exists()
+    assert not (copy.path / ".venv" / ".vtax-finished").exists()
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
