@@ -27,7 +27,7 @@ _NEAR = (0.8, 1.25)  # ratios are drawn at this scale when any lies in it; those
 _STEP = 26
 _STATIC_WIDTH = 430
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
-_LIGHT = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
+PLACEHOLDERS = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
 
 Spec = dict[str, Any]
 
@@ -131,7 +131,7 @@ def static_svg(spec: Spec, name: str) -> str:
     import vl_convert
 
     text = spec_text({**spec, "width": _STATIC_WIDTH, "background": None})
-    for placeholder, colour in _LIGHT.items():
+    for placeholder, colour in PLACEHOLDERS.items():
         text = text.replace(placeholder, colour)
     svg: str = vl_convert.vegalite_to_svg(text, vl_version="6.4")
     svg = re.sub(r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"', r'<svg\1 role="img"', svg, count=1)
@@ -277,6 +277,7 @@ def _chart(layers: list[Spec], labels: dict[str, str], description: str) -> Spec
                 "domainColor": "@grid", "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 400,
                 "tickCount": 6, "titlePadding": 8,
             },
+            "axisX": {"labelExpr": "replace(datum.label, /,/g, '\u202f')"},
             "axisY": {"grid": False},
             "text": {"color": "@ink"},
         },

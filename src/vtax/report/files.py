@@ -1,0 +1,156 @@
+"""Everything measured as files that other programs read: one row per measurement, nothing left out.
+
+A failed trial has a row too, with its error and without a value, so that a reader of the file cannot take the rest
+for the whole. Warm-up trials are marked, not removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from vtax.errors import StoreError
+from vtax.report.analysis import analyse
+from vtax.report.document import as_json
+from vtax.report.html import html
+from vtax.store.query import RunData, load
+from vtax.store.store import Store
+
+FORMATS = ("html", "json", "csv", "parquet")
+RESAMPLES = 1999
+_BATCH_ROWS = 1 << 16
+
+
+def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
+    """Write a run in one of FORMATS; an existing file is replaced whole or not at all.
+
+    Raises BadInput for an unknown run, StoreError when the store cannot be read or the file cannot be written.
+    """
+    if file_format in ("html", "json"):
+        analysis = analyse(store, run_name, resamples=RESAMPLES)
+        text = (
+            html(analysis) if file_format == "html" else json.dumps(as_json(analysis), indent=1, default=str) + "\n"
+        )
+        with _replacing(path) as new:
+            new.write_text(text, encoding="utf-8")
+        return
+    table = tidy(load(store.engine, store.open_run(run_name)))
+    with _replacing(path) as new:
+        (_write_csv if file_format == "csv" else _write_parquet)(table, new)
+
+
+def tidy(data: RunData) -> pa.Table:
+    """One row per measurement and one per failed trial, in the order they happened.
+
+    Columns: run, study, platform, benchmark, label, tool_version, topology, parameters (JSON), link (JSON), cell,
+    point, a `factor_NAME` for every factor, block (from 1), number, position, is_warmup, status, error, started_at
+    (Unix time), outside_s, inside_s, metric, value, unit, better.
+    """
+    run, trials, measured = data.run, data.trials, data.measurements
+    without = np.flatnonzero(~np.isin(np.arange(trials.id.size), measured.trial))
+    trial = np.concatenate([measured.trial, without])
+    metric = np.concatenate([measured.metric, np.full(without.size, -1)])
+    value = np.concatenate([measured.value, np.full(without.size, np.nan)])
+    order = np.lexsort((metric, trials.position[trial]))
+    trial, metric, value = trial[order], metric[order], value[order]
+    cell = trials.cell[trial]
+    columns: dict[str, Any] = {"run": _repeated(run.name, trial.size), "study": _repeated(run.study, trial.size)}
+    for name in ("platform", "benchmark", "label", "tool_version", "topology"):
+        columns[name] = _coded([str(getattr(c, name)) for c in run.cells], cell)
+    for name in ("parameters", "link"):
+        columns[name] = _coded([json.dumps(getattr(c, name), ensure_ascii=False) for c in run.cells], cell)
+    columns["cell"], columns["point"] = (
+        _coded([getattr(c, name) for c in run.cells], cell) for name in ("key", "point")
+    )
+    for factor in dict.fromkeys(factor for c in run.cells for factor in c.levels):
+        columns[f"factor_{factor}"] = _coded(
+            [str(c.levels[factor]) if factor in c.levels else None for c in run.cells], cell
+        )
+    columns |= {
+        "block": pa.array(trials.block[trial] + 1),
+        "number": pa.array(trials.number[trial]),
+        "position": pa.array(trials.position[trial]),
+        "is_warmup": pa.array(trials.is_warmup[trial]),
+        "status": _coded(["failed", "ok"], trials.is_ok[trial].astype(np.int64)),
+        "error": _errors(data, trial),
+        **{name: pa.array(getattr(trials, name)[trial], from_pandas=True)
+           for name in ("started_at", "outside_s", "inside_s")},
+        "metric": _coded([m.name for m in run.metrics], metric),
+        "value": pa.array(value, from_pandas=True),
+        "unit": _coded([m.unit for m in run.metrics], metric),
+        "better": _coded([m.better for m in run.metrics], metric),
+    }  # fmt: skip
+    return pa.table(columns)
+
+
+def _errors(data: RunData, trial: Any) -> Any:
+    texts = {(f.cell, f.block, f.number): f.error for f in data.failures}
+    failed = np.flatnonzero(~data.trials.is_ok)
+    of_trial = np.full(data.trials.id.size, -1)
+    of_trial[failed] = np.arange(failed.size)
+    found = [
+        texts.get((int(data.trials.cell[t]), int(data.trials.block[t]), int(data.trials.number[t])), "")
+        for t in failed
+    ]
+    return _coded(found, of_trial[trial])
+
+
+def _coded(texts: list[Any], index: Any) -> Any:
+    """A text column of few different values; index -1 and None are null."""
+    distinct = list(dict.fromkeys(text for text in texts if text is not None))
+    codes = np.array([-1 if text is None else distinct.index(text) for text in texts] + [-1], np.int32)[index]
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(distinct, pa.string()))
+
+
+def _repeated(text: str, rows: int) -> Any:
+    return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([text]))
+
+
+def _write_csv(table: pa.Table, path: Path) -> None:
+    from pyarrow import csv
+
+    plain = pa.schema(
+        [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema]
+    )  # fmt: skip
+    with csv.CSVWriter(path, plain) as writer:
+        for batch in table.to_batches(_BATCH_ROWS):
+            writer.write_table(pa.Table.from_batches([batch]).cast(plain))
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(table, path, compression="zstd")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A new file beside the path that takes its place once it is whole. Raises StoreError when that cannot be."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        new = Path(name)
+        try:
+            yield new
+            new.chmod(0o666 & ~_umask())
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror or error}", cure="choose another place with --output"
+        ) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

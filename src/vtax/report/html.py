@@ -1,0 +1,224 @@
+"""One HTML file that holds everything about a run and needs nothing else to be read, ten years from now too.
+
+Figures are drawn twice from one specification: as SVG, which prints and needs no JavaScript, and interactively by
+Vega, whose code is inside the file. This module turns an analysis into what the template shows; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from vtax.guest.audit import Difference, differences
+from vtax.report import charts, numbers
+from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.answers import answers, margin_text, share
+from vtax.report.host import fact_rows, host_line, run_line, size, text_of
+from vtax.report.method import method
+from vtax.report.reproduce import commands, study_toml
+from vtax.stats.verdict import Kind
+
+SIGNS: Mapping[Kind, str] = {"slower": "▼", "faster": "▲", "equivalent": "=", "undecided": "?"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure in both forms. name: unique in the page. caption: what it shows."""
+
+    name: str
+    caption: str
+    svg: Markup
+    spec: Markup
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a result table, every number as text. kind: of the verdict, empty for none."""
+
+    platform: str
+    marks: tuple[str, ...]
+    is_baseline: bool
+    mean: str
+    half: str
+    sd: str
+    cv: str
+    median: str
+    n: str
+    ratio: str
+    interval: str
+    bootstrap: str
+    kind: str
+    sign: str
+    verdict: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A result table with its figures. groups: (point name, lines)."""
+
+    anchor: str
+    title: str
+    label: str
+    tool: str
+    direction: str
+    unit: str
+    family: int
+    groups: tuple[tuple[str, tuple[Line, ...]], ...]
+    figures: tuple[Figure, ...]
+    is_primary: bool
+
+    @property
+    def has_bootstrap(self) -> bool:
+        """Whether any line has a bootstrap interval."""
+        return any(line.bootstrap for _, lines in self.groups for line in lines)
+
+
+def html(analysis: Analysis) -> str:
+    """The report of a run as one self-contained HTML document."""
+    environment = Environment(
+        loader=PackageLoader("vtax.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    tables = [_table(section, analysis, index) for index, section in enumerate(analysis.sections)]
+    facts = {g.platform: g.facts for g in reversed(analysis.guests) if g.facts}
+    ordered = {p.name: facts[p.name] for p in analysis.platforms if p.name in facts}
+    return environment.get_template("report.html.j2").render(
+        analysis=analysis,
+        title=analysis.declared.get("title") or analysis.study,
+        question=analysis.declared.get("question", ""),
+        run_line=run_line(analysis),
+        host_line=host_line(analysis.host),
+        answers=[a for a in answers(analysis) if a.platform not in {p.name for p in _untested(analysis)}],
+        untested=_untested(analysis),
+        overview=list(_overview(analysis)),
+        compared=[p for p in analysis.platforms if p.available and not p.is_baseline],
+        tables=tables,
+        guests=list(_guests(analysis)),
+        differences=_audit(ordered),
+        audited=list(ordered),
+        host_facts=fact_rows(analysis.host),
+        method=list(method(analysis)),
+        size=size,
+        commands=commands(analysis),
+        toml=study_toml(analysis.declared),
+        colours=charts.colours(analysis),
+        javascript=Markup(charts.javascript()) if any(t.figures for t in tables) else "",
+        made_at=time.strftime("%Y-%m-%d %H:%M"),
+    )
+
+
+def _untested(analysis: Analysis) -> list[Any]:
+    return [p for p in analysis.platforms if not p.available]
+
+
+def _table(section: Section, analysis: Analysis, index: int) -> Table:
+    scale = charts.scale_of(section)
+    figures = []
+    if section.metric.is_primary:
+        dots = "quartiles and range of the blocks" if charts.too_many_dots(section) else "a dot for every block"
+        figures.append(
+            _figure(f"f{index}m", f"Mean with its 95 % interval, and {dots}.", charts.means(section, analysis))
+        )
+        ratio_spec = charts.ratios(section, analysis)
+        if ratio_spec is not None:
+            caption = (
+                f"Ratio to {analysis.baseline} with its 95 % interval, and {dots}; in the grey band "
+                f"(±{margin_text(analysis.rule.margin)}) a ratio counts as equivalent."
+            )
+            figures.append(_figure(f"f{index}r", caption, ratio_spec))
+    return Table(
+        anchor=f"result-{index}",
+        title=section.metric.title or section.metric.name,
+        label=section.label,
+        tool=f"{section.benchmark} {section.tool_version}".strip(),
+        direction=f"{section.better} is better",
+        unit=scale.unit,
+        family=section.family,
+        groups=tuple((p.name, tuple(_line(row, scale) for row in p.rows)) for p in section.points),
+        figures=tuple(figures),
+        is_primary=section.metric.is_primary,
+    )
+
+
+def _figure(name: str, caption: str, spec: charts.Spec) -> Figure:
+    return Figure(name, caption, Markup(charts.static_svg(spec, name)), Markup(charts.spec_text(spec)))
+
+
+def _line(row: Row, scale: numbers.Scale) -> Line:
+    mean = half = sd = cv = median = n = ratio = interval = bootstrap = kind = sign = verdict = ""
+    if row.summary is not None:
+        s = row.summary
+        mean, half = numbers.mean_and_half_width(s.mean, (s.high - s.low) / 2, scale)
+        sd, cv, n = scale.number(s.sd, 3), numbers.percent(s.cv), str(s.n)
+        median = scale.number(s.median)
+    if row.platform.is_baseline:
+        ratio, interval = "1", "baseline"
+    elif row.ratio is not None:
+        ratio, interval = numbers.ratio(row.ratio.estimate), numbers.interval(row.ratio.low, row.ratio.high)
+        if row.ratio.bootstrap_low is not None and row.ratio.bootstrap_high is not None:
+            bootstrap = numbers.interval(row.ratio.bootstrap_low, row.ratio.bootstrap_high)
+    if row.verdict is not None:
+        kind, sign, verdict = row.verdict.kind, SIGNS[row.verdict.kind], str(row.verdict)
+    notes = [row.trouble] if row.trouble else []
+    if row.failed:
+        notes.append(f"{row.failed} failed trial{'s' if row.failed > 1 else ''}")
+    if row.target_missed:
+        notes.append("declared precision not reached")
+    return Line(
+        row.platform.name, row.platform.marks, row.platform.is_baseline, mean, half, sd, cv, median, n, ratio,
+        interval, bootstrap, kind, sign, verdict, tuple(notes),
+    )  # fmt: skip
+
+
+def _overview(analysis: Analysis) -> Iterator[dict[str, Any]]:
+    """One row per primary metric and point: how much of the baseline's performance each platform keeps."""
+    for index, section in enumerate(analysis.sections):
+        if not section.metric.is_primary:
+            continue
+        for point in section.points:
+            cells = {row.platform.name: _overview_cell(row, section) for row in point.rows}
+            yield {"anchor": f"result-{index}", "label": section.label, "cells": cells,
+                   "metric": section.metric.title or section.metric.name, "point": point.name,
+                   "base": _base_text(section, point)}  # fmt: skip
+
+
+def _overview_cell(row: Row, section: Section) -> dict[str, str]:
+    if row.ratio is None or row.verdict is None:
+        return {"kind": "none", "text": "–", "sign": "", "title": row.trouble}
+    efficiency = row.ratio.efficiency(section.better)
+    title = f"{row.verdict}: {share(efficiency.estimate)} [{share(efficiency.low)}, {share(efficiency.high)}]"
+    return {"kind": row.verdict.kind, "text": share(efficiency.estimate), "sign": SIGNS[row.verdict.kind],
+            "title": title}  # fmt: skip
+
+
+def _base_text(section: Section, point: Point) -> str:
+    base = next((row.summary for row in point.rows if row.platform.is_baseline and row.summary), None)
+    scale = charts.scale_of(section)
+    return f"{scale.number(base.mean, 3)} {scale.unit}" if base else "–"
+
+
+def _guests(analysis: Analysis) -> Iterator[dict[str, Any]]:
+    for platform in (p for p in analysis.platforms if p.available):
+        ready = analysis.ready_s(platform.name)
+        mine = [guest for guest in analysis.guests if guest.platform == platform.name]
+        identity = dict(platform.identity)
+        options = identity.get("options") or {}
+        yield {
+            "platform": platform,
+            "driver": identity.get("driver", ""),
+            "options": ", ".join(f"{key}={text_of(key, value)}" for key, value in options.items()),
+            "started": len(mine),
+            "ready": f"{numbers.number(statistics.median(ready), 3)} s" if ready else "–",
+            "notes": list(dict.fromkeys(note for guest in mine for note in guest.notes)),
+        }
+
+
+def _audit(facts: Mapping[str, Mapping[str, Any]]) -> tuple[Difference, ...]:
+    return differences(facts) if len(facts) > 1 else ()

@@ -1,0 +1,72 @@
+"""What was done, in sentences for the report, with the run's own numbers in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vtax.report import numbers
+from vtax.report.analysis import Analysis
+from vtax.report.answers import margin_text
+
+
+def method(analysis: Analysis) -> Iterator[str]:
+    """How the run was made and how its figures were computed, a paragraph each."""
+    design = analysis.declared.get("design", {})
+    rule = analysis.rule
+    order = "seeded random order" if design.get("order", "randomized") == "randomized" else "the order of the study"
+    warm, trials = design.get("warmup", 0), design.get("trials", 1)
+    yield (
+        f"The run is made of {analysis.blocks} blocks. A complete block runs every cell once in {order}, each "
+        f"platform in a freshly started guest from the same image, on the same pinned CPUs and with the same limits. "
+        f"A cell has {trials} measured trial{'s' if trials != 1 else ''} in a block"
+        + (f" after {warm} warm-up trial{'s' if warm != 1 else ''}, which are stored and not used." if warm else ".")
+    )
+    yield _rule_text(analysis)
+    yield (
+        "The block is the unit of replication. Trials are averaged within a block; the mean and its interval "
+        "(Student's t) are those of the blocks' averages. SD, CV and median are of all trials. Outliers (modified z "
+        "above 3.5) are flagged and never removed."
+    )
+    bootstrap = (
+        " Beside it stands the BCa bootstrap interval, which no verdict uses." if _has_bootstrap(analysis) else ""
+    )
+    yield (
+        f"Ratios to {analysis.baseline} are formed within a block, so that what both share in a block (the hour, the "
+        f"heat, the neighbours) cancels; their geometric mean is shown with a Student's t-interval on the log-ratios."
+        + bootstrap
+    )
+    yield (
+        f"A verdict needs significance and size: slower or faster, when a ratio of 1 is rejected and the estimate "
+        f"lies outside ±{margin_text(rule.margin)}; equivalent, when two one-sided tests (TOST) place the ratio "
+        f"inside ±{margin_text(rule.margin)}; else undecided. Both kinds of p-values are adjusted by Holm's method "
+        "over the comparisons of one table, so that the chance of any false word of a kind in a table is at most 5 %."
+    )
+
+
+def _rule_text(analysis: Analysis) -> str:
+    rule = analysis.rule
+    texts = {
+        "fixed": f"The number of blocks ({rule.blocks}) was declared before the run.",
+        "precision": (
+            f"Declared before the run: stop when every ratio's interval is within ±{margin_text(rule.precision)}, "
+            f"after {rule.min_blocks} to {rule.max_blocks} blocks, judged on whole blocks; intervals are widened for "
+            "having looked more than once."
+        ),
+        "verdict": (
+            f"Declared before the run: stop when every comparison has its verdict, after {rule.min_blocks} to "
+            f"{rule.max_blocks} blocks, with group-sequential boundaries for having looked more than once."
+        ),
+        "budget": "Declared before the run: as many whole blocks as fit into the time budget.",
+    }
+    budget = f" The time budget is {numbers.duration(rule.budget_s)}." if rule.budget_s else ""
+    because = f" It ended because: {analysis.stopped_because}." if analysis.stopped_because else ""
+    return texts[rule.stop] + budget + because
+
+
+def _has_bootstrap(analysis: Analysis) -> bool:
+    return any(
+        row.ratio is not None and row.ratio.bootstrap_low is not None
+        for section in analysis.sections
+        for point in section.points
+        for row in point.rows
+    )
