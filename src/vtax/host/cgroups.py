@@ -21,6 +21,7 @@ from vtax.host.process import run
 from vtax.host.resources import ControlGroup, Undo
 
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
+_UNLIMITED_V1 = 1 << 62  # an untouched memory.limit_in_bytes is the largest number of whole pages in 63 bits
 _NO_SUCH_UNIT = (1, 4, 5)
 
 
@@ -160,12 +161,14 @@ class Group:
         if cpus is not None and cpus != limits.cpus:
             notes.append(f"runs on CPUs {cpus}, not {limits.cpus}")
         page = os.sysconf("SC_PAGE_SIZE")
-        if memory is not None and memory // page != limits.memory_bytes // page:
+        if memory == -1 or (memory or 0) >= _UNLIMITED_V1:
+            notes.append(f"there is no memory limit instead of {limits.memory_bytes} bytes")
+        elif memory is not None and memory // page != limits.memory_bytes // page:
             notes.append(f"memory limit is {memory} bytes, not {limits.memory_bytes}")
         return notes
 
     def in_force(self) -> tuple[tuple[int, ...] | None, int | None]:
-        """The CPUs and the memory limit the kernel really applies; None for what it does not tell."""
+        """The CPUs and the memory limit the kernel really applies (-1: none); None for what it does not tell."""
         cpus = memory = None
         with suppress(OSError, ValueError):
             if (path := self.directory("cpuset")) is not None:
@@ -175,7 +178,8 @@ class Group:
         with suppress(OSError, ValueError):
             if (path := self.directory("memory")) is not None:
                 name = "memory.max" if (path / "memory.max").exists() else "memory.limit_in_bytes"
-                memory = int((path / name).read_text())
+                text = (path / name).read_text().strip()
+                memory = -1 if text == "max" else int(text)
         return cpus, memory
 
     def _v1(self, controller: str) -> Path | None:

@@ -1,8 +1,9 @@
 """Namespaces and mounts made in a child between fork and exec, so that they end with it and never touch the host.
 
 A guest's or a private daemon's mounts are made in a mount namespace of its own: when its last process ends, killed
-or not, the kernel takes every one of them away, and the host's mount table never showed them. Python 3.11 has no
-`unshare` or `mount`, so the C library is called directly; everything is encoded before the fork.
+or not, the kernel takes every one of them away, and the host's mount table never showed them. What the host unmounts
+meanwhile is unmounted there too (MS_SLAVE), so nothing of the host's is kept busy. Python 3.11 has no `unshare` or
+`mount`, so the C library is called directly; everything is encoded before the fork.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from vtax.errors import BadInput
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
+MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
 _MNT_DETACH = 2
 _OVERLAY_SPECIAL = frozenset(":,\\")
 
@@ -78,7 +79,7 @@ def private(
         for fd in join:
             _write_self(fd)
         _check(_libc.unshare(flags), "unshare")
-        _check(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "making mounts private")
+        _check(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private")
         for source, target, kind, step_flags, data in steps:
             _check(_libc.mount(source, target, kind, step_flags, data), f"mounting {os.fsdecode(target)}")
         if network:

@@ -17,7 +17,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vtax.errors import PlatformError, VtaxError
+from vtax.errors import PlatformError, RunInterrupted, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, namespaces
 from vtax.host.cgroups import Group, Limits
@@ -101,6 +101,7 @@ class StdioGuest:
         self._stopped = True
         self.channel.close()
         problems = []
+        interrupted = None
         for held in reversed(self.held):
             try:
                 if isinstance(held.resource, Marked):
@@ -108,8 +109,12 @@ class StdioGuest:
                     held.forget()
                 else:
                     held.release()
+            except RunInterrupted as request:
+                interrupted = request  # what is not gone yet stays in the journal, which is closed next
             except (VtaxError, OSError, subprocess.TimeoutExpired) as error:
                 problems.append(f"{held.resource}: {error}")
+        if interrupted:
+            raise interrupted
         if problems:
             raise PlatformError("a guest did not stop cleanly", where="; ".join(problems), cure="run vtax clean")
 
@@ -154,6 +159,8 @@ def start(
             for held in more:
                 undo.callback(held.release)
             process, read_fd, write_fd = _spawn(what, group, mark, stderr)
+        except RunInterrupted:
+            raise
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise _start_error(spec, error, stderr) from error
         undo.pop_all()

@@ -109,7 +109,7 @@ def _start(journal: Journal, storage: str, throw_away: bool) -> tuple[Daemon, su
     pid_file = directory / "pid" if throw_away else home.root / "docker" / f"{storage}.pid"
     if not throw_away:
         data.mkdir(parents=True, exist_ok=True)
-        _forget_dead_owner(pid_file)
+        _refuse_second_owner(pid_file)
     mounts = [
         namespaces.overlay(Path("/etc"), etc, work, Path("/etc")),
         namespaces.tmpfs(Path("/run")),
@@ -162,12 +162,18 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
     raise PlatformError("the private Docker daemon did not come up", where=told)
 
 
-def _forget_dead_owner(pid_file: Path) -> None:
-    """Remove a PID file whose daemon was killed; dockerd refuses to start while its PID, reused or not, lives."""
+def _refuse_second_owner(pid_file: Path) -> None:
+    """Two daemons cannot share layers. Removes the PID file of one that was killed: dockerd refuses to start while
+    its PID, reused or not, lives."""
     with suppress(OSError, ValueError):
-        command = Path(f"/proc/{int(pid_file.read_text())}/cmdline")
-        if not command.exists() or b"dockerd" not in command.read_bytes():
-            pid_file.unlink()
+        pid = int(pid_file.read_text())
+        command = Path(f"/proc/{pid}/cmdline")
+        if command.exists() and b"dockerd" in command.read_bytes():
+            raise PlatformError(
+                f"the private Docker daemon of another vtax process is running (PID {pid})",
+                cure="wait until it ends; if that process was killed, run vtax clean",
+            )
+        pid_file.unlink()
 
 
 def _get(path: Path, request: str) -> Any:

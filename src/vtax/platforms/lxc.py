@@ -81,6 +81,7 @@ def configuration(name: str, root: Path, resources: Resources, common: bool) -> 
         ("lxc.rootfs.path", f"dir:{root}"),
         ("lxc.apparmor.profile", "unconfined"),
         ("lxc.net.0.type", "empty"),
+        ("lxc.net.0.flags", "up"),
         ("lxc.console.path", "none"),
         ("lxc.tty.max", "0"),
         ("lxc.mount.entry", "tmpfs dev/shm tmpfs nosuid,nodev,create=dir 0 0"),

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vtax.errors import VtaxError
+from vtax.errors import RunInterrupted, VtaxError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.host.home import Home
@@ -45,7 +45,7 @@ def probe(
     """Start a guest with launch and exchange a word with it.
 
     programs: program -> Debian package, all needed. version_argv: prints the runtime's version. accept: a reason
-    why not to try at all, or nothing. Never raises.
+    why not to try at all, or nothing. Raises nothing but a request to stop.
     """
     began = time.monotonic()
 
@@ -64,6 +64,8 @@ def probe(
         if version_argv:
             version = run(version_argv, timeout_s=_TIMEOUT_S).stdout.strip().splitlines()[0]
         notes = _start_once(launch, options, image)
+    except RunInterrupted:
+        raise
     except VtaxError as error:
         return told(False, ": ".join(filter(None, (error.what, error.where))), error.cure, version)
     except Exception as error:

@@ -1,0 +1,286 @@
+"""Native and every container runtime of this host: equal limits, one image, and nothing left behind."""
+
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support import needs_root
+
+from vtax.errors import GuestError, PlatformError
+from vtax.guest.guest import Guest
+from vtax.host.home import Home
+from vtax.host.journal import Journal, clean
+from vtax.host.resources import Tree
+from vtax.image.image import Image
+from vtax.network.unchanged import host_network
+from vtax.platforms import docker_daemon, registry
+from vtax.platforms.base import GuestSpec, Resources
+
+pytestmark = [needs_root, pytest.mark.root]
+PLATFORMS = ["native", "podman", "lxc", "nspawn", "docker"]
+CONTAINERS = PLATFORMS[1:]
+MEMORY = 128 << 20
+LAST_CPU = max(os.sched_getaffinity(0))
+RESOURCES = Resources(1, MEMORY, (LAST_CPU,))
+OWN_NETWORK = str(Path("/proc/self/ns/net").readlink())
+KILL_POINTS = 6
+SEED = 20240229
+
+
+@pytest.fixture(scope="module")
+def module_home(tmp_path_factory):
+    """One home for the module, so that a private Docker daemon imports the image once."""
+    before = os.environ.get("VTAX_HOME")
+    root = tmp_path_factory.mktemp("home")
+    os.environ["VTAX_HOME"] = str(root)
+    yield Home(root).ensure()
+    os.environ.pop("VTAX_HOME")
+    if before is not None:
+        os.environ["VTAX_HOME"] = before
+
+
+@pytest.fixture(scope="module")
+def module_journal(module_home):
+    journal = Journal(module_home.journal)
+    yield journal
+    assert not journal.close()
+
+
+@dataclass
+class Starter:
+    """Starts guests of one platform in one home."""
+
+    platform: str
+    home: Home
+    journal: Journal
+    image: Image
+
+    def start(self, plugboard=None, image=None):
+        name = f"vtax-{secrets.token_hex(3)}"
+        directory = self.home.guests / name
+        self.journal.hold(Tree(str(directory)))
+        directory.mkdir()
+        spec = GuestSpec(name, image or self.image, RESOURCES, directory, self.journal, plugboard)
+        return registry.get(self.platform).start(spec)
+
+    def ready(self, plugboard=None):
+        running = self.start(plugboard)
+        guest = Guest(running.channel)
+        guest.hello(60.0)
+        return running, guest
+
+
+@pytest.fixture
+def starter(request, module_home, module_journal, image):
+    skip_unless_it_runs(request.param)
+    return Starter(request.param, module_home, module_journal, image)
+
+
+def skip_unless_it_runs(platform):
+    probe = registry.get(platform).probe(None)
+    if not probe.available:
+        pytest.skip(f"{platform} does not run here: {probe.reason}")
+
+
+every_platform = pytest.mark.parametrize("starter", PLATFORMS, indirect=True)
+every_container = pytest.mark.parametrize("starter", CONTAINERS, indirect=True)
+
+
+class Recorder:
+    """A plugboard that notes what it was asked to plug."""
+
+    def __init__(self):
+        self.namespaces = []
+
+    def plug_namespace(self, netns):
+        self.namespaces.append(str(Path(netns).readlink()))
+
+
+def leftovers(home, name):
+    """Processes, cgroups and mounts of a home or a guest."""
+    found = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(home.root) in line]
+    for top, directories, _ in os.walk("/sys/fs/cgroup"):
+        found += [f"{top}/{d}" for d in directories if d.startswith(name) or d == "lxc.pivot"]
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            mounts = (entry / "mountinfo").read_text()
+        except OSError:
+            continue
+        if name.encode() in words or str(home.root) in mounts:
+            found.append(f"process {entry.name}: {words[:200]!r}")
+    return found
+
+
+@every_platform
+def test_a_guest_answers_under_exactly_its_limits(starter):
+    running, guest = starter.ready()
+    assert running.notes == ()
+    status = guest.run(["grep", "Cpus_allowed_list", "/proc/self/status"]).stdout
+    assert status.split() == ["Cpus_allowed_list:", str(LAST_CPU)]
+    hog = f"b = bytearray({MEMORY // 2}); print(len(b), flush=True); b = bytearray({MEMORY * 3 // 2}); print('more')"
+    result = guest.run(["python3", "-c", hog])
+    assert result.stdout == f"{MEMORY // 2}\n"
+    assert result.status == -signal.SIGKILL
+    before = running.host_cpu_s()
+    spin = guest.run(["python3", "-c", "import time\nwhile time.process_time() < 0.5: pass"])
+    used = running.host_cpu_s() - before
+    assert 0.5 <= used <= 0.6 + spin.outside_s - 0.5
+    running.stop()
+
+
+@every_platform
+def test_every_guest_starts_from_the_same_untouched_files(starter):
+    script = "cp /usr/bin/env /usr/bin/vtax-was-here && echo 1 > /scratch/file && rm /usr/bin/cat && ls /scratch"
+    for _ in range(2):
+        running, guest = starter.ready()
+        result = guest.run(["sh", "-c", f"test ! -e /usr/bin/vtax-was-here && {script}"])
+        assert (result.status, result.stdout) == (0, "file\n"), result.stderr
+        running.stop()
+    assert (starter.image.tree / "usr/bin/cat").exists()
+    assert not (starter.image.tree / "usr/bin/vtax-was-here").exists()
+
+
+def test_native_scratch_is_a_plain_directory_of_the_host(module_home, module_journal, image):
+    running, guest = Starter("native", module_home, module_journal, image).ready()
+    device = guest.run(["stat", "-c", "%d", "/scratch"]).stdout.strip()
+    assert device == str(module_home.guests.stat().st_dev)
+    running.stop()
+
+
+@every_platform
+def test_a_guest_with_a_topology_has_a_network_of_its_own(starter):
+    plugboard = Recorder()
+    running, guest = starter.ready(plugboard)
+    inside = guest.run(["readlink", "/proc/self/ns/net"]).stdout.strip()
+    assert plugboard.namespaces == [inside]
+    assert inside != OWN_NETWORK
+    assert guest.run(["ls", "/sys/class/net"]).stdout.split() == ["lo"]
+    loopback = "import socket as s; a = s.create_server(('127.0.0.1', 0)); s.create_connection(a.getsockname())"
+    assert guest.run(["python3", "-c", loopback]).status == 0
+    running.stop()
+
+
+@every_container
+def test_a_container_without_a_topology_cannot_reach_the_hosts_network(starter):
+    running, guest = starter.ready()
+    assert guest.run(["readlink", "/proc/self/ns/net"]).stdout.strip() != OWN_NETWORK
+    running.stop()
+
+
+@every_platform
+def test_a_stopped_guest_leaves_nothing(starter):
+    network = host_network()
+    before = starter.journal.held
+    running, guest = starter.ready()
+    directory = running.stderr.parent
+    guest.start(["sleep", "600"])
+    running.stop()
+    running.stop()
+    assert running.host_cpu_s() > 0
+    new = [held for held in starter.journal.held if held not in before]
+    assert [str(held) for held in new if "ockerd" not in str(held) and "Docker daemon" not in str(held)] == [
+        f"files {directory}"
+    ]
+    assert [line for line in leftovers(starter.home, directory.name) if directory.name in line] == []
+    assert host_network() == network
+
+
+@every_platform
+def test_a_guest_that_dies_says_how(starter):
+    running, guest = starter.ready()
+    for pid in running.group.pids():
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(GuestError) as caught:
+        guest.run(["true"])
+    assert "ended with status" in caught.value.where
+    running.stop()
+
+
+@every_platform
+def test_a_start_that_fails_says_why_and_leaves_nothing(starter, tmp_path):
+    if starter.platform == "docker":
+        pytest.skip("Docker starts what it imported, not the directory")
+    with pytest.raises(PlatformError) as caught:
+        starter.start(image=Image("none", tmp_path))
+    assert "No such file" in str(caught.value)
+    guest_directory = max(starter.home.guests.iterdir(), key=lambda path: path.stat().st_mtime)
+    assert [line for line in leftovers(starter.home, guest_directory.name) if guest_directory.name in line] == []
+
+
+@every_platform
+def test_eight_guests_run_side_by_side(starter):
+    pairs = [starter.ready() for _ in range(8)]
+    names = {guest.run(["cat", "/proc/self/mountinfo"]).stdout for _, guest in pairs}
+    assert len(names) == 8
+    for running, _ in pairs:
+        running.stop()
+
+
+@pytest.mark.parametrize("with_image", [False, True])
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_probe_is_quick_and_leaves_nothing(platform, with_image, private_home, image):
+    skip_unless_it_runs(platform)
+    probe = registry.get(platform).probe(image if with_image else None)
+    assert probe.available
+    assert probe.seconds < 20
+    assert list(private_home.guests.iterdir()) == []
+    assert list(private_home.journal.iterdir()) == []
+    assert leftovers(private_home, "vtax-p") == []
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_killed_process_leaves_nothing_after_clean(platform, private_home, image):
+    """Kill points: while Docker imports the image, with the agent ready, and at seeded moments of the start."""
+    skip_unless_it_runs(platform)
+    network = host_network()
+    hold(platform, private_home, image, delay_s=1.5)
+    usual_s = 0.0
+    for _ in range(2):
+        began = time.monotonic()
+        hold(platform, private_home, image, delay_s=None)
+        usual_s = time.monotonic() - began
+    chosen = random.Random(SEED)
+    for delay_s in [0.0, *(chosen.uniform(0, usual_s) for _ in range(KILL_POINTS))]:
+        hold(platform, private_home, image, delay_s)
+    assert host_network() == network
+
+
+def hold(platform, home, image, delay_s):
+    """Start a guest in a child, kill the child delay_s after it began (None: when ready), clean, and look around."""
+    name = f"vtax-{secrets.token_hex(3)}"
+    script = Path(__file__).with_name("hold_guest.py")
+    argv = [sys.executable, str(script), platform, name, str(image.directory)]
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "starting\n"
+    if delay_s is None:
+        assert child.stdout.readline() == "ready\n"
+    else:
+        time.sleep(delay_s)
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    cleaned = clean(home.journal)
+    assert cleaned.problems == ()
+    assert leftovers(home, name) == [], f"killed after {delay_s} s"
+    assert list(home.guests.iterdir()) == []
+    assert list(home.journal.iterdir()) == []
+
+
+def test_a_second_private_docker_daemon_on_the_same_layers_is_refused_clearly(module_home, module_journal, image):
+    skip_unless_it_runs("docker")
+    if docker_daemon.host_daemon() is not None:
+        pytest.skip("the host's own daemon is used here")
+    running = Starter("docker", module_home, module_journal, image).start()
+    with Journal(module_home.journal) as other, pytest.raises(PlatformError, match="another vtax process"):
+        Starter("docker", module_home, other, image).start()
+    running.stop()

@@ -1,0 +1,107 @@
+"""The same limits are written and read back on every layout of cgroups."""
+
+from pathlib import Path
+
+import pytest
+
+from vtax.host.cgroups import Group, Hierarchy, Limits, hierarchies, parse_cpu_list
+
+FIXTURES = Path(__file__).parent / "fixtures" / "cgroups"
+LIMITS = Limits((1, 3), 64 << 20)
+
+
+def unified(directory, controllers="cpuset cpu memory"):
+    (directory / "cgroup.controllers").write_text(controllers)
+    return Group(((Hierarchy(directory.parent, True), directory),))
+
+
+@pytest.fixture
+def directory(tmp_path):
+    path = tmp_path / "vtax-1"
+    path.mkdir()
+    return path
+
+
+def fill(directory, **files):
+    for name, text in files.items():
+        (directory / name.replace("__", ".")).write_text(text)
+
+
+def test_version_1_has_one_hierarchy_for_each_controller_and_the_named_one_has_none():
+    found = {h.mount.name: h for h in hierarchies((FIXTURES / "mixed.mountinfo").read_text())}
+    assert found["cpuset"].controllers == {"cpuset"}
+    assert found["memory"].controllers == {"memory"}
+    assert found["systemd"].controllers == frozenset()
+    assert found["unified"].unified
+    assert len(found) == 10
+
+
+def test_controllers_that_share_a_hierarchy_are_all_found():
+    line = "33 32 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
+    assert hierarchies(line)[0].controllers == {"cpu", "cpuacct"}
+
+
+def test_version_2_is_one_hierarchy():
+    line = "35 24 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+    assert hierarchies(line) == (Hierarchy(Path("/sys/fs/cgroup"), True),)
+
+
+def test_limits_of_version_2_include_swap_and_are_read_back(directory):
+    fill(directory, memory__max="max", memory__swap__max="max", cpuset__cpus="", cpuset__cpus__effective="0-3")
+    notes = unified(directory).limit(LIMITS)
+    assert (directory / "memory.max").read_text() == str(64 << 20)
+    assert (directory / "memory.swap.max").read_text() == "0"
+    assert (directory / "cpuset.cpus").read_text() == "1,3"
+    assert notes == ["runs on CPUs (0, 1, 2, 3), not (1, 3)"]
+
+
+def test_limits_of_version_1_include_swap(tmp_path):
+    groups = []
+    for name in ("memory", "cpuset"):
+        (tmp_path / name / "g").mkdir(parents=True)
+        groups.append((Hierarchy(tmp_path / name, False, frozenset({name})), tmp_path / name / "g"))
+    fill(tmp_path / "memory/g", memory__limit_in_bytes="0", memory__memsw__limit_in_bytes="0")
+    fill(tmp_path / "cpuset/g", cpuset__cpus="")
+    assert Group(tuple(groups)).limit(LIMITS) == []
+    assert (tmp_path / "memory/g/memory.memsw.limit_in_bytes").read_text() == str(64 << 20)
+
+
+def test_a_controller_the_host_lacks_is_a_note_and_not_an_error(directory):
+    notes = unified(directory, controllers="cpu").limit(LIMITS)
+    assert len(notes) == 2
+    assert "cpuset" in notes[0]
+    assert "memory" in notes[1]
+
+
+def test_a_limit_the_kernel_rounds_to_pages_counts_as_asked(directory):
+    fill(directory, memory__max=str((64 << 20) + 100))
+    assert unified(directory, "memory").check(LIMITS) == []
+    fill(directory, memory__max=str(65 << 20))
+    assert unified(directory, "memory").check(LIMITS) == [f"memory limit is {65 << 20} bytes, not {64 << 20}"]
+
+
+def test_no_limit_at_all_is_noted(directory):
+    fill(directory, memory__max="max")
+    assert unified(directory, "memory").check(LIMITS) == [f"there is no memory limit instead of {64 << 20} bytes"]
+
+
+def test_cpu_seconds_of_version_2(directory):
+    fill(directory, cpu__stat="usage_usec 2500000\nuser_usec 1\nsystem_usec 2\n")
+    assert unified(directory).cpu_s() == 2.5
+
+
+def test_cpu_seconds_of_a_group_that_is_gone_are_unknown(tmp_path):
+    assert Group(((Hierarchy(tmp_path, True), tmp_path / "gone"),)).cpu_s() is None
+
+
+def test_a_group_below_another_is_recognised(tmp_path):
+    hierarchy = Hierarchy(tmp_path, True)
+    outer = Group(((hierarchy, tmp_path / "vtax-1"),))
+    assert Group(((hierarchy, tmp_path / "vtax-1/libpod-x"),)).is_below(outer)
+    assert not Group(((hierarchy, tmp_path / "vtax-12"),)).is_below(outer)
+    assert outer.runtime_path == "/vtax-1"
+
+
+@pytest.mark.parametrize(("text", "cpus"), [("0-2,5\n", (0, 1, 2, 5)), ("3", (3,)), ("\n", ())])
+def test_cpu_lists(text, cpus):
+    assert parse_cpu_list(text) == cpus

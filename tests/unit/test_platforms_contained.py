@@ -1,0 +1,130 @@
+"""What a container runtime is told, and what a probe says when it cannot even try."""
+
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import BadInput, RunInterrupted, VtaxError
+from vtax.host import namespaces
+from vtax.host.namespaces import MountStep
+from vtax.image.image import Image
+from vtax.platforms import contained, docker, docker_daemon, lxc, podman, registry, trial_start
+from vtax.platforms.base import GuestSpec, Resources
+from vtax.platforms.contained import Root
+
+RESOURCES = Resources(2, 512 << 20, (1, 3))
+NAMES = ["native", "podman", "lxc", "nspawn", "docker", "docker-overlay2", "docker-vfs"]
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return GuestSpec("vtax-1", Image("key", tmp_path / "image"), RESOURCES, tmp_path, None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_container_platform_is_shipped_under_its_name(name):
+    platform = registry.get(name)
+    assert platform.driver.summary
+    assert all(field.description for field in platform.driver.Options.model_fields.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_option_is_refused(name):
+    with pytest.raises(BadInput):
+        registry.make("mine", registry.get(name).driver.name, {"no_such_option": 1})
+
+
+def test_lxc_limits_are_given_for_both_cgroup_versions():
+    text = lxc.configuration("vtax-1", Path("/r"), RESOURCES, common=True)
+    settings = dict(line.split(" = ", 1) for line in text.splitlines())
+    assert settings["lxc.cgroup.cpuset.cpus"] == settings["lxc.cgroup2.cpuset.cpus"] == "1,3"
+    for key in ("cgroup.memory.limit_in_bytes", "cgroup.memory.memsw.limit_in_bytes", "cgroup2.memory.max"):
+        assert settings[f"lxc.{key}"] == str(512 << 20)
+    assert settings["lxc.cgroup2.memory.swap.max"] == "0"
+    assert settings["lxc.net.0.type"] == "empty"
+    assert settings["lxc.include"] == str(lxc.COMMON)
+    assert "lxc.include" not in lxc.configuration("vtax-1", Path("/r"), RESOURCES, common=False)
+
+
+def test_podman_gets_limits_without_swap_and_no_network(spec):
+    root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
+    argv = podman.command_line(podman.PodmanOptions(), spec, root, "/vtax-1", ["program", "--flag"])
+    assert argv[-4:] == ["--rootfs", "/r", "program", "--flag"]
+    assert {"--cpuset-cpus=1,3", f"--memory={512 << 20}", f"--memory-swap={512 << 20}", "--network=none"} <= set(argv)
+    assert "--cgroup-parent=/vtax-1" in argv
+
+
+def test_docker_chooses_the_cgroup_only_where_the_daemon_is_ours(spec):
+    ours = docker_daemon.Daemon(Path("/s"), True, "overlay2", "20.10")
+    argv = docker.command_line(ours, spec, "image:key", "/vtax-1", ["program"])
+    assert "--cgroup-parent=/vtax-1" in argv
+    assert argv[-2:] == ["image:key", "program"]
+    assert {"--cpuset-cpus=1,3", f"--memory={512 << 20}", f"--memory-swap={512 << 20}", "--network=none"} <= set(argv)
+    theirs = docker.command_line(ours, spec, "image:key", None, ["program"])
+    assert not [word for word in theirs if "cgroup-parent" in word]
+
+
+def test_a_private_daemon_touches_neither_firewall_nor_forwarding():
+    argv = docker_daemon.daemon_argv(Path("/c"), Path("/d"), Path("/p"), "vfs")
+    assert {"--iptables=false", "--ip6tables=false", "--bridge=none", "--ip-forward=false"} <= set(argv)
+    assert "--storage-driver=vfs" in argv
+
+
+def test_only_a_local_daemon_counts_as_the_hosts(monkeypatch, tmp_path):
+    monkeypatch.setattr(docker_daemon, "_HOST_SOCKETS", (tmp_path / "no.sock",))
+    monkeypatch.setenv("DOCKER_HOST", "tcp://198.18.0.1:2375")
+    assert docker_daemon.host_daemon() is None
+
+
+def test_a_path_that_overlayfs_cannot_be_told_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="overlayfs"):
+        namespaces.overlay(tmp_path / "a:b", tmp_path / "u", tmp_path / "w", tmp_path / "r")
+
+
+def test_a_fresh_root_has_an_empty_scratch_for_everyone(spec):
+    root = contained.overlay_root(spec)
+    assert (root.upper / "scratch").stat().st_mode & 0o7777 == 0o1777
+    assert str(spec.image.tree) in root.mount.data
+
+
+def test_a_missing_program_is_the_reason_and_its_package_the_cure(monkeypatch):
+    monkeypatch.setattr(trial_start.os, "geteuid", lambda: 0)
+    programs = {"no-such-a": "package-a", "no-such-b": "package-b", "no-such-c": "package-b"}
+    probe = trial_start.probe(None, None, None, programs=programs)
+    assert not probe.available
+    assert probe.reason == "no-such-a, no-such-b, no-such-c is not installed"
+    assert probe.cure == "apt install package-a package-b"
+
+
+def test_a_probe_without_root_says_so(monkeypatch):
+    monkeypatch.setattr(trial_start.os, "geteuid", lambda: 1000)
+    probe = trial_start.probe(None, None, None, programs={})
+    assert (probe.available, probe.cure) == (False, "run vtax with sudo")
+
+
+def test_a_start_that_fails_is_the_reason_and_its_directory_is_gone(monkeypatch, tmp_path):
+    monkeypatch.setattr(trial_start.os, "geteuid", lambda: 0)
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+
+    def fail(options, spec, argv):
+        raise VtaxError("it broke", where="it said so", cure="mend it")
+
+    probe = trial_start.probe(fail, None, None, programs={})
+    assert (probe.available, probe.reason, probe.cure) == (False, "it broke: it said so", "mend it")
+    assert not list((tmp_path / "home/guests").iterdir())
+    assert not list((tmp_path / "home/journal").iterdir())
+
+
+def test_a_defect_in_a_driver_does_not_escape_a_probe_but_a_request_to_stop_does(monkeypatch, tmp_path):
+    monkeypatch.setattr(trial_start.os, "geteuid", lambda: 0)
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+
+    def broken(options, spec, argv):
+        raise KeyError("x")
+
+    def stopped(options, spec, argv):
+        raise RunInterrupted("stopped on request")
+
+    assert "KeyError" in trial_start.probe(broken, None, None, programs={}).reason
+    with pytest.raises(RunInterrupted):
+        trial_start.probe(stopped, None, None, programs={})
