@@ -35,11 +35,14 @@ def check_socket_buffer(name: str, size: int | None) -> None:
 
 
 def window_warnings(asked: int | None, send: int | None, receive: int | None) -> list[str]:
-    """What to say when the kernel used another socket buffer than asked: it doubles every one (socket(7))."""
+    """What to say when the kernel used another socket buffer than asked.
+
+    It doubles every one that is asked for, after capping it (socket(7)): one reported as asked was capped to half.
+    """
     warnings = []
     for side, used in (("send", send), ("receive", receive)):
-        if asked is not None and used is not None and used not in (asked, 2 * asked):
-            warnings.append(f"{side} buffer: asked for {asked} bytes (the kernel doubles it), used {used}")
+        if asked is not None and used is not None and used != 2 * asked:
+            warnings.append(f"{side} buffer: asked for {asked} bytes, which the kernel doubles, and got {used}")
     return warnings
 
 

@@ -1,0 +1,239 @@
+"""netperf: streams, request/response and connection rates, with the exact sizes and socket buffers a study asks for.
+
+netserver runs on the peer, netperf in the guest. The output is a list of omni selectors, one `NAME=value` a line, so
+nothing depends on the columns of a version. Selectors of latency are asked for only where transactions are measured:
+taking the time of every send would slow a stream of small messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer, window_warnings
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+
+PORT = 12865
+LARGEST_MESSAGE = 64 * 1024**2
+_STREAMS = ("tcp_stream", "tcp_maerts", "udp_stream")
+_COMMON = (
+    "THROUGHPUT", "ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_RECV_THROUGHPUT", "REMOTE_SEND_THROUGHPUT",
+    "REMOTE_RECV_THROUGHPUT", "LOCAL_SEND_SIZE", "LOCAL_RECV_SIZE", "REMOTE_SEND_SIZE", "REMOTE_RECV_SIZE",
+    "LSS_SIZE", "LSS_SIZE_END", "LSR_SIZE", "LSR_SIZE_END", "RSS_SIZE", "RSS_SIZE_END", "RSR_SIZE", "RSR_SIZE_END",
+    "TRANSPORT_MSS", "LOCAL_TRANSPORT_RETRANS", "REMOTE_TRANSPORT_RETRANS", "LOCAL_CONG_CONTROL",
+    "REMOTE_CONG_CONTROL", "CONFIDENCE_LEVEL", "CONFIDENCE_INTERVAL", "CONFIDENCE_ITERATION", "THROUGHPUT_CONFID",
+)  # fmt: skip
+_TRANSACTIONS = (
+    "TRANSACTION_RATE", "REQUEST_SIZE", "RESPONSE_SIZE", "MIN_LATENCY", "MEAN_LATENCY", "P50_LATENCY", "P90_LATENCY",
+    "P99_LATENCY", "MAX_LATENCY", "STDDEV_LATENCY",
+)  # fmt: skip
+_LATENCIES = {
+    "latency_mean": "MEAN_LATENCY",
+    "latency_p50": "P50_LATENCY",
+    "latency_p90": "P90_LATENCY",
+    "latency_p99": "P99_LATENCY",
+    "latency_max": "MAX_LATENCY",
+}
+
+
+class NetperfParameters(Parameters):
+    """What a study may fix or vary. Absent values are left to the tool."""
+
+    test: Literal["tcp_stream", "tcp_maerts", "udp_stream", "tcp_rr", "udp_rr", "tcp_crr"] = Field(
+        "tcp_stream", description="streams (maerts: from the peer), request/response, connect/request/response"
+    )
+    duration_s: int = Field(7, ge=1, le=86400, description="seconds of one iteration")
+    message_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one send, streams")
+    receive_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one receive, streams")
+    socket_buffer: Size | None = Field(None, ge=1, description="local socket buffers asked for, bytes")
+    remote_socket_buffer: Size | None = Field(None, ge=1, description="remote ones; absent: as socket_buffer")
+    request_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a request")
+    response_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a response")
+    no_delay: bool = Field(False, description="TCP_NODELAY on both ends")
+    confidence_percent: Literal[95, 99] | None = Field(
+        None, description="repeat iterations inside a trial until the interval is narrow (netperf's own rule)"
+    )
+    confidence_width_percent: float = Field(5, gt=0, le=100, description="full width aimed at, of the mean")
+    min_iterations: int = Field(3, ge=3, le=30, description="of a trial with confidence_percent")
+    max_iterations: int = Field(10, ge=3, le=30, description="of a trial with confidence_percent")
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.test == "udp_stream":
+            check_datagram("message_size", self.message_size)
+            if self.confidence_percent is not None:
+                raise ValueError(
+                    "netperf's interval is of the sending rate, so udp_stream takes no confidence_percent"
+                )
+        if self.test == "udp_rr":
+            check_datagram("request_size", self.request_size)
+            check_datagram("response_size", self.response_size)
+        if self.max_iterations < self.min_iterations:
+            raise ValueError("max_iterations is below min_iterations")
+        if self.test not in _STREAMS and (self.message_size or self.receive_size):
+            raise ValueError(f"{self.test} has request_size and response_size, not message_size and receive_size")
+        return self
+
+
+class Netperf:
+    """See the module."""
+
+    name = "netperf"
+    title = "network streams and transactions (netperf)"
+    tool = "netperf"
+    needs_network = True
+    Parameters = NetperfParameters
+    metrics: Sequence[Metric] = (
+        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True),
+        Metric("transactions", "1/s", "higher", "transactions, one at a time", primary=True),
+        Metric("sent", "Mbit/s", "higher", "rate at the sender"),
+        Metric("retransmits", "segments", "lower", "TCP segments sent again"),
+        Metric("latency_mean", "us", "lower", "mean time of a transaction"),
+        Metric("latency_p50", "us", "lower", "median time of a transaction"),
+        Metric("latency_p90", "us", "lower", "90th percentile"),
+        Metric("latency_p99", "us", "lower", "99th percentile"),
+        Metric("latency_max", "us", "lower", "longest transaction"),
+    )
+    version_argv = ("netperf", "-V")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of."""
+        match = re.search(r"Netperf version (\S+)", output)
+        if not match:
+            raise BenchmarkError("netperf -V printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: NetperfParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        p = parameters
+        check_socket_buffer("socket_buffer", p.socket_buffer)
+        check_socket_buffer("remote_socket_buffer", p.remote_socket_buffer)
+        port = str(PORT + context.flow)
+        argv = ["netperf", "-H", context.peer_address, "-p", port, "-t", p.test.upper(), "-l", str(p.duration_s)]
+        if p.test in _STREAMS:
+            argv += ["-f", "m"]
+        if p.confidence_percent is not None:
+            argv += ["-I", f"{p.confidence_percent},{p.confidence_width_percent:g}"]
+            argv += ["-i", f"{p.max_iterations},{p.min_iterations}"]
+        server = Command("server", ("netserver", "-D", "-p", port), place="peer", ready_port=PORT + context.flow)
+        return server, Command("client", (*argv, "-P", "0", "--", *_test_options(p)))
+
+    def expected_s(self, parameters: NetperfParameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        p = parameters
+        iterations = (p.min_iterations + p.max_iterations) / 2 if p.confidence_percent is not None else 1
+        return p.duration_s * iterations + 0.1
+
+    def parse(
+        self, parameters: NetperfParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
+        """See Benchmark.parse."""
+        p, client = parameters, results["client"]
+        told = selectors(client.stdout)
+        if client.status != 0 or "THROUGHPUT" not in told:
+            said = (client.stderr.strip() or client.stdout.strip())[-300:]
+            raise BenchmarkError(f"netperf failed with status {client.status}: {said or 'it said nothing'}")
+        try:
+            values = _stream_values(told, p) if p.test in _STREAMS else _transaction_values(told)
+            used = _used(told)
+            warnings = _warnings(told, p)
+        except (KeyError, ValueError) as error:
+            raise BenchmarkError(f"netperf's output is not understood: {error}") from error
+        for name in ("throughput", "sent"):
+            if p.test != "udp_stream" or name == "throughput":
+                check_link(values.get(name), context)
+        return Outcome(values, used, tuple(warnings))
+
+
+def _test_options(p: NetperfParameters) -> list[str]:
+    """The options behind `--`. `-m` and `-M` take a pair of local and remote; with maerts the remote end sends."""
+    chosen: list[str] = []
+    if p.test in _STREAMS:
+        side = "," if p.test == "tcp_maerts" else ""
+        for flag, size in (("-m", p.message_size), ("-M", p.receive_size)):
+            chosen += [flag, f"{side}{size}"] if size is not None else []
+    else:
+        chosen += ["-r", f"{p.request_size},{p.response_size}"]
+    if p.socket_buffer is not None:
+        chosen += ["-s", str(p.socket_buffer)]
+    remote = p.remote_socket_buffer or p.socket_buffer
+    if remote is not None:
+        chosen += ["-S", str(remote)]
+    if p.no_delay:
+        chosen += ["-D", "L,R"]
+    if p.test == "udp_stream":
+        chosen += ["-R", "1"]
+    return [*chosen, "-k", ",".join(_COMMON if p.test in _STREAMS else (*_COMMON, *_TRANSACTIONS))]
+
+
+def selectors(output: str) -> dict[str, str]:
+    """`NAME=value` lines of an omni output; other lines are left out."""
+    return dict(re.findall(r"^([A-Z0-9_]+)=(.*)$", output, re.MULTILINE))
+
+
+def _number(told: Mapping[str, str], name: str) -> float:
+    return float(told[name])
+
+
+def _stream_values(told: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
+    """Rates at their own ends; with netperf's own repetition only THROUGHPUT is the mean over the iterations."""
+    sender, receiver = ("REMOTE", "LOCAL") if p.test == "tcp_maerts" else ("LOCAL", "REMOTE")
+    received = "THROUGHPUT" if p.confidence_percent is not None else f"{receiver}_RECV_THROUGHPUT"
+    values = {"throughput": _number(told, received)}
+    if p.confidence_percent is None:
+        values["sent"] = _number(told, f"{sender}_SEND_THROUGHPUT")
+    if (retransmits := _number(told, f"{sender}_TRANSPORT_RETRANS")) >= 0:
+        values["retransmits"] = retransmits
+    return values
+
+
+def _transaction_values(told: Mapping[str, str]) -> dict[str, float]:
+    values = {name: _number(told, selector) for name, selector in _LATENCIES.items()}
+    return {"transactions": _number(told, "TRANSACTION_RATE"), **values}
+
+
+def _used(told: Mapping[str, str]) -> dict[str, Any]:
+    names = {
+        "local_send_size": "LOCAL_SEND_SIZE",
+        "remote_send_size": "REMOTE_SEND_SIZE",
+        "local_receive_size": "LOCAL_RECV_SIZE",
+        "remote_receive_size": "REMOTE_RECV_SIZE",
+        "local_send_buffer": "LSS_SIZE_END",
+        "local_receive_buffer": "LSR_SIZE_END",
+        "remote_send_buffer": "RSS_SIZE_END",
+        "remote_receive_buffer": "RSR_SIZE_END",
+        "request_size": "REQUEST_SIZE",
+        "response_size": "RESPONSE_SIZE",
+        "mss": "TRANSPORT_MSS",
+        "iterations": "CONFIDENCE_ITERATION",
+    }
+    used: dict[str, Any] = {name: int(told[key]) for name, key in names.items() if key in told}
+    used = {name: value for name, value in used.items() if value > 0}
+    if told.get("LOCAL_CONG_CONTROL"):
+        used |= {"congestion": told["LOCAL_CONG_CONTROL"], "peer_congestion": told["REMOTE_CONG_CONTROL"]}
+    if _number(told, "CONFIDENCE_LEVEL") > 0:
+        used["confidence_width_percent"] = _number(told, "THROUGHPUT_CONFID")
+    return used
+
+
+def _warnings(told: Mapping[str, str], p: NetperfParameters) -> list[str]:
+    remote = p.remote_socket_buffer or p.socket_buffer
+    warnings = []
+    for place, asked, letter in (("local", p.socket_buffer, "L"), ("remote", remote, "R")):
+        found = window_warnings(asked, int(told[f"{letter}SS_SIZE"]), int(told[f"{letter}SR_SIZE"]))
+        warnings += [f"{place} {text}" for text in found]
+    if p.confidence_percent is not None and (got := _number(told, "THROUGHPUT_CONFID")) > p.confidence_width_percent:
+        warnings.append(
+            f"netperf missed its confidence: its {p.confidence_percent} % interval is {got:.3g} % of the mean wide "
+            f"after {told['CONFIDENCE_ITERATION']} iterations, {p.confidence_width_percent:g} % was asked for"
+        )
+    return warnings
+
+
+BENCHMARK = Netperf()

@@ -1,0 +1,155 @@
+"""netperf: what its commands ask for and what its real selectors mean."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.netperf import BENCHMARK, NetperfParameters
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.guest import CommandResult
+
+FIXTURES = Path(__file__).parent / "fixtures" / "netperf"
+CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1")
+
+
+def parse(fixture, context=CONTEXT, status=0, stderr="", **parameters):
+    result = CommandResult(("netperf",), status, (FIXTURES / f"{fixture}.txt").read_text(), stderr, 1.1, 1.1)
+    return BENCHMARK.parse(NetperfParameters(**parameters), context, {"client": result})
+
+
+def client_argv(**parameters):
+    return BENCHMARK.commands(NetperfParameters(**parameters), CONTEXT)[1].argv
+
+
+def after(argv, flag):
+    return argv[argv.index(flag) + 1]
+
+
+def test_the_server_runs_on_the_peer():
+    server, client = BENCHMARK.commands(NetperfParameters(), CONTEXT)
+    assert (server.argv[0], server.place, server.ready_port) == ("netserver", "peer", 12865)
+    assert after(client.argv, "-H") == "198.18.0.1"
+
+
+def test_sizes_and_buffers_reach_the_test():
+    argv = client_argv(message_size=512, socket_buffer=4096, remote_socket_buffer=16384)
+    assert (after(argv, "-m"), after(argv, "-s"), after(argv, "-S")) == ("512", "4096", "16384")
+
+
+def test_one_socket_buffer_is_for_both_ends():
+    assert after(client_argv(socket_buffer=4096), "-S") == "4096"
+
+
+def test_with_maerts_the_message_size_is_the_peers():
+    assert after(client_argv(test="tcp_maerts", message_size=512), "-m") == ",512"
+
+
+def test_latency_is_asked_for_only_where_transactions_are_measured():
+    assert "P99_LATENCY" not in after(client_argv(test="tcp_stream"), "-k")
+    assert "P99_LATENCY" in after(client_argv(test="tcp_rr"), "-k")
+
+
+def test_requests_up_to_45_megabytes():
+    assert after(client_argv(test="tcp_rr", request_size=1, response_size=45_000_000), "-r") == "1,45000000"
+
+
+def test_the_papers_repetition_rule_is_netperfs_own():
+    argv = client_argv(confidence_percent=95, confidence_width_percent=5, min_iterations=3, max_iterations=10)
+    assert (after(argv, "-I"), after(argv, "-i")) == ("95,5", "10,3")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"test": "udp_stream", "message_size": 65508},
+        {"test": "udp_rr", "response_size": 65508},
+        {"test": "tcp_rr", "message_size": 64},
+        {"test": "udp_stream", "confidence_percent": 95},
+        {"min_iterations": 5, "max_iterations": 4},
+        {"test": "sctp_stream"},
+    ],
+)
+def test_what_netperf_cannot_do_is_refused_before_the_run(wrong):
+    with pytest.raises(ValidationError):
+        NetperfParameters(**wrong)
+
+
+def test_a_buffer_above_the_kernels_limit_is_refused_with_the_sysctl():
+    with pytest.raises(BadInput, match="remote_socket_buffer"):
+        client_argv(remote_socket_buffer=2**40)
+
+
+def test_a_stream_is_judged_at_the_receiver():
+    outcome = parse("tcp_stream", message_size=512, socket_buffer=4096, remote_socket_buffer=16384)
+    assert outcome.values["throughput"] == 701.91
+    assert outcome.values["retransmits"] == 0
+    assert outcome.warnings == ()
+    assert outcome.used["local_send_buffer"] == 8192
+    assert outcome.used["remote_receive_buffer"] == 32768
+    assert outcome.used["mss"] == 1448
+
+
+def test_maerts_is_received_by_the_guest():
+    values = parse("tcp_maerts", test="tcp_maerts").values
+    assert values["throughput"] == 8116.47
+    assert values["sent"] == 8116.59
+    assert values["retransmits"] == 7
+
+
+def test_udp_sent_and_received_are_two_rates():
+    values = parse("udp_stream", test="udp_stream").values
+    assert (values["sent"], values["throughput"]) == (1289.26, 526.58)
+    assert "retransmits" not in values
+
+
+@pytest.mark.parametrize(
+    ("fixture", "rate", "p99"), [("tcp_rr", 35020.341, 42), ("udp_rr", None, None), ("tcp_crr", 14086.506, None)]
+)
+def test_transactions_come_with_their_latencies(fixture, rate, p99):
+    values = parse(fixture, test=fixture).values
+    assert rate is None or values["transactions"] == rate
+    assert p99 is None or values["latency_p99"] == p99
+    assert "throughput" not in values
+    assert values["latency_p50"] <= values["latency_p90"] <= values["latency_p99"] <= values["latency_max"]
+
+
+def test_large_responses_are_transactions_too():
+    outcome = parse("tcp_rr_large", test="tcp_rr", request_size=1000, response_size=45_000_000)
+    assert outcome.values["transactions"] == 38.953
+    assert outcome.used["response_size"] == 45_000_000
+
+
+def test_a_missed_confidence_is_a_warning_on_the_cell():
+    missed = parse("tcp_stream_not_confident", confidence_percent=99, confidence_width_percent=0.1)
+    assert any("missed its confidence" in warning for warning in missed.warnings)
+    reached = parse("tcp_stream_confident", confidence_percent=95, confidence_width_percent=50)
+    assert reached.warnings == ()
+    assert reached.used["iterations"] == 5
+
+
+def test_with_confidence_the_result_is_the_mean_of_the_iterations():
+    assert parse("tcp_stream_not_confident", confidence_percent=99).values["throughput"] == 7363.31
+
+
+def test_a_capped_buffer_is_a_warning_although_it_looks_as_asked():
+    warnings = parse("tcp_stream_large_buffer", socket_buffer=8388608).warnings
+    assert any(warning.startswith("local send buffer: asked for 8388608") for warning in warnings)
+
+
+@pytest.mark.parametrize("fixture", ["refused", "udp_too_large"])
+def test_a_failed_run_says_what_the_tool_said(fixture):
+    error = FIXTURES / f"{fixture}.err"
+    stderr = error.read_text() if error.exists() else ""
+    with pytest.raises(BenchmarkError, match=r"could not establish|Message too long"):
+        parse(fixture, status=1, stderr=stderr)
+
+
+def test_a_rate_above_the_link_fails_the_trial():
+    with pytest.raises(BenchmarkError, match="impossible"):
+        parse("tcp_stream", context=Context(1, 1, link_mbit_s=100))
+
+
+def test_the_version_is_read_from_what_the_tool_prints():
+    assert BENCHMARK.version_of((FIXTURES / "version.txt").read_text()) == "2.7.1"
