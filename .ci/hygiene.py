@@ -1,7 +1,7 @@
 """What the linters do not check: sizes, addresses, marks of unfinished work, traces of a developer's machine.
 
 Run `python .ci/hygiene.py`; it prints one line per finding and exits 1 when there is any. A module of more than 400
-lines or a function of more than 50 is accepted when its docstring gives a reason: "long because ...", "long by nature".
+lines or a function of more than 50 is accepted when its docstring gives a reason ("long because", "long by nature").
 """
 
 from __future__ import annotations
