@@ -355,10 +355,12 @@ def read_files(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], b
     return {"sizes": [None if t is None else len(t) for t in texts]}, b"".join(t for t in texts if t)
 
 
-def read_file(path: str, limit: int) -> bytes:
+def read_file(path: str, limit: int, offset: int = 0) -> bytes:
     """Up to limit bytes of a file."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
+        if offset:
+            os.lseek(fd, offset, os.SEEK_SET)
         parts = []
         while limit > 0 and (part := os.read(fd, min(limit, CHUNK))):
             parts.append(part)

@@ -34,6 +34,7 @@ SKEW_RELATIVE = 0.01
 OUTPUT_LIMIT = 8 << 20
 FILE_LIMIT = 32 << 20
 _ANSWER_S = 15.0  # what an emulated guest may need for any answer that waits for nothing
+_PIECE = 1 << 16
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CHATTER_LIMIT = 4 << 20
 
@@ -196,15 +197,20 @@ class Guest:
             raise GuestError(f"nothing listens on TCP port {port} in the guest after {timeout_s:g} s")
 
     def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """Write a file in the guest, directories included."""
-        self._ask_more({"op": "put", "path": path, "mode": mode}, data, extra_s=len(data) / 1e6)
+        """Write a file in the guest, directories included, in pieces that a slow line carries in time."""
+        for offset in range(0, len(data) or 1, _PIECE):
+            asked = {"op": "put", "path": path, "mode": mode, "offset": offset}
+            self._ask_more(asked, data[offset : offset + _PIECE])
 
     def get(self, path: str, *, limit: int = FILE_LIMIT) -> bytes:
         """Read a file of the guest. Raises GuestError when it is missing or larger than limit bytes."""
-        data = self._ask_more({"op": "get", "path": path, "limit": limit}, extra_s=limit / 1e6).payload
-        if len(data) > limit:
-            raise GuestError(f"the guest sent {len(data)} bytes where at most {limit} were asked for")
-        return data
+        data = bytearray()
+        while len(data) <= limit:
+            piece = self._ask_more({"op": "get", "path": path, "offset": len(data), "size": _PIECE}).payload
+            data += piece
+            if len(piece) < _PIECE and len(data) <= limit:
+                return bytes(data)
+        raise GuestError(f"{path} is larger than {limit} bytes")
 
     def read_files(self, paths: Sequence[str], *, limit: int = 1 << 18) -> dict[str, bytes | None]:
         """The first `limit` bytes of several files in one exchange; None for one that cannot be read."""
