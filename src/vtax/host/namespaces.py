@@ -9,7 +9,10 @@ meanwhile is unmounted there too (MS_SLAVE), so nothing of the host's is kept bu
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import socket
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,9 +128,5 @@ def _complain(what: str, error: OSError) -> None:
 
 def _loopback_up() -> None:
     """SIOCSIFFLAGS with IFF_UP on `lo` (netdevice(7)): a guest's own loopback works on every platform."""
-    import fcntl
-    import socket
-    import struct
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, 0x8914, struct.pack("16sH14x", b"lo", 1))
