@@ -1,20 +1,22 @@
 """Brings a database to the schema of this version, and costs one query when it is there already.
 
-Alembic is imported only when there is something to do: reading its scripts takes longer than everything else that
-opening a store does.
+An empty database gets the tables as they are now; an older one is migrated by Alembic, step by step. Both ways lead
+to the same tables, which a test proves. Alembic is imported only when there is something to migrate: reading its
+scripts takes longer than everything else that opening a store does.
 """
 
 from __future__ import annotations
 
 from importlib.resources import files
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insert, inspect, select
 
 from vtax.errors import StoreError
 from vtax.store.database import reading, shown, writing
-from vtax.store.schema import VERSION
+from vtax.store.schema import VERSION, metadata
 
-_VERSION_TABLE = "alembic_version"
+# Alembic's own table, of which it makes the same one.
+_version = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 
 
 def ensure_schema(engine: Engine) -> None:
@@ -24,29 +26,26 @@ def ensure_schema(engine: Engine) -> None:
     read or written. A failed migration leaves the database as it was.
     """
     with reading(engine) as connection:
-        version = _version_of(connection, engine)
-    if version != VERSION:
-        with writing(engine) as connection:  # again under the write lock: another process may have been first
-            version = _version_of(connection, engine)
-            if version != VERSION:
-                _upgrade(connection, engine, version)
+        version = _version_of(connection)
+    if version == VERSION:
+        return
+    with writing(engine) as connection:  # again under the write lock: another process may have been first
+        version = _version_of(connection)
+        if version is None:
+            create(connection)
+        elif version != VERSION:
+            upgrade(connection)
 
 
-def _version_of(connection: Connection, engine: Engine) -> str | None:
-    tables = inspect(connection).get_table_names()
-    if _VERSION_TABLE in tables:
-        version = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar()
-        return None if version is None else str(version)
-    if tables:
-        raise StoreError(
-            "this database belongs to something else",
-            where=f"{shown(engine.url)}: table {tables[0]}",
-            cure="give vtax a database of its own with VTAX_STORE",
-        )
-    return None
+def create(connection: Connection) -> None:
+    """Make every table in an empty database."""
+    metadata.create_all(connection)
+    _version.create(connection)
+    connection.execute(insert(_version).values(version_num=VERSION))
 
 
-def _upgrade(connection: Connection, engine: Engine, version: str | None) -> None:
+def upgrade(connection: Connection) -> None:
+    """Run every migration the database has not had yet. Raises StoreError when it is newer than this vtax."""
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -55,10 +54,25 @@ def _upgrade(connection: Connection, engine: Engine, version: str | None) -> Non
     config.set_main_option("script_location", str(files("vtax.store").joinpath("migrations")).replace("%", "%%"))
     config.attributes["connection"] = connection
     known = {revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()}
+    version = _version_of(connection)
     if version is not None and version not in known:
         raise StoreError(
             f"the store is of schema {version}, newer than this vtax knows ({VERSION})",
-            where=shown(engine.url),
+            where=shown(connection.engine.url),
             cure="use the newer vtax that wrote it, or name another store with VTAX_STORE",
         )
     command.upgrade(config, "head")
+
+
+def _version_of(connection: Connection) -> str | None:
+    tables = inspect(connection).get_table_names()
+    if _version.name in tables:
+        version = connection.execute(select(_version.c.version_num)).scalar()
+        return None if version is None else str(version)
+    if tables:
+        raise StoreError(
+            "this database belongs to something else",
+            where=f"{shown(connection.engine.url)}: table {tables[0]}",
+            cure="give vtax a database of its own with VTAX_STORE",
+        )
+    return None

@@ -1,0 +1,284 @@
+"""The store keeps what it was given, on SQLite and on PostgreSQL alike, and forgets nothing it has committed."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import synthetic_run
+from synthetic_run import begin, cells, fill, trial
+
+from vtax.errors import BadInput, StoreError
+from vtax.store.query import counters, load, outputs
+from vtax.store.records import OutputRecord
+from vtax.store.store import Store
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """A private PostgreSQL cluster that listens on a unix socket alone; the tests on it are skipped without one."""
+    pytest.importorskip("psycopg", reason="the Python package psycopg is not installed")
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        pytest.skip("PostgreSQL is not installed")
+    binaries = found[-1].parent
+    user: list[str] = []
+    directory = Path(tempfile.mkdtemp(prefix="vtax-postgresql-"))
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed, and PostgreSQL does not run as root")
+        user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        shutil.chown(directory, "nobody", "nogroup")
+    data = directory / "data"
+
+    def run(*argv: str | Path) -> None:
+        subprocess.run(
+            [*user, *map(str, argv)], check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+
+    run(binaries / "initdb", "--no-sync", "--auth=trust", "--username=vtax", "--encoding=UTF8", "--pgdata", data)
+    settings = f"-c listen_addresses= -c unix_socket_directories={directory} -c fsync=off"
+    run(binaries / "pg_ctl", "--pgdata", data, "--wait", "--log", directory / "log", "--options", settings, "start")
+    try:
+        yield f"host={directory}"
+    finally:
+        run(binaries / "pg_ctl", "--pgdata", data, "--mode=immediate", "stop")
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    else:
+        place = request.getfixturevalue("postgresql")
+        import psycopg
+
+        with psycopg.connect(f"{place} user=vtax dbname=postgres", autocommit=True) as connection:
+            connection.execute("DROP DATABASE IF EXISTS vtax")
+            connection.execute("CREATE DATABASE vtax")
+        url = f"postgresql://vtax@/vtax?{place}"
+    with Store.open(url) as opened:
+        yield opened
+
+
+def test_a_run_comes_back_as_it_began(store: Store) -> None:
+    begun = begin(store)
+    found = store.open_run("tour-1")
+    assert found.id == begun.id
+    assert (found.seed, found.status, found.declared) == (2**40 + 7, "running", synthetic_run.DECLARED)
+    assert found.platforms == synthetic_run.PLATFORMS
+    assert found.cells == tuple(cells())
+    assert found.metrics == synthetic_run.METRICS
+
+
+def test_run_names_count_up_within_a_study(store: Store) -> None:
+    assert store.next_run_name("tour") == "tour-1"
+    begin(store, "tour-9")
+    begin(store, "tour-2-5")
+    assert store.next_run_name("tour") == "tour-10"
+    assert store.next_run_name("tour-2") == "tour-2-6"
+
+
+def test_a_taken_run_name_is_bad_input(store: Store) -> None:
+    begin(store)
+    with pytest.raises(BadInput, match="there is a run 'tour-1' already"):
+        begin(store)
+    assert [run.name for run in store.runs()] == ["tour-1"]
+
+
+def test_an_unknown_run_is_refused_with_near_names(store: Store) -> None:
+    with pytest.raises(BadInput, match="there is no run yet"):
+        store.open_run("last")
+    begin(store)
+    with pytest.raises(BadInput) as caught:
+        store.open_run("tuor-1")
+    assert caught.value.cure == "did you mean tour-1?"
+
+
+def test_last_is_the_run_that_began_last(store: Store) -> None:
+    begin(store, "tour-1", started_at=200.0)
+    begin(store, "tour-2", started_at=100.0)
+    assert store.open_run("last").name == "tour-1"
+
+
+def test_a_trial_is_there_with_all_it_left(store: Store) -> None:
+    run = begin(store)
+    cell = run.cells[0]
+    guest = run.begin_guest("native", 0, "", 1.0)
+    run.end_guest(guest, ready_s=0.25, clock_offset_s=-0.5, facts={"kernel": "6.1"}, notes=["no memory limit"])
+    said = OutputRecord("single", ("sysbench", "cpu"), 1, "out \0 \ud800 ü", "err")
+    run.add_trial(trial(cell, guest_id=guest, outputs=(said,), values={"events": 12.5, "latency": 0.1},
+                        counters={("guest", "ctxt"): 3.0, ("host", "steal_s"): math.nan},
+                        warnings=(("clock-skew", "late"), ("clock-skew", "late"))))  # fmt: skip
+    data = load(store.engine, run)
+    assert data.trials.is_ok.tolist() == [True]
+    assert data.trials.outside_s.tolist() == [1.01]
+    measured = zip(data.measurements.metric, data.measurements.value, strict=True)
+    assert {run.metrics[metric].name: value for metric, value in measured} == {"events": 12.5, "latency": 0.1}
+    (kept,) = outputs(store.engine, run)
+    assert (kept.argv, kept.status, kept.stdout, kept.stderr) == (said.argv, 1, said.stdout, said.stderr)
+    assert counters(store.engine, run) == {(0, "guest", "ctxt"): (3.0, 1)}
+    assert [(w.code, w.text, w.cell, w.times) for w in data.warnings] == [("clock-skew", "late", 0, 2)]
+    assert (data.guests[0].ready_s, data.guests[0].facts, data.guests[0].notes) == (
+        0.25, {"kernel": "6.1"}, ("no memory limit",),
+    )  # fmt: skip
+
+
+def test_a_failed_trial_keeps_its_error_and_its_unknown_times(store: Store) -> None:
+    run = begin(store)
+    run.add_trial(trial(run.cells[0], status="failed", error="bad \0 byte", values={}, outside_s=None, inside_s=None))
+    data = load(store.engine, run)
+    assert np.isnan(data.trials.outside_s).all()
+    assert [(f.cell, f.error) for f in data.failures] == [(0, "bad � byte")]
+    assert data.measurements.value.size == 0
+
+
+def test_a_value_that_is_no_number_fails_its_trial(store: Store) -> None:
+    run = begin(store)
+    run.add_trial(trial(run.cells[0], values={"events": math.inf, "latency": 1.0}, used={"rate": math.nan}))
+    data = load(store.engine, run)
+    assert [f.error for f in data.failures] == ["not a finite number: events"]
+
+
+def test_a_metric_the_benchmark_does_not_have_is_refused_whole(store: Store) -> None:
+    run = begin(store)
+    with pytest.raises(StoreError, match="no metric 'speed'"):
+        run.add_trial(trial(run.cells[0], values={"speed": 1.0}))
+    assert run.done() == set()
+
+
+def test_the_same_trial_twice_is_refused_and_leaves_the_first(store: Store) -> None:
+    run = begin(store)
+    run.add_trial(trial(run.cells[0], values={"events": 1.0}))
+    with pytest.raises(StoreError):
+        run.add_trial(trial(run.cells[0], values={"events": 2.0}))
+    assert load(store.engine, run).measurements.value.tolist() == [1.0]
+
+
+def test_a_resumed_run_knows_what_is_done_and_where_to_go_on(store: Store) -> None:
+    run = begin(store)
+    assert run.next_position() == 0
+    run.add_trial(trial(run.cells[0], position=4, is_warmup=True))
+    run.add_trial(trial(run.cells[0], position=5, number=1, values={"events": 7.0, "latency": 1.0}))
+    run.add_trial(trial(run.cells[1], position=6, block=1, status="failed", values={}))
+    run.finish("interrupted", "stopped on request", 9.0)
+    again = store.open_run("tour-1")
+    assert again.status == "interrupted"
+    assert again.done() == {("c-native", 0, 0), ("c-native", 0, 1), ("s-native", 1, 0)}
+    assert again.next_position() == 7
+    assert again.primary_values() == [("c-native", 0, "events", 7.0)]
+    again.reopen()
+    assert store.open_run("tour-1").status == "running"
+
+
+def test_a_warning_about_the_run_is_kept_once(store: Store) -> None:
+    run = begin(store)
+    for _ in range(2):
+        run.add_warning("host", "the governor is powersave")
+        run.add_warning("host", "about a cell", "c-native")
+    assert [(w.text, w.cell, w.times) for w in load(store.engine, run).warnings] == [
+        ("the governor is powersave", None, 1), ("about a cell", 0, 1),
+    ]  # fmt: skip
+
+
+def test_the_list_counts_measured_trials_and_failures(store: Store) -> None:
+    fill(begin(store), blocks=4, trials=2, warmup=1)
+    (summary,) = store.runs()
+    assert (summary.blocks, summary.cells, summary.trials, summary.failed) == (4, 12, 4 * 12 * 2, 1)
+    assert summary.platforms == tuple(p.name for p in synthetic_run.PLATFORMS)
+
+
+def test_runs_stored_side_by_side_do_not_mix(store: Store) -> None:
+    one, two = begin(store, "tour-1"), begin(store, "tour-2")
+    for block in range(3):
+        one.add_trial(trial(one.cells[0], block=block, values={"events": 1.0}))
+        two.add_trial(trial(two.cells[0], block=block, values={"events": 2.0}))
+    for run, value in ((one, 1.0), (two, 2.0)):
+        data = load(store.engine, run)
+        assert data.measurements.value.tolist() == [value] * 3
+        assert data.trials.block[data.measurements.trial].tolist() == [0, 1, 2]
+
+
+def test_a_removed_run_is_gone_and_the_others_are_whole(store: Store) -> None:
+    fill(begin(store, "tour-1"), blocks=2)
+    kept = begin(store, "tour-2")
+    fill(kept, blocks=2)
+    before = load(store.engine, kept).measurements.value
+    store.remove_run("tour-1")
+    assert [run.name for run in store.runs()] == ["tour-2"]
+    assert np.array_equal(load(store.engine, kept).measurements.value, before)
+    with store.engine.connect() as connection:
+        from sqlalchemy import func, select
+
+        from vtax.store import schema
+
+        for table in schema.metadata.tables.values():
+            if "run_id" in table.c:
+                count = connection.execute(select(func.count()).where(table.c.run_id != kept.id)).scalar()
+                assert count == 0, table.name
+
+
+def test_a_run_without_trials_loads_empty(store: Store) -> None:
+    data = load(store.engine, begin(store))
+    assert data.trials.id.size == data.measurements.value.size == 0
+
+
+def test_what_add_trial_returned_from_survives_sigkill(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    script = (
+        "import sys; from synthetic_run import begin, trial; from vtax.store.store import Store\n"
+        f"run = begin(Store.open({url!r}))\n"
+        "for block in range(1000):\n"
+        "    run.add_trial(trial(run.cells[0], block=block, position=block))\n"
+        "    print(block, flush=True)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(synthetic_run.__file__).parent)},
+    )
+    assert child.stdout is not None
+    for line in child.stdout:
+        if int(line) == 20:
+            child.send_signal(signal.SIGKILL)
+            break
+    told = [20, *(int(line) for line in child.stdout if line.strip().isdigit())]
+    child.wait()
+    with Store.open(url) as store:
+        done = store.open_run("last").done()
+    assert {("c-native", block, 0) for block in range(max(told) + 1)} <= done
+    assert len(done) <= max(told) + 2
+
+
+def test_two_processes_may_write_at_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    script = (
+        "import sys; from synthetic_run import begin, trial; from vtax.store.store import Store\n"
+        f"run = begin(Store.open({url!r}), sys.argv[1])\n"
+        "for block in range(30): run.add_trial(trial(run.cells[0], block=block, position=block))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(synthetic_run.__file__).parent)}
+    children = [
+        subprocess.Popen([sys.executable, "-c", script, name], env=environment) for name in ("tour-1", "tour-2")
+    ]
+    assert [child.wait(timeout=60) for child in children] == [0, 0]
+    with Store.open(url) as store:
+        assert sorted((run.name, run.trials) for run in store.runs()) == [("tour-1", 30), ("tour-2", 30)]
+
+
+def test_platform_order_is_the_studys(store: Store) -> None:
+    turned = tuple(reversed(synthetic_run.PLATFORMS))
+    run = begin(store, platforms=turned, cells=[replace(c, key=f"x{i}") for i, c in enumerate(cells())])
+    assert store.open_run(run.name).platforms == turned

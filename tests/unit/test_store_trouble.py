@@ -1,0 +1,225 @@
+"""A store that is damaged, full, foreign, too new, locked away or badly named says so, and loses nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from synthetic_run import begin, trial
+
+from vtax.errors import StoreError
+from vtax.store import schema
+from vtax.store.query import load
+from vtax.store.store import RunHandle, Store
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "store.sqlite"
+
+
+def url(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+def filled(file: Path, trials: int = 50) -> None:
+    with Store.open(url(file)) as store:
+        run = begin(store)
+        for block in range(trials):
+            run.add_trial(trial(run.cells[0], block=block, position=block))
+
+
+def read(file: Path) -> None:
+    with Store.open(url(file)) as store:
+        store.runs()
+        load(store.engine, store.open_run("tour-1"))
+
+
+def add_until_refused(run: RunHandle) -> tuple[int, StoreError]:
+    for block in range(10_000):
+        try:
+            run.add_trial(trial(run.cells[0], block=block, position=block))
+        except StoreError as error:
+            return block, error
+    raise AssertionError("the disk never got full")
+
+
+def test_a_file_that_is_no_database_is_left_alone(file: Path) -> None:
+    file.write_bytes(b"these are my notes, not a database\n" * 50)
+    with pytest.raises(StoreError) as caught:
+        Store.open(url(file))
+    assert "not a database" in caught.value.what
+    assert str(file) in caught.value.where
+    assert "VTAX_STORE" in caught.value.cure
+    assert file.read_bytes().startswith(b"these are my notes")
+
+
+@pytest.mark.parametrize("page", [1, 5])
+def test_a_damaged_store_is_reported_as_damaged(file: Path, page: int) -> None:
+    filled(file)
+    content = bytearray(file.read_bytes())
+    content[4096 * page :] = b"\xff" * (len(content) - 4096 * page)
+    file.write_bytes(content)
+    with pytest.raises(StoreError, match="damaged"):
+        read(file)
+
+
+def test_a_truncated_store_is_reported_as_damaged(file: Path) -> None:
+    filled(file)
+    file.write_bytes(file.read_bytes()[: 4096 * 6])
+    with pytest.raises(StoreError, match="damaged"):
+        read(file)
+
+
+def test_a_database_of_another_program_is_not_written_into(file: Path) -> None:
+    with sqlite3.connect(file) as other:
+        other.execute("CREATE TABLE recipe (name TEXT)")
+    before = file.read_bytes()
+    with pytest.raises(StoreError, match="belongs to something else"):
+        Store.open(url(file))
+    with sqlite3.connect(file) as other:
+        assert [row[0] for row in other.execute("SELECT name FROM sqlite_master")] == ["recipe"]
+    assert len(file.read_bytes()) == len(before)
+
+
+def test_a_store_of_a_newer_version_is_refused(file: Path) -> None:
+    filled(file, 1)
+    with sqlite3.connect(file) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreError, match="schema 9999, newer than this vtax knows") as caught:
+        Store.open(url(file))
+    assert "newer vtax" in caught.value.cure
+
+
+def test_a_full_disk_stores_no_half_trial_and_says_so(file: Path) -> None:
+    with Store.open(url(file)) as store:
+        run = begin(store)
+        with store.engine.connect() as connection:  # the pool hands out this same connection again
+            pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 6}")
+        stored, error = add_until_refused(run)
+        assert "disk of the store is full" in error.what
+        assert "vtax resume" in error.cure
+    assert stored > 0
+    with Store.open(url(file)) as store:
+        again = store.open_run("last")
+        data = load(store.engine, again)
+        assert len(again.done()) == data.measurements.value.size == stored
+        again.add_trial(trial(again.cells[0], block=stored, position=stored))  # there is room again
+        assert len(again.done()) == stored + 1
+
+
+def test_a_store_that_may_only_be_read_is_shown_and_refuses_to_be_written(file: Path) -> None:
+    filled(file)
+    with Store.open(f"sqlite:///file:{file}?mode=ro&uri=true") as store:
+        run = store.open_run("last")
+        assert len(run.done()) == 50
+        with pytest.raises(StoreError, match="may not be written"):
+            run.finish("finished", "", 1.0)
+
+
+def test_a_directory_in_place_of_the_store_cannot_be_opened(file: Path) -> None:
+    file.mkdir()
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Store.open(url(file))
+
+
+def test_a_file_in_place_of_the_directory_is_said(file: Path) -> None:
+    file.write_text("")
+    with pytest.raises(StoreError):
+        Store.open(url(file / "store.sqlite"))
+
+
+def test_a_missing_directory_is_made(tmp_path: Path) -> None:
+    with Store.open(url(tmp_path / "a" / "b" / "store.sqlite")) as store:
+        assert store.runs() == []
+
+
+@pytest.mark.parametrize("wrong", ["/var/lib/store.sqlite", "", "mysql://me@there/vtax", "nonsense://x"])
+def test_a_url_that_is_none_is_refused(wrong: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        Store.open(wrong)
+    assert "VTAX_STORE" in caught.value.where
+    assert "sqlite:////absolute/path" in caught.value.cure
+
+
+def test_a_server_out_of_reach_is_said_without_the_password(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg", reason="the Python package psycopg is not installed")
+    with pytest.raises(StoreError, match="cannot be reached") as caught:
+        Store.open(f"postgresql://me:verysecret@/vtax?host={tmp_path}")
+    assert "verysecret" not in str(caught.value)
+
+
+def test_a_store_held_by_another_process_is_waited_for_and_then_said(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vtax.store.database.BUSY_TIMEOUT_MS", 30)
+    filled(file, 1)
+    holder = sqlite3.connect(file, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with Store.open(url(file)) as store:
+        with pytest.raises(StoreError, match="in use by another process"):
+            store.open_run("last").finish("finished", "", 1.0)
+        holder.execute("ROLLBACK")
+        store.open_run("last").finish("finished", "", 1.0)
+    holder.close()
+
+
+def test_migrations_make_exactly_the_schema_of_this_version(tmp_path: Path) -> None:
+    from vtax.store.database import make_engine, writing
+    from vtax.store.migrate import upgrade
+
+    migrated = make_engine(url(tmp_path / "migrated.sqlite"))
+    with writing(migrated) as connection:
+        upgrade(connection)
+    migrated.dispose()
+    Store.open(url(tmp_path / "created.sqlite")).close()
+    made = []
+    for name in ("migrated.sqlite", "created.sqlite"):
+        with sqlite3.connect(tmp_path / name) as database:
+            query = "SELECT type, name, sql FROM sqlite_master WHERE name != 'alembic_version' ORDER BY type, name"
+            made.append([(kind, name, _columns(sql)) for kind, name, sql in database.execute(query)])
+            version = database.execute("SELECT version_num FROM alembic_version").fetchall()
+            assert version == [(schema.VERSION,)]
+    assert made[0] == made[1]
+
+
+def _columns(sql: str | None) -> list[str]:
+    return sorted(part.strip(", \t") for part in (sql or "").splitlines())
+
+
+def test_measurements_are_clustered_by_trial(file: Path) -> None:
+    filled(file, 1)
+    with sqlite3.connect(file) as database:
+        made = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
+    assert "WITHOUT ROWID" in made["measurement"]
+    assert "WITHOUT ROWID" in made["counter"]
+
+
+def test_opening_an_up_to_date_store_loads_no_migrations(file: Path) -> None:
+    import subprocess
+    import sys
+
+    filled(file, 1)
+    script = (
+        "import sys, time; from vtax.store.store import Store\n"
+        "started = time.perf_counter()\n"
+        f"Store.open({url(file)!r})\n"
+        "assert 'alembic' not in sys.modules\n"
+        "print(time.perf_counter() - started)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.0  # 2 ms on a quiet machine; bench/report_scale.py measures it
+
+
+def test_adding_a_trial_is_quick(file: Path) -> None:
+    with Store.open(url(file)) as store:
+        run = begin(store)
+        times = []
+        for block in range(41):
+            started = time.perf_counter()
+            run.add_trial(trial(run.cells[0], block=block, position=block))
+            times.append(time.perf_counter() - started)
+    assert sorted(times)[20] < 0.25  # 1 ms on a quiet machine: this only catches something gone badly wrong
