@@ -29,6 +29,7 @@ from vtax.host.resources import Marked, Tree
 from vtax.image.export import DISK_BYTES, write_archive, write_disk
 from vtax.image.image import Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
+from vtax.image.kernel import elf_of
 from vtax.image.recipe import DEFAULT, Recipe
 from vtax.image.tree import STREAM_PATH, Workshop, make_tree, make_workshop, package_versions
 
@@ -84,6 +85,8 @@ def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lam
             record = _adopt(parent, image) if parent else _make(recipe, image, journal, progress)
             progress("initrd")
             image.initrd.write_bytes(build_initrd(image.tree / "usr/bin/busybox", partial / MODULES))
+            if not image.elf_kernel.exists() and (elf := elf_of(image.kernel.read_bytes())):
+                image.elf_kernel.write_bytes(elf)
             record |= {
                 "key": recipe.key,
                 "tree_key": recipe.tree_key,

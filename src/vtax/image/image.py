@@ -37,6 +37,11 @@ class Image:
         return self.directory / "vmlinuz"
 
     @property
+    def elf_kernel(self) -> Path:
+        """The same kernel unpacked, for hypervisors that enter it directly (PVH); absent when it cannot be."""
+        return self.directory / "vmlinux"
+
+    @property
     def initrd(self) -> Path:
         """The minimal initrd: virtio modules, busybox, and an init that mounts the disk and becomes the agent."""
         return self.directory / "initrd.cpio"

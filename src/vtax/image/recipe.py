@@ -17,6 +17,8 @@ from typing import Any
 from vtax.guest.bootstrap import argv as bootstrap_argv
 
 FORMAT_VERSION = 1
+INITRD_VERSION = 2
+"""Raised when `initrd.build_initrd` or the unpacked kernel changes while the init script does not."""
 ARCHITECTURE = "amd64"
 
 PACKAGES = (
@@ -86,7 +88,7 @@ def _hash(*parts: bytes) -> str:
 
 
 def _initrd_hash() -> str:
-    return _hash(data("init"), "\0".join(bootstrap_argv("")).encode())
+    return _hash(b"%d" % INITRD_VERSION, data("init"), "\0".join(bootstrap_argv("")).encode())
 
 
 @dataclass(frozen=True)
