@@ -42,7 +42,7 @@ _SQLITE_SAID = {
     ),
     "SQLITE_BUSY": ("the store is in use by another process", "wait for that process to end, then try again"),
     "SQLITE_FULL": (
-        "the disk of the store is full: this trial was not stored, all earlier ones are",
+        "the disk of the store is full; everything stored before is kept",
         "make room, then `vtax resume`",
     ),
 }
@@ -166,16 +166,18 @@ def _disk_is_full(url: URL) -> bool:
 
 def _prepare_sqlite(connection: Any, record: object) -> None:
     connection.isolation_level = None  # transactions begin where _begin_sqlite says, not where pysqlite guesses
-    cursor = connection.cursor()
-    for pragma in (
-        f"busy_timeout = {BUSY_TIMEOUT_MS}",
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "foreign_keys = ON",
-        "cache_size = -32768",
-    ):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+    try:
+        for pragma in (
+            f"busy_timeout = {BUSY_TIMEOUT_MS}",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            "cache_size = -32768",
+        ):
+            connection.execute(f"PRAGMA {pragma}").close()
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _begin_sqlite(connection: Connection) -> None:

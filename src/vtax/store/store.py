@@ -39,7 +39,11 @@ class Store:
         Raises StoreError: damaged, of a newer schema, out of reach, not writable, or not a store.
         """
         engine = make_engine(url)
-        ensure_schema(engine)
+        try:
+            ensure_schema(engine)
+        except BaseException:
+            engine.dispose()
+            raise
         return cls(engine)
 
     def close(self) -> None:
