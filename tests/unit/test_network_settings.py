@@ -63,13 +63,13 @@ def test_addresses_are_of_the_networks_set_aside_for_benchmarks():
 
 
 def test_ipv6_is_left_out_below_its_least_mtu():
-    card = make_card(0, 0, 2, mtu=500, offloads=True)
+    card = make_card(0, 0, 2, LinkSettings(mtu=500))
     assert not any("2001:" in line for line in address_lines(card, LinkSettings(mtu=500)))
     assert any("2001:" in line for line in address_lines(card, LinkSettings(mtu=1280)))
 
 
 def test_every_route_carries_the_congestion_control():
-    card = make_card(0, 0, 2, mtu=1500, offloads=True, routes=(("198.18.1.0/24", "198.18.0.1"),))
+    card = make_card(0, 0, 2, LinkSettings(), (("198.18.1.0/24", "198.18.0.1"),))
     routes = [line for line in address_lines(card, LinkSettings(congestion="reno")) if line.startswith("route")]
     assert len(routes) == 3
     assert all(line.endswith("congctl reno") for line in routes)

@@ -7,7 +7,6 @@ from ipaddress import ip_interface
 from pathlib import Path
 
 from vtax.errors import NetworkError
-from vtax.network.hop import Hop
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Card
 from vtax.network.segment import Segment
@@ -59,7 +58,7 @@ class End:
         self.under_test = under_test
         self.forwards = forwards
         self._sockets = tuple(cards)
-        self.hops: list[Hop] = []
+        self._tapped = False
         self.namespace: Namespace | None = None
         self.execute: Execute | None = None
         self._settings: LinkSettings | None = None
@@ -77,7 +76,12 @@ class End:
     @property
     def has_taps(self) -> bool:
         """Whether the guest's cards are taps, to be configured from inside."""
-        return bool(self.hops) and self.namespace is None
+        return self._tapped
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The networks its cards stand in, each once."""
+        return list(dict.fromkeys(segment for _, segment in self._sockets))
 
     def aim(self, settings: LinkSettings) -> None:
         """The settings its links get when they are plugged."""
@@ -88,7 +92,7 @@ class End:
         guest = Namespace(netns)
         guest.quieten()
         for card, segment in self._sockets:
-            self.hops += segment.plug(self.role, card, guest)
+            segment.plug(self.role, card, guest)
         for key, value in self._kernel_settings(shared=True).items():
             guest.set(key, value)
         guest.ip(*(line for card in self.cards for line in address_lines(card, self._wanted)))
@@ -97,11 +101,8 @@ class End:
 
     def taps(self, queues: int = 1) -> Sequence[str]:
         """See Plugboard.taps. Raises NetworkError."""
-        names = []
-        for card, segment in self._sockets:
-            hops = segment.plug_tap(self.role, card, queues)
-            self.hops += hops
-            names.append(hops[0].interface)
+        names = [segment.plug_tap(self.role, card, queues) for card, segment in self._sockets]
+        self._tapped = True
         self._fit()
         return names
 
@@ -142,10 +143,8 @@ class End:
             commands.append(self._offload_command(settings.offloads))
         return commands
 
-    def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
-        """Change every hop that can be reached from outside."""
-        for hop in self.hops:
-            hop.apply(settings, before)
+    def readdress(self, settings: LinkSettings, before: LinkSettings) -> None:
+        """After a change of its links: put back in its namespace what the kernel drops, change what routes carry."""
         if self.namespace is not None:
             self.namespace.ip(*self._changed_addresses(settings, before))
 
@@ -155,7 +154,7 @@ class End:
 
     def _fit(self) -> None:
         """Interfaces are born with their MTU; offloads and limits are set once all of them are there."""
-        for hop in self.hops:
+        for hop in (hop for segment in self.segments for hop in segment.hops):
             hop.apply(self._wanted, LinkSettings(mtu=self._wanted.mtu))
 
     @property

@@ -19,6 +19,7 @@ class Hop:
     """An interface that packets of the test cross.
 
     name: as counters call it (`guest.eth0`, `lab.guest-0`). limits: whether this hop's egress carries the rate limit.
+    role: of the end whose card it is, empty for the lab's own.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Hop:
     interface: str
     kind: Literal["veth", "tap", "bridge", "macvlan"]
     limits: bool = False
+    role: str = ""
 
     def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
         """Go from the settings in force to others: MTU, offloads, rate limit.
@@ -40,13 +42,12 @@ class Hop:
             self._limit(settings)
 
     def _set_offloads(self, on: bool) -> None:
-        if self.kind in ("veth", "tap"):
-            # A veth's receive offload is off from birth: turning it "back" on would change how it polls.
-            features = _OFFLOADS if self.kind == "tap" or not on else _OFFLOADS[:3]
-            pairs = [part for feature in features for part in (feature, "on" if on else "off")]
-            result = self.namespace.run(["ethtool", "-K", self.interface, *pairs], check=False)
-            if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will tell
-                raise CommandFailed(f"ethtool -K {self.interface} failed: {result.stderr.strip()}")
+        # A veth's receive offload is off from birth: turning it "back" on would change how it polls.
+        features = _OFFLOADS if self.kind == "tap" or not on else _OFFLOADS[:3]
+        pairs = [part for feature in features for part in (feature, "on" if on else "off")]
+        result = self.namespace.run(["ethtool", "-K", self.interface, *pairs], check=False)
+        if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will tell
+            raise CommandFailed(f"ethtool -K {self.interface} failed: {result.stderr.strip()}")
 
     def _limit(self, settings: LinkSettings) -> None:
         if settings.rate_mbit_s is None:

@@ -14,6 +14,7 @@ from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Card
+from vtax.network.settings import LinkSettings
 
 
 class Lab:
@@ -61,14 +62,15 @@ def address6(network: int, host: int) -> str:
 
 
 def make_card(
-    index: int, network: int, host: int, *, mtu: int, offloads: bool, routes: tuple[tuple[str, str], ...] = ()
+    index: int, network: int, host: int, settings: LinkSettings, routes: tuple[tuple[str, str], ...] = ()
 ) -> Card:
     """The card `eth{index}` of a host in a network, with a locally administered address that says where it stands."""
     return Card(
         interface=f"eth{index}",
         mac=f"02:76:74:{network:02x}:{host:02x}:{index:02x}",
         addresses=(f"{address(network, host)}/24", f"{address6(network, host)}/64"),
-        mtu=mtu,
-        offloads=offloads,
+        mtu=settings.mtu,
+        offloads=settings.offloads,
+        queues=settings.queues,
         routes=routes,
     )

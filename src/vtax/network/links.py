@@ -16,19 +16,24 @@ from vtax.network.settings import LinkSettings
 
 @dataclass(frozen=True)
 class Flow:
-    """Traffic between two ends: their roles, and the address by which each is called."""
+    """Traffic between two ends: their roles, and the address by which each is called.
+
+    hidden: the server cannot call the client, which is behind address translation.
+    """
 
     client: str
     server: str
     client_address: str
     server_address: str
+    hidden: bool = False
 
 
 class Links:
     """All links of one topology. Ends are started in their order: native ones first.
 
     ends: every guest to start, each a Plugboard. flows: what runs at once in one trial; the first is the one a
-    single client and server use. more_hops: interfaces of the lab that belong to no end (a bridge, a trunk).
+    single client and server use. more_hops: interfaces of the lab that belong to no segment (a trunk). notes: what
+    must be said of these links wherever figures over them appear.
     """
 
     def __init__(
@@ -38,11 +43,13 @@ class Links:
         ends: Sequence[End],
         flows: Sequence[Flow],
         more_hops: Sequence[Hop] = (),
+        notes: Sequence[str] = (),
     ) -> None:
         self.lab = lab
         self.settings = settings
         self.ends = tuple(ends)
         self.flows = tuple(flows)
+        self.notes = tuple(notes)
         self._more_hops = tuple(more_hops)
         self._verified = False
         for end in self.ends:
@@ -62,6 +69,12 @@ class Links:
     def end(self, role: str) -> End:
         """The end of a role. Raises KeyError."""
         return {end.role: end for end in self.ends}[role]
+
+    @property
+    def hops(self) -> list[Hop]:
+        """Every interface that packets cross and that can be reached from outside, the lab's trunk first."""
+        segments = dict.fromkeys(segment for end in self.ends for segment in end.segments)
+        return [*self._more_hops, *(hop for segment in segments for hop in segment.hops)]
 
     @property
     def guest_address(self) -> str:
@@ -94,10 +107,10 @@ class Links:
                 f"{_changed(settings, before)} cannot change while guests live; build the topology anew"
             )
         self.settings, self._verified = settings, False
-        for hop in self._more_hops:
+        for hop in self.hops:
             hop.apply(settings, before)
         for end in self.ends:
-            end.apply(settings, before)
+            end.readdress(settings, before)
             for argv in end.change_commands(settings, before):
                 if end.execute is None:
                     left.append(argv)
@@ -111,7 +124,7 @@ class Links:
         """Send a full-size packet that may not be fragmented along every flow. Raises NetworkError."""
         for flow in self.flows:
             client, server = self.end(flow.client), self.end(flow.server)
-            if server.namespace is not None and flow.client_address:
+            if server.namespace is not None and not flow.hidden:
                 echo(server.namespace, flow.client_address, self.settings.mtu)
             elif client.namespace is not None:
                 echo(client.namespace, flow.server_address, self.settings.mtu)
@@ -122,7 +135,7 @@ class Links:
 
     def counters(self) -> dict[str, float]:
         """Bytes, packets, errors and drops at every hop that can be read from outside: `guest.eth0.rx_bytes`."""
-        hops = [*self._more_hops, *(hop for end in self.ends for hop in end.hops)]
+        hops = self.hops
         traffic = {path: hop.namespace.traffic() for path, hop in {h.namespace.path: h for h in hops}.items()}
         return {
             f"{hop.name}.{name}": float(value)

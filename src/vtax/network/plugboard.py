@@ -19,8 +19,8 @@ class Card:
     """One network card a guest must have.
 
     interface: its name in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
-    mtu: of the link. offloads: whether checksum and segmentation offloads stay on. routes: (destination, gateway)
-    pairs that lead through this card.
+    mtu: of the link. offloads: whether checksum and segmentation offloads stay on. queues: of a multi-queue card.
+    routes: (destination, gateway) pairs that lead through this card.
     """
 
     interface: str
@@ -28,6 +28,7 @@ class Card:
     addresses: tuple[str, ...]
     mtu: int = 1500
     offloads: bool = True
+    queues: int = 1
     routes: tuple[tuple[str, str], ...] = ()
 
 

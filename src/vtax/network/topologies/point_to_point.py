@@ -1,30 +1,51 @@
 """Guest and native peer on one network: the path of most published measurements.
 
 guest card - bridge of the lab - veth - peer. Everything but the last link into the guest is the same on every
-platform, native included.
+platform, native included. Instead of the bridge: nothing at all (`veth`), a macvlan on the peer's cable (`macvtap`),
+or two bridges with the lab routing between them and hiding the guest's address (`nat`).
 """
 
 from __future__ import annotations
 
+from vtax.network.attach import segment
 from vtax.network.end import End
-from vtax.network.lab import Lab, make_card
+from vtax.network.lab import Lab, address, make_card
 from vtax.network.links import Flow, Links
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
 
-_PEER, _GUEST = 1, 2
+_PEER, _GUEST, _GATEWAY = 1, 2, 254
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """One bridge, two ends."""
-    segment = BridgeSegment(lab.namespace("lab"), "br0", settings.mtu)
-    peer_card = make_card(0, 0, _PEER, mtu=settings.mtu, offloads=settings.offloads)
-    guest_card = make_card(0, 0, _GUEST, mtu=settings.mtu, offloads=settings.offloads)
-    peer = End("peer", [(peer_card, segment)], under_test=False)
-    guest = End("guest", [(guest_card, segment)], under_test=True)
-    flow = Flow("guest", "peer", guest.address(), peer.address())
-    return Links(lab, settings, [peer, guest], [flow], [segment.hop])
+    """One network, or two with a translating router between them."""
+    return _translated(lab, settings) if settings.attachment == "nat" else _one_network(lab, settings)
 
 
-TOPOLOGY = Topology("point-to-point", "guest and native peer on one bridge", wire)
+def _one_network(lab: Lab, settings: LinkSettings) -> Links:
+    network = segment(lab.namespace("lab"), 0, settings)
+    peer = End("peer", [(make_card(0, 0, _PEER, settings), network)], under_test=False)
+    guest = End("guest", [(make_card(0, 0, _GUEST, settings), network)], under_test=True)
+    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address())])
+
+
+def _translated(lab: Lab, settings: LinkSettings) -> Links:
+    """The lab forwards between its two bridges and gives the guest's packets its own address (RFC 3022)."""
+    namespace = lab.namespace("lab")
+    inner, outer = (BridgeSegment(namespace, f"br{number}", settings.mtu) for number in (0, 1))
+    namespace.ip(*(f"address add {address(number, _GATEWAY)}/24 dev br{number}" for number in (0, 1)))
+    namespace.set("ipv4/ip_forward", "1")
+    namespace.run(["iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "br1", "-j", "MASQUERADE"])
+    route = (f"{address(1, 0)}/24", address(0, _GATEWAY))
+    peer = End("peer", [(make_card(0, 1, _PEER, settings), outer)], under_test=False)
+    guest = End("guest", [(make_card(0, 0, _GUEST, settings, (route,)), inner)], under_test=True)
+    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address(), hidden=True)])
+
+
+TOPOLOGY = Topology(
+    "point-to-point",
+    "guest and native peer on one network",
+    wire,
+    attachments=("bridge", "veth", "macvtap", "nat"),
+)

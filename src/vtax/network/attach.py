@@ -1,0 +1,17 @@
+"""From an attachment's name to the segment that makes it."""
+
+from __future__ import annotations
+
+from vtax.network.macvlan import MacvlanSegment
+from vtax.network.namespace import Namespace
+from vtax.network.segment import BridgeSegment, CableSegment, Segment
+from vtax.network.settings import LinkSettings
+
+
+def segment(namespace: Namespace, number: int, settings: LinkSettings) -> Segment:
+    """The network of this number in a namespace of the lab, attached as the settings say (`nat` is two bridges)."""
+    if settings.attachment == "veth":
+        return CableSegment(namespace)
+    if settings.attachment == "macvtap":
+        return MacvlanSegment(namespace)
+    return BridgeSegment(namespace, f"br{number}", settings.mtu)

@@ -1,0 +1,51 @@
+"""Guests as macvlans on one lower interface: the kernel switches by address, without a bridge.
+
+The first native end is the far end of the lower interface's cable, as a machine on the wire would be; every other
+end in a namespace is a macvlan on it, and a guest that opens a character device is a macvtap.
+"""
+
+from __future__ import annotations
+
+from vtax.errors import NetworkError
+from vtax.network.hop import Hop
+from vtax.network.namespace import Namespace
+from vtax.network.plugboard import Card
+from vtax.network.segment import port_name, veth
+
+
+class MacvlanSegment:
+    """See the module. Its lower interface exists once the first end is plugged."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.namespace = namespace
+        self.hops: list[Hop] = []
+        self._lower: str | None = None
+
+    def plug(self, role: str, card: Card, guest: Namespace) -> None:
+        """The far end of the cable for the first, a macvlan for the others."""
+        if self._lower is None:
+            self._lower = port_name(role, card)
+            self.namespace.ip(veth(self._lower, card, guest), f"link set dev {self._lower} up")
+            self.hops += [
+                Hop(f"lab.{self._lower}", self.namespace, self._lower, "veth", limits=True),
+                Hop(f"{role}.{card.interface}", guest, card.interface, "veth", limits=True, role=role),
+            ]
+            return
+        self.namespace.ip(
+            f"link add link {self._lower} name {card.interface} address {card.mac} mtu {card.mtu} netns {guest.path} "
+            "type macvlan mode bridge"
+        )
+        self.hops.append(Hop(f"{role}.{card.interface}", guest, card.interface, "macvlan", role=role))
+
+    def plug_tap(self, role: str, card: Card, queues: int) -> str:
+        """A macvtap; what opens it uses /dev/tapINDEX, not /dev/net/tun."""
+        if self._lower is None:
+            raise NetworkError("a guest was plugged before the native end of its link")
+        port = port_name(role, card)
+        self.namespace.ip(
+            f"link add link {self._lower} name {port} address {card.mac} mtu {card.mtu} "
+            f"numtxqueues {queues} numrxqueues {queues} type macvtap mode bridge",
+            f"link set dev {port} up",
+        )
+        self.hops.append(Hop(f"lab.{port}", self.namespace, port, "macvlan"))
+        return port

@@ -1,0 +1,69 @@
+"""Guest and the host side of its own link: what a container or a virtual machine sees of its host (trindade2018).
+
+The peer's namespace plays the host: the bridge that the guest's link is a port of stands in it, and the peer is
+reached at the bridge's own address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vtax.errors import NetworkError
+from vtax.network.end import End
+from vtax.network.hop import Hop
+from vtax.network.lab import Lab, make_card
+from vtax.network.links import Flow, Links
+from vtax.network.namespace import Namespace
+from vtax.network.plugboard import Card
+from vtax.network.segment import BridgeSegment
+from vtax.network.settings import LinkSettings
+from vtax.network.topology import Topology
+
+_PEER, _GUEST = 1, 2
+
+
+class HostSegment:
+    """A bridge that is itself the card of the first end; the others are its ports."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._made: BridgeSegment | None = None
+
+    @property
+    def _bridge(self) -> BridgeSegment:
+        if self._made is None:
+            raise NetworkError("a guest was plugged before the end that plays its host")
+        return self._made
+
+    @property
+    def namespace(self) -> Namespace:
+        """The namespace of the first end, by the name that the lab gave it."""
+        return self._bridge.namespace
+
+    @property
+    def hops(self) -> Sequence[Hop]:
+        """See Segment.hops."""
+        return self._made.hops if self._made else []
+
+    def plug(self, role: str, card: Card, guest: Namespace) -> None:
+        """The first end becomes the host; a later one is a port of its bridge."""
+        if self._made is None:
+            host = self._lab.name("host", guest.path)
+            self._made = BridgeSegment(host, card.interface, card.mtu, mac=card.mac, role=role)
+        else:
+            self._made.plug(role, card, guest)
+
+    def plug_tap(self, role: str, card: Card, queues: int) -> str:
+        """A tap that is a port of the host's bridge."""
+        return self._bridge.plug_tap(role, card, queues)
+
+
+def wire(lab: Lab, settings: LinkSettings) -> Links:
+    """The peer plays the host; the guest hangs on it."""
+    network = HostSegment(lab)
+    peer = End("peer", [(make_card(0, 0, _PEER, settings), network)], under_test=False)
+    guest = End("guest", [(make_card(0, 0, _GUEST, settings), network)], under_test=True)
+    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address())])
+
+
+TOPOLOGY = Topology("guest-to-host", "guest and the host side of its own link", wire)

@@ -1,0 +1,119 @@
+"""Every topology proves its path: the bytes crossed the guest under test, or they did not, as it promises."""
+
+import pytest
+from lab_guests import LabGuests, crossed
+from support import needs_program, needs_root
+
+from vtax.errors import BadInput
+from vtax.network import registry
+from vtax.network.unchanged import host_network
+from vtax.platforms import registry as platforms
+
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+PLATFORMS = ["native", "docker", "lxc", "qemu-tcg"]
+
+
+@pytest.fixture
+def unchanged_host():
+    before = host_network()
+    yield
+    assert host_network() == before
+
+
+@pytest.fixture
+def lab(image, journal, private_home, unchanged_host):
+    def build(platform, topology, **link):
+        if platform not in platforms.names():
+            pytest.skip(f"there is no platform {platform} yet")
+        probe = platforms.get(platform).probe(image)
+        if not probe.available:
+            pytest.skip(f"{platform} does not run here: {probe.reason}")
+        return LabGuests(topology, platform, image, journal, private_home, link)
+
+    return build
+
+
+def bytes_of(outcome, duration_s=1):
+    """At least what must have crossed; a tenth is left for what was still under way."""
+    return outcome.values["throughput"] * 1e6 / 8 * duration_s * 0.9
+
+
+def measured(at, flow=0, **parameters):
+    """One short trial and what every hop carried during it."""
+    at.links.apply(at.link)
+    before = at.links.counters()
+    outcome = at.measure_flow(flow, "iperf3", duration_s=1, **parameters)
+    after = at.links.counters()
+    return outcome, {hop.name: crossed(before, after, hop.name) for hop in at.links.hops}
+
+
+@pytest.mark.parametrize("attachment", ["veth", "macvtap", "nat"])
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_every_attachment_carries_the_test_in_both_directions(platform, attachment, lab):
+    if platform == "qemu-tcg" and attachment == "macvtap":
+        pytest.skip("QEMU's driver opens taps only")
+    with lab(platform, "point-to-point", attachment=attachment) as at:
+        for direction, side in (("send", "rx_bytes"), ("receive", "tx_bytes")):
+            outcome, carried = measured(at, direction=direction)
+            assert carried["peer.eth0"][side] > bytes_of(outcome)
+        at.links.apply({"attachment": attachment, "mtu": 9000})
+        at.links.apply({"attachment": attachment, "mtu": 500})
+        if attachment == "veth" and platform != "qemu-tcg":
+            assert {hop.name for hop in at.links.hops} == {"peer.eth0", "guest.eth0"}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_behind_translation_the_peer_never_sees_the_guests_address(platform, lab):
+    with lab(platform, "point-to-point", attachment="nat") as at:
+        at.run("guest", "ping", "-c", "1", "-W", "5", "198.18.1.1")
+        assert "198.18.0.2" not in at.run("peer", "ip", "neigh")
+        result = at.guests["peer"].run(["ping", "-c", "1", "-W", "1", "198.18.0.2"])
+        assert result.status != 0
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_guest_to_host_meets_the_host_side_of_the_guests_own_link(platform, lab):
+    with lab(platform, "guest-to-host") as at:
+        assert "bridge" in at.run("peer", "ip", "-d", "link", "show", "eth0")
+        outcome, carried = measured(at)
+        assert carried["lab.guest-eth0"]["rx_bytes"] > bytes_of(outcome)
+        assert carried["peer.eth0"]["rx_bytes"] > bytes_of(outcome)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_guest_to_guest_crosses_both_guests(platform, lab):
+    with lab(platform, "guest-to-guest") as at:
+        outcome, carried = measured(at)
+        assert carried["lab.guest-eth0"]["rx_bytes"] > bytes_of(outcome)
+        assert carried["lab.peer-eth0"]["tx_bytes"] > bytes_of(outcome)
+        assert all(end.under_test for end in at.links.ends)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_a_router_forwards_every_byte_and_keeps_none(platform, lab):
+    with lab(platform, "router") as at:
+        outcome, carried = measured(at)
+        assert carried["lab.guest-eth0"]["tx_bytes"] > bytes_of(outcome)
+        assert carried["lab.guest-eth1"]["rx_bytes"] > bytes_of(outcome)
+        assert carried["receiver.eth0"]["rx_bytes"] > bytes_of(outcome)
+        before = at.run("guest", "cat", "/proc/net/snmp")
+        assert "Tcp:" in before
+        at.links.apply({"mtu": 600})
+        assert at.measure("iperf3", duration_s=1).used["mss"] == 548
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_several_cards_carry_a_flow_each(platform, lab):
+    with lab(platform, "multi-nic", cards=2) as at:
+        assert len(at.links.flows) == 2
+        for number in (0, 1):
+            outcome, carried = measured(at, flow=number)
+            assert carried[f"lab.guest-eth{number}"]["rx_bytes"] > bytes_of(outcome)
+            assert carried[f"lab.guest-eth{1 - number}"]["rx_bytes"] < 10_000
+
+
+def test_what_a_topology_cannot_be_built_with_is_refused_before_the_run():
+    with pytest.raises(BadInput, match="macvtap"):
+        registry.check_link("router", {"attachment": "macvtap"}, "study.toml")
+    with pytest.raises(BadInput, match="cards"):
+        registry.check_link("router", {"cards": 3}, "study.toml")
