@@ -92,7 +92,7 @@ def test_a_missing_program_is_the_reason_and_its_package_the_cure(monkeypatch):
     programs = {"no-such-a": "package-a", "no-such-b": "package-b", "no-such-c": "package-b"}
     probe = trial_start.probe(None, None, None, programs=programs)
     assert not probe.available
-    assert probe.reason == "no-such-a, no-such-b, no-such-c is not installed"
+    assert probe.reason == "no-such-a, no-such-b, no-such-c are not installed"
     assert probe.cure == "apt install package-a package-b"
 
 

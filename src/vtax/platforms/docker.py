@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -48,9 +49,12 @@ class Docker:
     def probe(self, options: DockerOptions, image: Image | None) -> Probe:
         """Start a container of the host's `cat` once; the image itself would take seconds to import."""
         own = "docker-cli" if find_program("dockerd") else "docker.io"
-        programs = {"docker": own} if _fitting_host_daemon(options) else {"dockerd": "docker.io", "docker": own}
+        daemon = _fitting_host_daemon(options)
+        programs = {"docker": own} if daemon else {"dockerd": "docker.io", "docker": own}
+        version_argv = () if daemon else ("dockerd", "--version")
         launch = partial(self.launch, throw_away=True)
-        return trial_start.probe(launch, options, None, programs=programs, version_argv=("docker", "--version"))
+        probe = trial_start.probe(launch, options, None, programs=programs, version_argv=version_argv)
+        return replace(probe, version=f"Docker version {daemon.version}") if daemon else probe
 
     def start(self, options: DockerOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""

@@ -40,12 +40,11 @@ def probe(
     *,
     programs: Mapping[str, str],
     version_argv: Sequence[str] = (),
-    accept: Callable[[], str] = lambda: "",
 ) -> Probe:
     """Start a guest with launch and exchange a word with it.
 
-    programs: program -> Debian package, all needed. version_argv: prints the runtime's version. accept: a reason
-    why not to try at all, or nothing. Raises nothing but a request to stop.
+    programs: program -> Debian package, all needed. version_argv: prints the runtime's version. Raises nothing
+    but a request to stop.
     """
     began = time.monotonic()
 
@@ -56,9 +55,8 @@ def probe(
         return told(False, "guests are started as root", "run vtax with sudo")
     if missing := [name for name in programs if find_program(name) is None]:
         packages = dict.fromkeys(programs[name] for name in missing)
-        return told(False, f"{', '.join(missing)} is not installed", f"apt install {' '.join(packages)}")
-    if reason := accept():
-        return told(False, reason)
+        verb = "is" if len(missing) == 1 else "are"
+        return told(False, f"{', '.join(missing)} {verb} not installed", f"apt install {' '.join(packages)}")
     version = ""
     try:
         if version_argv:
