@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,15 +62,14 @@ class HostSample:
     def take(cls) -> Self:
         """Read this host now."""
         counters = parse({path: _bytes(path) for path in ("/proc/stat", "/proc/vmstat")})
-        cpus = Path("/sys/devices/system/cpu")
         return cls(
             monotonic_s=time.monotonic(),
             cpu_s={name[4:-2]: value for name, value in counters.items() if name.startswith("cpu_")},
             controller_cpu_s=time.process_time(),
             swapped_pages=counters.get("swapped_in_pages", 0.0) + counters.get("swapped_out_pages", 0.0),
             memory_stall_s=stall_s((_bytes("/proc/pressure/memory") or b"").decode()),
-            frequency_hz=_mean([f * 1000 for f in _numbers(cpus, "cpu[0-9]*/cpufreq/scaling_cur_freq")]),
-            throttled=_sum(_numbers(cpus, "cpu[0-9]*/thermal_throttle/core_throttle_count")),
+            frequency_hz=_mean([f * 1000 for f in _numbers("cpu[0-9]*/cpufreq/scaling_cur_freq")]),
+            throttled=_sum(_numbers("cpu[0-9]*/thermal_throttle/core_throttle_count")),
         )
 
 
@@ -216,13 +216,18 @@ def _bytes(path: str) -> bytes | None:
         return None
 
 
-def _numbers(directory: Path, pattern: str) -> list[float]:
+def _numbers(pattern: str) -> list[float]:
     found = []
-    for path in directory.glob(pattern):
-        text = _bytes(str(path)) or b""
+    for path in _cpu_files(pattern):
+        text = _bytes(path) or b""
         if text.strip().isdigit():
             found.append(float(text))
     return found
+
+
+@cache
+def _cpu_files(pattern: str) -> list[str]:
+    return [str(path) for path in Path("/sys/devices/system/cpu").glob(pattern)]
 
 
 def _mean(values: list[float]) -> float | None:
