@@ -167,27 +167,46 @@ def test_a_store_held_by_another_process_is_waited_for_and_then_said(
     holder.close()
 
 
-def test_migrations_make_exactly_the_schema_of_this_version(tmp_path: Path) -> None:
+def migrated(file: Path, revision: str) -> None:
     from vtax.store.database import make_engine, writing
     from vtax.store.migrate import upgrade
 
-    migrated = make_engine(url(tmp_path / "migrated.sqlite"))
-    with writing(migrated) as connection:
-        upgrade(connection)
-    migrated.dispose()
+    engine = make_engine(url(file))
+    with writing(engine) as connection:
+        upgrade(connection, revision)
+    engine.dispose()
+
+
+def structure(file: Path) -> dict[str, object]:
+    """Tables with their columns, keys and indexes, in the database's own words."""
+    found: dict[str, object] = {}
+    with sqlite3.connect(file) as database:
+        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            for part in ("table_info", "foreign_key_list", "index_list"):
+                rows = database.execute(f"PRAGMA {part}({table})").fetchall()
+                found[f"{table} {part}"] = sorted(str(row[1:]) for row in rows)
+        found["version"] = database.execute("SELECT version_num FROM alembic_version").fetchall()
+    return found
+
+
+def test_migrations_make_exactly_the_schema_of_this_version(tmp_path: Path) -> None:
+    migrated(tmp_path / "migrated.sqlite", "head")
     Store.open(url(tmp_path / "created.sqlite")).close()
-    made = []
-    for name in ("migrated.sqlite", "created.sqlite"):
-        with sqlite3.connect(tmp_path / name) as database:
-            query = "SELECT type, name, sql FROM sqlite_master WHERE name != 'alembic_version' ORDER BY type, name"
-            made.append([(kind, name, _columns(sql)) for kind, name, sql in database.execute(query)])
-            version = database.execute("SELECT version_num FROM alembic_version").fetchall()
-            assert version == [(schema.VERSION,)]
-    assert made[0] == made[1]
+    assert structure(tmp_path / "migrated.sqlite") == structure(tmp_path / "created.sqlite")
 
 
-def _columns(sql: str | None) -> list[str]:
-    return sorted(part.strip(", \t") for part in (sql or "").splitlines())
+def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_it_holds(file: Path) -> None:
+    migrated(file, "0001")
+    with sqlite3.connect(file) as database:
+        database.execute(
+            "INSERT INTO run VALUES (1, 'tour-1', 'tour', '{}', 7, 'finished', '0.1.0', 'x', '{}', 1.0, 2.0, '')"
+        )
+        database.execute("INSERT INTO metric VALUES (1, 1, 'dd', 'write', 'writing', 'B/s', 'higher', 1)")
+    with Store.open(url(file)) as store:
+        run = store.open_run("tour-1")
+        assert (run.seed, run.metrics[0].name, run.metrics[0].average) == (7, "write", "arithmetic")
+    with sqlite3.connect(file) as database:
+        assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [(schema.VERSION,)]
 
 
 def test_measurements_are_clustered_by_trial(file: Path) -> None:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.report.numbers import plain_percent
 from vtax.report.remarks import Remark, remarks_of
 from vtax.stats.analysis import Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import Summary, describe
-from vtax.stats.means import block_means
+from vtax.stats.means import Average, block_means
 from vtax.stats.ratio import Better, Ratio, log_ratios
 from vtax.stats.stopping import Rule
 from vtax.stats.verdict import Verdict
@@ -28,6 +29,7 @@ from vtax.store.store import LAST, Store
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_NONE: NDArray[Any] = np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,11 @@ class Analysis:
     shortfalls: tuple[str, ...]
 
     @property
+    def level(self) -> str:
+        """The confidence of every interval: `95 %`."""
+        return plain_percent(self.rule.confidence)
+
+    @property
     def primary(self) -> tuple[Section, ...]:
         """The sections of primary metrics."""
         return tuple(section for section in self.sections if section.metric.is_primary)
@@ -151,7 +158,7 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
     """The result of a run that was loaded."""
     run = data.run
     rule = rule_of(run.declared)
-    rows = _rows(data)
+    rows = _rows(data, rule)
     sections = tuple(_judged(section, rule, resamples) for section in _sections(data, rows))
     measured = ~data.trials.is_warmup
     shortfalls = _shortfalls(data, sections, rule)
@@ -185,12 +192,12 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
 def rule_of(declared: Mapping[str, Any]) -> Rule:
     """The stopping rule a study declared; vtax's defaults where it says nothing."""
     design = declared.get("design", {})
-    known = ("stop", "blocks", "min_blocks", "max_blocks", "precision", "margin")
+    known = ("stop", "blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence")
     given = {"stop": "fixed"} | {name: design[name] for name in known if design.get(name) is not None}
     return Rule(**given, budget_s=design.get("budget"))
 
 
-def _rows(data: RunData) -> dict[tuple[int, int], Row]:
+def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
     """(cell index, metric index) -> row without ratio; one entry for every metric a cell's benchmark has."""
     run, trials, measured = data.run, data.trials, data.measurements
     used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
@@ -209,16 +216,29 @@ def _rows(data: RunData) -> dict[tuple[int, int], Row]:
             number = cell_index * len(run.metrics) + metric_index
             span = slice(*np.searchsorted(group, [number, number + 1]))
             rows[cell_index, metric_index] = _row(
-                cell, platforms[cell.platform], trials.block[trial[span]], value[span], int(failed[cell_index])
-            )
+                Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index])),
+                trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
+            )  # fmt: skip
     return rows
 
 
-def _row(cell: CellRecord, platform: PlatformRecord, blocks: Ints, values: Floats, failed: int) -> Row:
+def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float) -> Row:
     if not values.size:
-        return Row(cell, platform, None, blocks, values, failed, trouble="no trial went well")
-    labels, means = block_means(blocks, values)
-    return Row(cell, platform, describe(values, blocks=blocks), labels, means, failed)
+        return replace(row, trouble="no trial went well")
+    average = _average(metric)
+    try:
+        labels, means = block_means(blocks, values, average)
+        summary = describe(values, confidence, blocks=blocks, average=average)
+    except StatsError as error:
+        return replace(row, trouble=str(error))
+    return replace(row, summary=summary, blocks=labels, block_means=means)
+
+
+def _average(metric: MetricRecord) -> Average:
+    found: Average = "arithmetic"
+    for known in get_args(Average):
+        found = known if metric.average == known else found
+    return found
 
 
 def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Section]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vtax.report.analysis import Analysis, Row
-from vtax.report.numbers import number
+from vtax.report.numbers import number, plain_percent
 from vtax.stats.ratio import Better
 from vtax.stats.verdict import Kind
 
@@ -68,7 +68,7 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> str:
 def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> str:
     base = analysis.baseline
     if kind == "equivalent":
-        return f"is equivalent to {base} within ±{margin_text(analysis.rule.margin)} on {_names(these)}"
+        return f"is equivalent to {base} within ±{plain_percent(analysis.rule.margin)} on {_names(these)}"
     if kind == "undecided":
         needed = [c.row.verdict.blocks_needed for c in these if c.row.verdict is not None]
         known = [n for n in needed if n]
@@ -107,8 +107,3 @@ def share(value: float) -> str:
     """Performance as a share of the baseline's: `99.8 %`, `13.5 %`, `4.97 %`."""
     text = number(value * 100, 3 if abs(value) < 0.9995 else 4)
     return f"{text}\N{NO-BREAK SPACE}%"
-
-
-def margin_text(margin: float) -> str:
-    """A declared share as declared: `2 %`."""
-    return f"{margin * 100:g}\N{NO-BREAK SPACE}%"

@@ -59,11 +59,11 @@ def means(section: Section, analysis: Analysis) -> Spec:
     x = {"type": "quantitative", "title": f"{section.metric.title or section.metric.name}, {scale.unit}"}
     layers = [
         _layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}}, {"x": {"field": "mean", **x}},
-               tooltip=[("platform", ""), ("text", "mean ±95 %")]),
+               tooltip=[("platform", ""), ("text", f"mean ±{analysis.level}")]),
         *_dot_layers(dots, x, "value"),
-        *_interval_layers(cells, x, "mean"),
+        *_interval_layers(cells, x, f"mean, {analysis.level} interval"),
     ]  # fmt: skip
-    return _chart(layers, labels, f"{section.title}: mean, 95 % interval and every block")
+    return _chart(layers, labels, f"{section.title}: mean, {analysis.level} interval and every block")
 
 
 def ratios(section: Section, analysis: Analysis) -> Spec | None:
@@ -103,7 +103,7 @@ def ratios(section: Section, analysis: Analysis) -> Spec | None:
         {"data": {"values": [{"one": 1}]}, "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 3]},
          "encoding": {"x": {"field": "one", **x}}},
         *_dot_layers(dots, x, "ratio in this block"),
-        *_interval_layers(cells, x, "ratio"),
+        *_interval_layers(cells, x, f"ratio, {analysis.level} interval"),
     ]  # fmt: skip
     one = {"type": "text", "color": "@muted", "fontSize": 11}
     layers.append(_layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
@@ -111,7 +111,9 @@ def ratios(section: Section, analysis: Analysis) -> Spec | None:
         if values := [each for each in beyond if each["at"] == domain[side]]:
             mark = {"type": "text", "align": align, "dx": 4 if side == 0 else -4, "fontSize": 11, "fontWeight": 600}
             layers.append(_layer(values, mark, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
-    return _chart(layers, labels, f"{section.title}: ratio to {analysis.baseline}, 95 % interval and every block")
+    return _chart(
+        layers, labels, f"{section.title}: ratio to {analysis.baseline}, {analysis.level} interval and every block"
+    )
 
 
 def scale_of(section: Section) -> numbers.Scale:
@@ -222,7 +224,7 @@ def _dot_layers(dots: list[Spec], x: Spec, title: str) -> list[Spec]:
 
 
 def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
-    tooltip = [("platform", ""), ("text", f"{title}, 95 % interval")]
+    tooltip = [("platform", ""), ("text", title)]
     with_interval = [cell for cell in cells if cell["low"] is not None]
     ink = {"color": "@ink"}
     ends = [{**cell, "end": cell[side]} for cell in with_interval for side in ("low", "high")]

@@ -18,9 +18,10 @@ from markupsafe import Markup
 from vtax.guest.audit import Difference, differences
 from vtax.report import charts, numbers
 from vtax.report.analysis import Analysis, Point, Row, Section
-from vtax.report.answers import answers, margin_text, share
+from vtax.report.answers import answers, share
 from vtax.report.host import fact_rows, host_line, run_line, size, text_of
 from vtax.report.method import method
+from vtax.report.numbers import plain_percent
 from vtax.report.reproduce import commands, study_toml
 from vtax.stats.verdict import Kind
 
@@ -124,13 +125,15 @@ def _table(section: Section, analysis: Analysis, index: int) -> Table:
     if section.metric.is_primary:
         dots = "quartiles and range of the blocks" if charts.too_many_dots(section) else "a dot for every block"
         figures.append(
-            _figure(f"f{index}m", f"Mean with its 95 % interval, and {dots}.", charts.means(section, analysis))
+            _figure(
+                f"f{index}m", f"Mean with its {analysis.level} interval, and {dots}.", charts.means(section, analysis)
+            )
         )
         ratio_spec = charts.ratios(section, analysis)
         if ratio_spec is not None:
             caption = (
-                f"Ratio to {analysis.baseline} with its 95 % interval, and {dots}; in the grey band "
-                f"(±{margin_text(analysis.rule.margin)}) a ratio counts as equivalent."
+                f"Ratio to {analysis.baseline} with its {analysis.level} interval, and {dots}; in the grey band "
+                f"(±{plain_percent(analysis.rule.margin)}) a ratio counts as equivalent."
             )
             figures.append(_figure(f"f{index}r", caption, ratio_spec))
     return Table(

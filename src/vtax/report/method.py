@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vtax.report import numbers
 from vtax.report.analysis import Analysis
-from vtax.report.answers import margin_text
+from vtax.report.numbers import plain_percent
 
 
 def method(analysis: Analysis) -> Iterator[str]:
@@ -37,9 +37,10 @@ def method(analysis: Analysis) -> Iterator[str]:
     )
     yield (
         f"A verdict needs significance and size: slower or faster, when a ratio of 1 is rejected and the estimate "
-        f"lies outside ±{margin_text(rule.margin)}; equivalent, when two one-sided tests (TOST) place the ratio "
-        f"inside ±{margin_text(rule.margin)}; else undecided. Both kinds of p-values are adjusted by Holm's method "
-        "over the comparisons of one table, so that the chance of any false word of a kind in a table is at most 5 %."
+        f"lies outside ±{plain_percent(rule.margin)}; equivalent, when two one-sided tests (TOST) place the ratio "
+        f"inside ±{plain_percent(rule.margin)}; else undecided. Both kinds of p-values are adjusted by Holm's method "
+        f"over the comparisons of one table, so that the chance of any false word of a kind in a table is at most "
+        f"{plain_percent(rule.alpha)}."
     )
 
 
@@ -48,7 +49,7 @@ def _rule_text(analysis: Analysis) -> str:
     texts = {
         "fixed": f"The number of blocks ({rule.blocks}) was declared before the run.",
         "precision": (
-            f"Declared before the run: stop when every ratio's interval is within ±{margin_text(rule.precision)}, "
+            f"Declared before the run: stop when every ratio's interval is within ±{plain_percent(rule.precision)}, "
             f"after {rule.min_blocks} to {rule.max_blocks} blocks, judged on whole blocks; intervals are widened for "
             "having looked more than once."
         ),

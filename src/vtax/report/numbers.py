@@ -110,6 +110,11 @@ def percent(value: float) -> str:
     return f"{text}\N{NO-BREAK SPACE}%"
 
 
+def plain_percent(value: float) -> str:
+    """A declared share as it was declared: `2 %`, `97.5 %`."""
+    return f"{value * 100:g}\N{NO-BREAK SPACE}%"
+
+
 def duration(seconds: float) -> str:
     """A time span people read: `0.31 s`, `48 s`, `4 min 05 s`, `2 h 10 min`."""
     if seconds < 10:

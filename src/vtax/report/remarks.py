@@ -78,7 +78,8 @@ def _of_trials(data: RunData) -> Iterator[_Given]:
 def _of_guests(data: RunData) -> Iterator[_Given]:
     for guest in data.guests:
         if guest.error:
-            yield "lost-guest", guest.error, f"{guest.platform}, block {guest.block + 1}", 1
+            when = f"block {guest.block + 1}" if guest.block >= 0 else "before the first block"
+            yield "lost-guest", guest.error, f"{guest.platform}, {when}", 1
         for note in guest.notes:
             yield "guest", note, guest.platform, 1
 

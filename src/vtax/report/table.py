@@ -74,15 +74,15 @@ def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
     longest = max((len(point.name) for point in section.points), default=0)
     table.add_column("platform", no_wrap=wide, overflow="fold", min_width=min(longest, 20))
     table.add_column(f"mean, {scale.unit}", justify="right", no_wrap=wide)
-    table.add_column("±95 %", no_wrap=True)
+    table.add_column(f"±{analysis.level}", no_wrap=True)
     if wide:
         table.add_column("CV", justify="right", no_wrap=True)
         table.add_column("n", justify="right", no_wrap=True)
         table.add_column(f"ratio to {analysis.baseline}", justify="right", no_wrap=True)
-        table.add_column("95 % interval", no_wrap=True)
+        table.add_column(f"{analysis.level} interval", no_wrap=True)
         table.add_column("performance", no_wrap=True)
     else:
-        table.add_column("ratio [95 %]", no_wrap=True)
+        table.add_column(f"ratio [{analysis.level}]", no_wrap=True)
     table.add_column("verdict", overflow="fold", min_width=12)
     for point in section.points:
         if several:

@@ -44,8 +44,11 @@ def create(connection: Connection) -> None:
     connection.execute(insert(_version).values(version_num=VERSION))
 
 
-def upgrade(connection: Connection) -> None:
-    """Run every migration the database has not had yet. Raises StoreError when it is newer than this vtax."""
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Run the migrations that the database has not had yet, up to a revision.
+
+    Raises StoreError when the database is newer than this vtax.
+    """
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -61,7 +64,7 @@ def upgrade(connection: Connection) -> None:
             where=shown(connection.engine.url),
             cure="use the newer vtax that wrote it, or name another store with VTAX_STORE",
         )
-    command.upgrade(config, "head")
+    command.upgrade(config, revision)
 
 
 def _version_of(connection: Connection) -> str | None:

@@ -42,7 +42,7 @@ class CellRecord:
 
 @dataclass(frozen=True)
 class MetricRecord:
-    """A metric of a benchmark. better: `higher` or `lower`."""
+    """A metric of a benchmark. better: `higher` or `lower`. average: of a block's trials, see stats.means."""
 
     benchmark: str
     name: str
@@ -50,6 +50,7 @@ class MetricRecord:
     unit: str
     better: str
     is_primary: bool = False
+    average: str = "arithmetic"
 
 
 @dataclass(frozen=True)

@@ -235,5 +235,7 @@ def _cells(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[C
 def _metrics(connection: Connection, run_id: int) -> tuple[dict[tuple[str, str], int], tuple[MetricRecord, ...]]:
     table = schema.metric
     rows = connection.execute(select(table).where(table.c.run_id == run_id).order_by(table.c.id)).all()
-    records = tuple(MetricRecord(r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary) for r in rows)
+    records = tuple(
+        MetricRecord(r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary, r.average) for r in rows
+    )
     return {(r.benchmark, r.name): r.id for r in rows}, records

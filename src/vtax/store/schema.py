@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0001"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0002"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -89,6 +89,7 @@ metric = Table(
     Column("unit", String(40), nullable=False),
     Column("better", String(8), nullable=False),  # higher | lower
     Column("is_primary", Boolean, nullable=False, default=False),
+    Column("average", String(12), nullable=False, server_default="arithmetic"),  # of a block's trials: stats.means
     Index("ix_metric_run_id_benchmark_name", "run_id", "benchmark", "name", unique=True),
 )  # fmt: skip
 
