@@ -21,6 +21,7 @@ from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
 from vtax.errors import BadInput, BenchmarkError, PlatformError, RunInterrupted
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
+from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
@@ -155,9 +156,7 @@ def executed(plan: Plan, store: Store, home: Home) -> RunHandle:
     return run
 
 
-def test_every_block_holds_every_cell_once_on_a_fresh_guest(
-    driver: ScriptedDriver, store: Store, home: Home
-) -> None:
+def test_every_block_holds_every_cell_once_on_a_fresh_guest(driver: ScriptedDriver, store: Store, home: Home) -> None:
     run = executed(plan_of(study()), store, home)
     trials = load_run(store.engine, run).trials
     assert run.status == "finished"
@@ -278,7 +277,11 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
         ({"benchmark": [{"name": "scrpt"}]}, "there is no benchmark 'scrpt'; did you mean script?", "number 1"),
         ({"benchmark": [{"name": "script", "parameters": {"sise": 1}}]}, "no parameter 'sise'", "parameters.sise"),
         ({"benchmark": [{"name": "script", "factors": {"size": [1, "big"]}}]}, "valid integer", "factors.size"),
-        ({"benchmark": [{"name": "script", "parameters": {"size": 101}}]}, "size is at most 100", "number 1 (script)"),
+        (
+            {"benchmark": [{"name": "script", "parameters": {"size": 101}}]},
+            "size is at most 100",
+            "number 1 (script)",
+        ),
         ({"guest": {"vcpus": 4096}}, "4096 vCPUs", "[guest], key vcpus"),
         ({"guest": {"memory": "64TiB"}}, "64TiB of memory", "[guest], key memory"),
         ({"platforms": ["absent"], "baseline": "absent"}, "the baseline absent does not run here", ""),
@@ -308,3 +311,19 @@ def test_guests_get_the_last_cpus_and_the_rest_is_for_everything_else(monkeypatc
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
     assert planning.split_cpus(1) == ((3,), (0, 1, 2))
     assert planning.split_cpus(4) == ((0, 1, 2, 3), (0, 1, 2, 3))
+
+
+def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_trial(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels = iter(["6.1", "6.12"] * 4)
+    monkeypatch.setattr(Guest, "facts", lambda guest: {"kernel.release": next(kernels)})
+    executed(plan_of(study(must_match=["mitigation"])), store, home)
+    with pytest.raises(BadInput, match=r"kernel.release: \w+ 6.1, \w+ 6.12"):
+        executed(plan_of(study(must_match=["kernel"])), store, home)
+    assert len(load_run(store.engine, store.open_run("last")).trials.id) == 0
+
+
+def test_the_papers_order_is_warned_about(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    run = executed(plan_of(study(design={"blocks": 1, "order": "sequential"})), store, home)
+    assert [w.code for w in load_run(store.engine, run).warnings if w.cell is None] == ["sequential-order"]

@@ -24,6 +24,7 @@ from vtax.study.load import load
 @click.argument("study")
 @click.option("--platform", "-p", "platforms", multiple=True, help="Only these platforms (repeatable).")
 @click.option("--blocks", type=click.IntRange(min=1), help="Exactly this many blocks.")
+@click.option("--budget", metavar="TIME", help="No block starts that would end after this time, e.g. 2h.")
 @click.option("--seed", type=int, help="Seed of the order; recorded either way.")
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and stop.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
@@ -32,13 +33,14 @@ def command(
     study: str,
     platforms: tuple[str, ...],
     blocks: int | None,
+    budget: str | None,
     seed: int | None,
     only_plan: bool,
     strict: bool,
     as_json: bool,
 ) -> None:
     """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
-    loaded = load(study, _overrides(platforms, blocks))
+    loaded = load(study, _overrides(platforms, blocks, budget))
     need_root("measuring")
     home = Home.from_environment().ensure()
     with measuring_lock(home.lock, f"vtax run {loaded.study.name}"):
@@ -57,25 +59,36 @@ def announce(plan: Plan) -> None:
     """What is about to happen, on stderr: platforms, points, order, how long."""
     design = plan.study.design
     available = [p.platform.name for p in plan.platforms if p.probe.available]
-    rule = f"{design.blocks} blocks" if design.stop == "fixed" else f"{design.min_blocks}-{design.max_blocks} blocks"
+    rules = {
+        "fixed": f"{design.blocks} blocks",
+        "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
+        f"±{design.precision:.1%}",
+        "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
+        "budget": "as many blocks as the time allows",
+    }
     started = time.strftime("%H:%M")
     click.echo(f"{plan.study.title or plan.study.name}", err=True)
     click.echo(
-        f"{len(plan.points)} points x {len(available)} platforms ({', '.join(available)}), {rule}, "
+        f"{len(plan.points)} points x {len(available)} platforms ({', '.join(available)}), {rules[design.stop]}, "
         f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block from {started}",
         err=True,
     )
+    if design.budget is not None:
+        bought = int(design.budget / plan.expected_block_s())
+        click.echo(f"the budget of {clock(design.budget)} buys about {bought} blocks", err=True)
     for planned in plan.platforms:
         if not planned.probe.available:
             click.echo(f"not tested: {planned.platform.name}: {planned.probe.reason}", err=True)
 
 
-def _overrides(platforms: tuple[str, ...], blocks: int | None) -> dict[str, Any]:
+def _overrides(platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:
     overrides: dict[str, Any] = {}
     if platforms:
         overrides["platforms"] = list(platforms)
     if blocks is not None:
         overrides["design"] = {"stop": "fixed", "blocks": blocks}
+    if budget is not None:
+        overrides.setdefault("design", {})["budget"] = budget
     return overrides
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from vtax.counters.host import host_facts
-from vtax.errors import RunInterrupted, VtaxError
+from vtax.errors import BadInput, RunInterrupted, VtaxError
+from vtax.guest.audit import differences
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.runner.events import Observer, Progress
@@ -23,6 +24,8 @@ from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.store.records import CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
+
+AUDIT_BLOCK = -1  # of guests that are only looked at
 
 
 def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
@@ -35,11 +38,12 @@ def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
             unit=metric.unit,
             better=metric.better,
             is_primary=metric.primary,
+            average=metric.average,
         )
         for point in plan.points
         for metric in point.benchmark.metrics
     }
-    return store.begin_run(
+    run = store.begin_run(
         name=store.next_run_name(plan.study.name),
         study=plan.study.name,
         declared=plan.study.declared(),
@@ -52,6 +56,12 @@ def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
         cells=[_cell_record(cell) for cell in plan.cells],
         metrics=list(metrics.values()),
     )
+    if plan.study.design.order == "sequential":
+        run.add_warning(
+            "sequential-order",
+            "everything ran in the order it is written, so drift of the host is taken for a difference of platforms",
+        )
+    return run
 
 
 def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
@@ -64,7 +74,9 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
     try:
         with stop_requests(observer.message), Journal(home.journal) as journal:
             run.reopen()
-            because = _Execution(plan, run, home, journal, observer).blocks()
+            execution = _Execution(plan, run, home, journal, observer)
+            execution.audit()
+            because = execution.blocks()
             status = "finished"
     except RunInterrupted as stop:
         status, because = "interrupted", stop.what
@@ -102,6 +114,24 @@ class _Execution:
             for session in self._plan.sessions(block):
                 self._session(session)
         return "all blocks are made"
+
+    def audit(self) -> None:
+        """Refuse the run when guests differ in what the study says must match. Raises BadInput with the reason."""
+        wanted = self._plan.study.must_match
+        if not wanted:
+            return
+        facts = {}
+        for session in self._plan.sessions(AUDIT_BLOCK):
+            with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
+                facts[session.platform.name] = opened.facts
+        found = differences(facts, wanted)
+        if found:
+            told = "; ".join(f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found)
+            raise BadInput(
+                f"the guests differ where the study says they must match: {told}",
+                where="key must_match",
+                cure="take the field out of must_match, or leave the platform out",
+            )
 
     def _session(self, session: Session) -> None:
         """The cells a session still owes, in a fresh guest; a lost guest is replaced for the cells after the lost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from vtax.benchmarks.base import Benchmark, Context, Outcome, Place
-from vtax.errors import GuestError, RunInterrupted, VtaxError
+from vtax.errors import GuestError, PlatformError, RunInterrupted, VtaxError
+from vtax.guest.audit import Fact
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -80,6 +81,14 @@ class OpenSession:
     def lost(self) -> bool:
         """Whether a guest of this session is gone, so that the cells it still owes need a fresh one."""
         return any(endpoint.guest.lost for endpoint in self._endpoints.values())
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        """The audit of the guest. Raises PlatformError when it did not start."""
+        if self._start_error:
+            raise PlatformError(f"{self._session.platform.name}: {self._start_error}")
+        facts: Mapping[str, Fact] = self._ended["facts"]
+        return facts
 
     def tool_version(self, benchmark: Benchmark) -> str:
         """What a benchmark's tool says its version is in this guest; empty when it cannot be asked."""

@@ -110,6 +110,11 @@ class Study(_Table):
     platforms: list[str] = Field(min_length=1, description="names; see vtax platforms, or [[platform]] below")
     guest: GuestTable = GuestTable()
     design: DesignTable = DesignTable()
+    must_match: list[str] = Field(
+        default_factory=list,
+        description="fields of the equivalence audit that must be equal on every platform, or the run is refused; "
+        "a name also stands for all that start with it and a dot",
+    )
     platform: list[PlatformTable] = Field(default_factory=list)
     benchmark: list[BenchmarkTable] = Field(min_length=1)
 
