@@ -24,11 +24,21 @@ def pythons():
     return [found[version] for version in sorted(found)]
 
 
+def children_of(pid):
+    """PIDs of a process's children, dead ones that wait to be collected included."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(status.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(status.parent.name))
+    return found
+
+
 class LocalAgent:
     """The child process, its channel and its guest; `with` ends them."""
 
-    def __init__(self, kind="pipes", python=sys.executable, environment=None):
-        argv = [python, *bootstrap.argv()[1:]]
+    def __init__(self, kind="pipes", python=sys.executable, environment=None, prefix=()):
+        argv = [*prefix, python, *bootstrap.argv()[1:]]
         if kind == "pipes":
             self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
             fds = os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno())

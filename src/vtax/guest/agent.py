@@ -249,7 +249,6 @@ def reap() -> None:
                 job.seconds = time.monotonic() - job.began
                 job.status = status
                 job.usage = list(usage)
-                job.signal(signal.SIGKILL)  # whatever it left of its process group
 
 
 def pump(timeout_s: float | None, request: bool = False) -> bool:

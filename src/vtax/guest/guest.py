@@ -33,7 +33,7 @@ SKEW_ALLOWANCE_S = 0.1
 SKEW_RELATIVE = 0.01
 OUTPUT_LIMIT = 8 << 20
 FILE_LIMIT = 32 << 20
-_ANSWER_S = 15.0  # what an emulated guest may need for any answer that waits for nothing
+_ANSWER_S = 30.0  # what an emulated guest on a busy host may need for any answer that waits for nothing
 _PIECE = 1 << 16
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CHATTER_LIMIT = 4 << 20
@@ -149,7 +149,7 @@ class Guest:
         """Run a program to its end; at timeout_s its process group is killed (`timed_out`).
 
         environment: added to ENVIRONMENT. output_limit: most bytes kept of each output, the first ones.
-        Whatever the program leaves running in its process group is killed when it ends: use `start` for servers.
+        It is over when the program itself ends, even when something it left behind still holds its outputs.
         Raises GuestError when it cannot be started or the guest fails; an exit status other than 0 is no error.
         """
         asked = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd, output_limit)}

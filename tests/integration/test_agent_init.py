@@ -1,0 +1,61 @@
+"""The agent as the first process of a PID namespace, as it is in every container and machine."""
+
+import os
+import signal
+import time
+
+import pytest
+from local_agent import LocalAgent, children_of
+from support import needs_root
+
+pytestmark = needs_root
+UNSHARE = ("unshare", "--fork", "--pid", "--mount-proc", "--kill-child")
+
+
+@pytest.fixture
+def init():
+    with LocalAgent(prefix=UNSHARE) as local:
+        assert local.guest.hello(10).pid == 1
+        yield local
+
+
+def processes(guest):
+    """PID -> name of everything in the namespace but the agent and this very request."""
+    script = "for p in /proc/[0-9]*; do read -r c < $p/comm && echo ${p#/proc/} $c; done 2>/dev/null"
+    lines = guest.run(["sh", "-c", script]).stdout.splitlines()
+    return {pid: name for pid, name in map(str.split, lines) if pid != "1" and name != "sh"}
+
+
+def soon(condition):
+    deadline = time.monotonic() + 5
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_orphans_are_reaped(init):
+    for _ in range(20):
+        init.guest.run(["sh", "-c", "setsid sleep 0.01 & exit 0"])
+    assert soon(lambda: processes(init.guest) == {})
+
+
+def test_what_a_program_leaves_behind_lives_until_the_agent_ends(init):
+    init.guest.run(["sh", "-c", "sleep 100 & exit 0"])
+    assert soon(lambda: list(processes(init.guest).values()) == ["sleep"])
+    init.guest.close()
+    init.process.wait(5)
+
+
+@pytest.mark.parametrize("how", ["shutdown", "close"])
+def test_its_end_is_the_end_of_the_namespace(init, how):
+    init.guest.start(["sleep", "100"])
+    getattr(init.guest, how)()
+    init.process.wait(5)
+
+
+def test_a_request_to_terminate_ends_it_at_once(init):
+    [agent] = children_of(init.process.pid)
+    os.kill(agent, signal.SIGTERM)
+    init.process.wait(5)
