@@ -31,8 +31,9 @@ class Ratio:
     """Treatment / baseline. low, high: t-interval on log-ratios (0 to inf from a single block).
 
     bootstrap_low, bootstrap_high: BCa, None when not asked for. p_value: two-sided, of the ratio being 1 (1 from one
-    block). mean_log, se_log: mean of the log-ratios and its standard error (nan from one block). outliers: positions
-    of blocks, in the arrays as given, whose ratio has a modified z above 3.5: flagged, kept.
+    block). mean_log, se_log, df: mean of the log-ratios, its standard error (nan from one block) and degrees of
+    freedom. outliers: positions of blocks, in the arrays as given, whose ratio has a modified z above 3.5: flagged,
+    kept.
     """
 
     estimate: float
@@ -42,6 +43,7 @@ class Ratio:
     n_blocks: int
     mean_log: float
     se_log: float
+    df: float
     p_value: float
     bootstrap_low: float | None
     bootstrap_high: float | None
@@ -99,7 +101,7 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95, *, resamples: int = 0)
         warnings = (*warnings, f"{outlying.size} of {n} blocks are outliers, flagged and kept")
     if n == 1:
         warnings = (*warnings, "one block has no interval")
-        return Ratio(math.exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 1.0, None, None, (), warnings)
+        return Ratio(math.exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
     se = standard_error(array)
     if se == 0.0:
         warnings = (*warnings, "all blocks give the same ratio: noise is below the tool's resolution")
@@ -107,7 +109,7 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95, *, resamples: int = 0)
     bootstrap = bootstrap_mean(array, confidence, resamples) if resamples else None
     return Ratio(
         estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
-        n_blocks=n, mean_log=mean, se_log=se, p_value=min(1.0, 2 * tail(abs(mean), se, n)),
+        n_blocks=n, mean_log=mean, se_log=se, df=n - 1, p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
         bootstrap_low=math.exp(bootstrap.low) if bootstrap else None,
         bootstrap_high=math.exp(bootstrap.high) if bootstrap else None,
         outliers=tuple(int(i) for i in outlying), warnings=warnings,
@@ -121,11 +123,11 @@ def standard_error(logs: Array) -> float:
     return float(logs.std(ddof=1)) / math.sqrt(logs.size)
 
 
-def tail(distance: float, se: float, n: int) -> float:
-    """P(T >= distance / se), n - 1 degrees of freedom; without noise 0 beyond zero, 1 below it, 0.5 at it."""
+def tail(distance: float, se: float, df: float) -> float:
+    """P(T >= distance / se), df degrees of freedom; without noise 0 beyond zero, 1 below it, 0.5 at it."""
     if se == 0.0:
         return 0.5 if abs(distance) <= 1e-13 else float(distance < 0)
-    return t_tail(distance / se, n - 1)
+    return t_tail(distance / se, df)
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,8 @@ def p_equivalence(ratio: Ratio, margin: float) -> float:
     """P-value of the two one-sided tests: small when the ratio is inside 1 +- margin. 1 from a single block."""
     if ratio.n_blocks < 2:
         return 1.0
-    above = tail(ratio.mean_log - math.log1p(-margin), ratio.se_log, ratio.n_blocks)
-    below = tail(math.log1p(margin) - ratio.mean_log, ratio.se_log, ratio.n_blocks)
+    above = tail(ratio.mean_log - math.log1p(-margin), ratio.se_log, ratio.df)
+    below = tail(math.log1p(margin) - ratio.mean_log, ratio.se_log, ratio.df)
     return max(above, below)
 
 

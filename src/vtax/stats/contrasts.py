@@ -1,0 +1,68 @@
+"""Contrasts other than platform against baseline in the same block: across runs, hosts, or differing blocks.
+
+Within one run every contrast is paired (`paired_ratio`): platform against platform, and level against level of a
+factor, since a block holds every cell. Blocks of two runs have nothing in common, so their logarithms are compared as
+two samples. A ratio of ratios (does the overhead differ between hosts?) is the same with log-ratios for values.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vtax.stats.checks import StatsError, Values, as_array, check_confidence, check_positive, without_missing
+from vtax.stats.intervals import t_quantile
+from vtax.stats.ratio import Ratio, standard_error, tail
+
+
+def unpaired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
+    """Ratio of two samples of block averages that share no blocks (Welch's t-interval on logarithms).
+
+    NaN are left out with a warning. Raises StatsError when a side is empty or holds zeros or negatives.
+    """
+    numerator, denominator = as_array(treatment, "treatment"), as_array(baseline, "baseline")
+    check_positive(numerator, "values of the treatment")
+    check_positive(denominator, "values of the baseline")
+    return unpaired_ratio_of_logs(np.log(numerator), np.log(denominator), confidence)
+
+
+def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
+    """The same from logarithms: of values, or of ratios for a ratio of ratios. n_blocks: of the smaller side."""
+    check_confidence(confidence)
+    a, lost_a = without_missing(as_array(treatment, "treatment"), "blocks of the treatment")
+    b, lost_b = without_missing(as_array(baseline, "baseline"), "blocks of the baseline")
+    mean, n = float(a.mean() - b.mean()), min(a.size, b.size)
+    warnings = (*lost_a, *lost_b, "compared across runs: what differs between them is part of the ratio")
+    if n == 1:
+        warnings = (*warnings, "one block has no interval")
+        return Ratio(math.exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
+    var_a, var_b = standard_error(a) ** 2, standard_error(b) ** 2
+    se = math.sqrt(var_a + var_b)
+    df = float(a.size + b.size - 2)
+    if se > 0:
+        df = se**4 / (var_a**2 / (a.size - 1) + var_b**2 / (b.size - 1))  # Welch 1947
+    else:
+        warnings = (*warnings, "all blocks are equal: noise is below the tool's resolution")
+    half = t_quantile((1 + confidence) / 2, df) * se
+    return Ratio(
+        estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
+        n_blocks=n, mean_log=mean, se_log=se, df=df, p_value=min(1.0, 2 * tail(abs(mean), se, df)),
+        bootstrap_low=None, bootstrap_high=None, outliers=(), warnings=warnings,
+    )  # fmt: skip
+
+
+def ratio_of_ratios(first: Ratio, second: Ratio, confidence: float = 0.95) -> Ratio:
+    """first / second, two independent ratios (of two hosts, say); the same Welch interval from their summaries."""
+    if first.n_blocks < 2 or second.n_blocks < 2:
+        raise StatsError("a ratio of ratios needs at least two blocks on each side")
+    mean = first.mean_log - second.mean_log
+    se = math.hypot(first.se_log, second.se_log)
+    df = first.df + second.df if se == 0 else se**4 / (first.se_log**4 / first.df + second.se_log**4 / second.df)
+    half = t_quantile((1 + confidence) / 2, df) * se
+    return Ratio(
+        estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
+        n_blocks=min(first.n_blocks, second.n_blocks), mean_log=mean, se_log=se, df=df,
+        p_value=min(1.0, 2 * tail(abs(mean), se, df)), bootstrap_low=None, bootstrap_high=None, outliers=(),
+        warnings=tuple(dict.fromkeys(first.warnings + second.warnings)),
+    )  # fmt: skip

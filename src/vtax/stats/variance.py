@@ -1,0 +1,154 @@
+"""Where noise comes from, level by level, and how many blocks and trials are worth their time.
+
+The nested model and the optimal numbers are those of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time,
+ISMM 2013, sections 6 and 7): block (with its fresh guest), trial in the guest, sample in the trial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
+from vtax.stats.intervals import t_quantile
+
+Labels = Sequence[Hashable] | npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Components:
+    """Relative variances (squares of a coefficient of variation) of one cell.
+
+    between_blocks: of blocks and their guests; between_trials: of trials in a guest (noise within trials included
+    when there are no samples); within_trial: of samples in a trial, 0 without samples. blocks, trials, samples: how
+    many there were, the latter two per block and per trial (harmonic means).
+    """
+
+    mean: float
+    between_blocks: float
+    between_trials: float
+    within_trial: float
+    blocks: int
+    trials: float
+    samples: float
+    warnings: tuple[str, ...]
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """The three as shares of their sum (all 0 without noise)."""
+        total = self.between_blocks + self.between_trials + self.within_trial
+        parts = (self.between_blocks, self.between_trials, self.within_trial)
+        return (0.0, 0.0, 0.0) if total == 0 else (parts[0] / total, parts[1] / total, parts[2] / total)
+
+
+def components(values: Values, blocks: Labels, trials: Labels | None = None) -> Components:
+    """Variance components of one cell's values.
+
+    blocks: of each value; trials: of each value, when several samples come from one trial (labels may repeat between
+    blocks). NaN are left out. A level that occurs once everywhere cannot be told from the one above: its share is
+    part of that, with a warning. A negative estimate becomes 0, with a warning. Raises StatsError without values or
+    with a mean of zero.
+    """
+    given = as_array(values)
+    array, warnings = without_missing(given)
+    keep = ~np.isnan(given)
+    block = np.unique(np.asarray(blocks)[keep], return_inverse=True)[1]
+    inner = np.arange(array.size) if trials is None else np.unique(np.asarray(trials)[keep], return_inverse=True)[1]
+    if block.size != array.size or inner.size != array.size:
+        raise StatsError("blocks and trials must have one label for each value")
+    mean = float(array.mean())
+    if mean == 0.0:
+        raise StatsError("the mean is zero, so relative noise is not defined")
+    trial, block_of_trial = _nest(block, inner)
+    trial_means, within, samples = _level(array, trial)
+    block_means, of_trials, per_block = _level(trial_means, block_of_trial)
+    if block_means.size < 2:
+        warnings = (*warnings, "one block: noise between blocks cannot be told")
+    top = float(block_means.var(ddof=1)) if block_means.size > 1 else 0.0
+    found, notes = _unbiased(top, of_trials, within, per_block, samples, sampled=trials is not None)
+    a, b, c = (v / mean**2 for v in found)
+    return Components(mean, a, b, c, block_means.size, per_block, samples, (*warnings, *notes))
+
+
+def _nest(block: npt.NDArray[np.intp], inner: npt.NDArray[np.intp]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """(index of the trial of each value, block of each trial)."""
+    code = block.astype(np.int64) * (int(inner.max()) + 1) + inner
+    names, index = np.unique(code, return_inverse=True)
+    return index, names // (int(inner.max()) + 1)
+
+
+def _level(values: Array, group: npt.NDArray[Any]) -> tuple[Array, float, float]:
+    """(means of groups, pooled variance in groups or nan, harmonic mean of group sizes)."""
+    counts = np.bincount(group)
+    means = np.bincount(group, weights=values) / counts
+    df = int((counts - 1).sum())
+    pooled = float(((values - means[group]) ** 2).sum() / df) if df else math.nan
+    return means, pooled, float(counts.size / (1 / counts).sum())
+
+
+def _unbiased(
+    top: float, middle: float, bottom: float, per_block: float, samples: float, *, sampled: bool
+) -> tuple[tuple[float, float, float], tuple[str, ...]]:
+    """T squared of every level: its variance of means less what the level below explains."""
+    notes = []
+    if math.isnan(bottom):
+        bottom = 0.0
+        if sampled:
+            notes.append("one sample per trial: noise within a trial counts as noise between trials")
+    if math.isnan(middle):
+        middle = 0.0
+        notes.append("one trial per block: noise between trials counts as noise between blocks")
+        return (max(top - bottom / samples, 0.0), 0.0, bottom), tuple(notes)
+    of_trials, of_blocks = middle - bottom / samples, top - middle / per_block
+    if of_trials < 0 or of_blocks < 0:
+        notes.append("a variance was estimated below zero and is shown as zero: that level adds no visible noise")
+    return (max(of_blocks, 0.0), max(of_trials, 0.0), bottom), tuple(notes)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """trials per block and blocks that reach a half-width most cheaply; time_s: what all that takes."""
+
+    trials: int
+    blocks: int
+    half_width: float
+    time_s: float
+    warnings: tuple[str, ...]
+
+
+def plan(
+    noise: Components, block_s: float, trial_s: float, half_width: float, confidence: float = 0.95,
+    *, min_blocks: int = 5, max_trials: int = 100,
+) -> Plan:  # fmt: skip
+    """Cheapest trials per block and number of blocks for a ratio's relative half-width.
+
+    block_s: time to start the cell's guest once; trial_s: of one trial. Trials per block are sqrt(c2/c1 T1/T2)
+    (Kalibera & Jones 2013, eq. 1: costs c, variances T squared). The baseline is taken to be as noisy as the cell,
+    which doubles the variance of a log-ratio.
+    """
+    if block_s < 0 or trial_s <= 0 or half_width <= 0:
+        raise StatsError("times and the half-width must be above zero")
+    warnings: tuple[str, ...] = noise.warnings
+    trial_noise = noise.between_trials + noise.within_trial / max(noise.samples, 1)
+    if noise.between_blocks > 0:
+        trials = math.ceil(math.sqrt(block_s / trial_s * trial_noise / noise.between_blocks))
+    else:
+        trials = max_trials if trial_noise > 0 else 1
+    trials = max(1, min(max_trials, trials))
+    variance = 2 * (noise.between_blocks + trial_noise / trials)
+    low, high = min_blocks, 1_000_000
+
+    def reached(n: int) -> float:
+        return t_quantile((1 + confidence) / 2, n - 1) * math.sqrt(variance / n)
+
+    if reached(high) > half_width:
+        warnings = (*warnings, "more than a million blocks are needed")
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) <= half_width else (middle + 1, high)
+    return Plan(trials, low, reached(low), low * (block_s + trials * trial_s), warnings)
