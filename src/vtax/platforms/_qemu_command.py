@@ -1,0 +1,140 @@
+"""From options and what was made for a guest to QEMU's command line. Pure: nothing here touches the host.
+
+Reference: qemu(1). The machine has no default devices, no display and no USB. Its first virtio device carries the
+agent's byte stream; the serial line goes to a file and says nothing unless something is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.platforms._qemu_options import QemuOptions
+
+PROGRAM = "qemu-system-x86_64"
+AGENT_PORT = "vtax.agent"
+_AGENT_DEVICE = "/dev/vport0p1"
+_VIRTIO_OFFLOADS = (
+    "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo",
+    "host_tso4", "host_tso6", "host_ecn", "host_ufo",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A card and the tap behind it (its name in the network namespace QEMU runs in); tap "": no cable in it."""
+
+    mac: str
+    tap: str = ""
+    offloads: bool = True
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What is loaded into the machine. tsc_khz: rate of the counter that emulated CPUs show, None when not known."""
+
+    kernel: Path
+    initrd: Path
+    tsc_khz: int | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was made for one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it."""
+
+    name: str
+    disk: Path
+    console: Path
+    agent_fd: int
+    monitor_fd: int
+    nics: Sequence[Nic] = ()
+    vhost: bool = False
+
+
+def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
+    """The bare machine: what a trial start shares with a guest."""
+    kind = {"pc": "pc,usb=off", "q35": "q35,usb=off", "microvm": "microvm,rtc=on"}[options.machine]
+    if options.machine == "microvm" and options.accel == "tcg":
+        kind += ",pit=off,pic=off"
+    return [
+        PROGRAM,
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+        *("-accel", "tcg,thread=multi" if options.accel == "tcg" else "kvm"),
+        *("-machine", kind, "-cpu", options.cpu_model),
+        *("-smp", str(vcpus), "-m", f"size={memory_bytes // 1024}k"),
+        *(("-global", "virtio-mmio.force-legacy=off") if options.machine == "microvm" else ()),
+    ]
+
+
+def guest(options: QemuOptions, vcpus: int, memory_bytes: int, boot: Boot, made: Made) -> list[str]:
+    """A whole guest, stopped before its first instruction (-S)."""
+    return [
+        *machine(options, vcpus, memory_bytes),
+        *("-S", "-name", f"{made.name},debug-threads=on"),
+        *("-kernel", str(boot.kernel), "-initrd", str(boot.initrd)),
+        *("-append", kernel_command_line(options, boot.tsc_khz)),
+        *("-chardev", f"socket,id=monitor,fd={made.monitor_fd}", "-mon", "chardev=monitor,mode=control"),
+        *("-serial", f"file:{made.console}"),
+        *("-chardev", f"socket,id=agent,fd={made.agent_fd}"),
+        *("-device", _on_bus(options, "virtio-serial")),
+        *("-device", f"virtserialport,chardev=agent,nr=1,name={AGENT_PORT}"),
+        *disk(options, made.disk),
+        *network(options, made.nics, made.vhost),
+    ]
+
+
+def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
+    """Quiet, and turned off after a panic, so that a dead guest closes its channel.
+
+    An emulated CPU shows the host's own time stamp counter: its rate is said rather than measured by the guest.
+    """
+    words = ["console=ttyS0", "quiet", "panic=-1", "net.ifnames=0"]
+    if options.accel == "tcg" and tsc_khz:
+        words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable", "no_timer_check"]
+    words += [f"vtax.modules={','.join(options.modules)}", f"vtax.root={options.root_device}"]
+    return " ".join([*words, f"vtax.stream={_AGENT_DEVICE}"])
+
+
+def disk(options: QemuOptions, overlay: Path) -> list[str]:
+    """The root disk: a qcow2 overlay with the chosen cache mode and I/O engine."""
+    name = str(overlay).replace(",", ",,")
+    drive = f"if=none,id=root,file={name},format=qcow2,cache={options.cache},aio={options.aio}"
+    if options.disk == "virtio-blk":
+        device = [f"{_on_bus(options, 'virtio-blk')},drive=root"]
+    elif options.disk == "sata" and options.machine == "pc":
+        device = ["ahci,id=sata", "ide-hd,drive=root,bus=sata.0"]
+    else:
+        device = ["ide-hd,drive=root,bus=ide.0"]
+    return ["-drive", drive, *(word for each in device for word in ("-device", each))]
+
+
+def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]:
+    """The cards in order, each with its back end."""
+    words: list[str] = []
+    for number, nic in enumerate(nics):
+        cable = ""
+        if nic.tap:
+            cable = f",netdev=net{number}"
+            back = f"tap,id=net{number},ifname={nic.tap},script=no,downscript=no"
+            back += f",vhost={'on' if vhost else 'off'}" if options.nic == "virtio-net" else ""
+            back += f",queues={options.queues}" if options.queues > 1 else ""
+            words += ["-netdev", back]
+        words += ["-device", _card(options, nic) + cable]
+    return words
+
+
+def _card(options: QemuOptions, nic: Nic) -> str:
+    no_rom = "" if options.machine == "microvm" else ",romfile="
+    if options.nic != "virtio-net":
+        return f"{options.nic},mac={nic.mac}{no_rom}"
+    words = [_on_bus(options, "virtio-net") + no_rom, f"mac={nic.mac}"]
+    if options.queues > 1:
+        words += ["mq=on", f"vectors={2 * options.queues + 2}"]
+    if not nic.offloads:
+        words += [f"{name}=off" for name in _VIRTIO_OFFLOADS]
+    return ",".join(words)
+
+
+def _on_bus(options: QemuOptions, device: str) -> str:
+    return f"{device}-{'device' if options.machine == 'microvm' else 'pci'}"

@@ -1,0 +1,85 @@
+"""What can be chosen about a QEMU machine, which choices go together, and the platforms that ship."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class QemuOptions(BaseModel):
+    """Options of the driver `qemu`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    accel: Literal["tcg", "kvm"] = Field("tcg", description="tcg emulates the CPU, kvm uses the host's")
+    machine: Literal["pc", "q35", "microvm"] = Field("pc", description="machine type")
+    nic: Literal["virtio-net", "e1000", "rtl8139"] = Field("virtio-net", description="model of the network cards")
+    disk: Literal["virtio-blk", "ide", "sata"] = Field("virtio-blk", description="model of the disk")
+    queues: int = Field(1, ge=1, le=16, description="queue pairs of each virtio-net card")
+    vhost: Literal["auto", "on", "off"] = Field(
+        "auto", description="virtio-net served by the host's kernel; auto: with kvm, where the host can"
+    )
+    cache: Literal["none", "writeback", "writethrough", "unsafe"] = Field(
+        "writeback", description="how the disk uses the host's page cache and when it flushes (qemu -drive cache=)"
+    )
+    aio: Literal["threads", "io_uring", "native"] = Field(
+        "threads", description="engine of disk I/O; native needs cache none"
+    )
+    cpu: str = Field(
+        "auto", pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
+        description="CPU model and flags as for qemu -cpu; auto: max with tcg, host with kvm",
+    )  # fmt: skip
+    kernel: Literal["image", "host"] = Field("image", description="kernel of the guest: the image's or the host's")
+
+    @model_validator(mode="after")
+    def _choices_go_together(self) -> Self:
+        if self.machine == "microvm" and (self.nic != "virtio-net" or self.disk != "virtio-blk"):
+            raise ValueError("machine microvm has virtio devices only: nic virtio-net, disk virtio-blk")
+        if self.machine == "microvm" and self.queues > 1:
+            raise ValueError("machine microvm has cards of one queue only")
+        if self.machine == "q35" and self.disk == "ide":
+            raise ValueError("machine q35 has no IDE controller; use disk sata, or machine pc")
+        if self.queues > 1 and self.nic != "virtio-net":
+            raise ValueError(f"nic {self.nic} has one queue; several need virtio-net")
+        if self.vhost == "on" and self.nic != "virtio-net":
+            raise ValueError(f"vhost serves virtio-net cards, not {self.nic}")
+        if self.aio == "native" and self.cache != "none":
+            raise ValueError("aio native needs cache none")
+        return self
+
+    @property
+    def cpu_model(self) -> str:
+        """What -cpu gets."""
+        return {"tcg": "max", "kvm": "host"}[self.accel] if self.cpu == "auto" else self.cpu
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Kernel modules the guest needs, without what those depend on."""
+        bus = "virtio_mmio" if self.machine == "microvm" else "virtio_pci"
+        disks = {"virtio-blk": ("virtio_blk",), "ide": ("ata_piix", "sd_mod"), "sata": ("ahci", "sd_mod")}
+        cards = {"virtio-net": "virtio_net", "e1000": "e1000", "rtl8139": "8139cp"}
+        return (bus, "virtio_console", *disks[self.disk], cards[self.nic])
+
+    @property
+    def root_device(self) -> str:
+        """The disk as the guest's kernel calls it."""
+        return "/dev/vda" if self.disk == "virtio-blk" else "/dev/sda"
+
+
+_EMULATED = {"disk": "ide"}
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "qemu-tcg": {},
+    "qemu-tcg-virtio": {},
+    "qemu-tcg-e1000": {"nic": "e1000", **_EMULATED},
+    "qemu-tcg-rtl8139": {"nic": "rtl8139", **_EMULATED},
+    "qemu-tcg-microvm": {"machine": "microvm"},
+    "kvm-virtio": {"accel": "kvm"},
+    "kvm-e1000": {"accel": "kvm", "nic": "e1000", **_EMULATED},
+    "kvm-rtl8139": {"accel": "kvm", "nic": "rtl8139", **_EMULATED},
+    "kvm-emulated": {"accel": "kvm", "nic": "e1000", **_EMULATED},
+    "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
+}
+"""`kvm-emulated` is what the papers call KVM's default: an emulated card and an IDE disk."""

@@ -1,0 +1,163 @@
+"""Whether a QEMU platform runs here, found out in three steps, each only when the one before it passed.
+
+1. Is everything there that it needs: programs, /dev/kvm, vhost, the host's kernel.
+2. A trial start of the very machine (see _qemu_trial), a tenth of a second.
+3. With KVM and an image: a whole guest that must answer, since a virtualization that is itself virtual can fail later
+   than any small program shows. Emulation has no such surprises. What a whole start told is kept until the host
+   boots again or anything that decides it changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from vtax.errors import VtaxError
+from vtax.host import tsc
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import find_program, run
+from vtax.host.resources import Tree
+from vtax.image import host_kernel
+from vtax.image.image import Image
+from vtax.platforms import _qemu_trial
+from vtax.platforms._qemu_command import PROGRAM
+from vtax.platforms._qemu_options import QemuOptions
+from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
+from vtax.platforms.trial_start import exchange
+
+Start = Callable[[QemuOptions, GuestSpec], RunningGuest]
+KVM = Path("/dev/kvm")
+_TRIAL_S = 6.0
+_WHOLE_S = 12.0
+_MEMORY_BYTES = 256 << 20
+_PACKAGES = {PROGRAM: "qemu-system-x86", "qemu-img": "qemu-utils"}
+_NO_KVM = (
+    "turn on virtualization (VT-x, AMD-V/SVM) in the firmware and load kvm_intel or kvm_amd; "
+    "inside a virtual machine, turn on nested virtualization outside it"
+)
+_BROKEN_KVM = (
+    "this host's KVM has no hardware behind it: use a physical machine or one with nested virtualization; "
+    "the qemu-tcg platforms run here"
+)
+
+
+def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
+    """Never raises. start: of the driver, for step 3."""
+    began = time.monotonic()
+    found = Probe(False, marks=_marks(options))
+    try:
+        if told := _missing(options):
+            found = replace(found, reason=told[0], cure=told[1])
+        else:
+            found = _by_doing(options, image, start, replace(found, version=_version()))
+    except VtaxError as error:
+        found = replace(found, reason=": ".join(filter(None, (error.what, error.where))), cure=error.cure)
+    except Exception as error:
+        found = replace(found, reason=f"{type(error).__name__}: {error}")
+    return replace(found, seconds=time.monotonic() - began)
+
+
+def _missing(options: QemuOptions) -> tuple[str, str] | None:
+    """What is not there, and the cure. Raises ImageError for the host's kernel."""
+    if missing := [name for name in _PACKAGES if find_program(name) is None]:
+        return f"{', '.join(missing)} is not installed", f"apt install {' '.join(_PACKAGES[n] for n in missing)}"
+    if os.geteuid() != 0:
+        return "guests are started as root", "run vtax with sudo"
+    if options.accel == "kvm":
+        if not KVM.exists():
+            return f"this host has no {KVM}", _NO_KVM
+        try:
+            os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
+        except OSError as error:
+            return f"{KVM} cannot be opened: {error.strerror}", _NO_KVM
+    if options.vhost == "on" and not os.access("/dev/vhost-net", os.R_OK | os.W_OK):
+        return "this host has no /dev/vhost-net", "modprobe vhost_net, or option vhost = 'off'"
+    if options.machine == "microvm" and options.accel == "tcg" and tsc.frequency_khz() is None:
+        return "an emulated microvm has no clock where the host's time stamp counter is not constant", ""
+    if options.kernel == "host":
+        host_kernel.find()
+    return None
+
+
+def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Probe) -> Probe:
+    trial = _qemu_trial.run(options, _TRIAL_S)
+    if trial.problem:
+        broken = options.accel == "kvm" and "internal error" in trial.problem
+        reason = (
+            "/dev/kvm is there and cannot run an ordinary kernel: its first 64-bit instructions end in "
+            if broken
+            else "a trial start failed: "
+        )
+        return replace(found, reason=f"{reason}{trial.problem!r}", cure=_BROKEN_KVM if broken else "")
+    if options.accel == "tcg":
+        return replace(found, available=True)
+    if image is None:
+        return replace(found, available=True, reason="a test program ran; no image was there to boot")
+    return _remembered(options, image, lambda: _whole(options, image, start, found))
+
+
+def _whole(options: QemuOptions, image: Image, start: Start, found: Probe) -> Probe:
+    """Start a guest, exchange a word with its bootstrap, and stop it."""
+    home = Home.from_environment().ensure()
+    name = f"vtax-p{secrets.token_hex(2)}"
+    with Journal(home.journal) as journal:
+        directory = home.guests / name
+        journal.hold(Tree(str(directory)))
+        directory.mkdir(parents=True)
+        resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
+        running = start(options, GuestSpec(name, image, resources, directory, journal))
+        try:
+            exchange(running.channel, with_image=True, timeout_s=_WHOLE_S)
+        except VtaxError as error:
+            reason = f"a guest did not come up within {_WHOLE_S:g} s: {error.what}"
+            return replace(found, reason=f"{reason}: {error.where}" if error.where else reason, cure=_BROKEN_KVM)
+        finally:
+            with suppress(VtaxError):
+                running.stop()
+    return replace(found, available=True)
+
+
+def _remembered(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
+    """The answer of an earlier probe of the same thing since the host booted, else a new one, kept."""
+    program = Path(find_program(PROGRAM) or PROGRAM)
+    identity = (
+        Path("/proc/sys/kernel/random/boot_id").read_text(),
+        *(path.stat().st_ctime_ns for path in (program, KVM)),
+        image.key,
+        options.model_dump_json(),
+    )
+    kept = Home.from_environment().root / "probes" / hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    with suppress(OSError, ValueError, TypeError):
+        values = json.loads(kept.read_text())
+        return Probe(**{**values, "marks": tuple(values["marks"])})
+    found = find_out()
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    partial = kept.with_name(f"{kept.name}.{secrets.token_hex(4)}")
+    partial.write_text(json.dumps(asdict(found)))
+    partial.rename(kept)
+    return found
+
+
+def _marks(options: QemuOptions) -> tuple[str, ...]:
+    if options.accel == "tcg":
+        return ("emulated",)
+    return ("nested",) if is_virtual(Path("/proc/cpuinfo").read_text()) else ()
+
+
+def is_virtual(cpuinfo: str) -> bool:
+    """Whether a host is itself a virtual machine, by the CPU flag `hypervisor` in the text of /proc/cpuinfo."""
+    return "hypervisor" in cpuinfo.partition("flags")[2].partition("\n")[0].split()
+
+
+def _version() -> str:
+    """`QEMU 7.2.22 (Debian ...)` out of `QEMU emulator version 7.2.22 (Debian ...)`."""
+    first = run([PROGRAM, "--version"]).stdout.splitlines()[0]
+    return first.replace("emulator version ", "")

@@ -1,0 +1,60 @@
+"""The few requests of QEMU's machine protocol that are needed before a guest starts (QMP: one JSON object a line)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Any
+
+from vtax.errors import PlatformError
+
+
+class Monitor:
+    """A monitor on a connected socket. timeout_s: for each answer. Every call raises PlatformError."""
+
+    def __init__(self, connection: socket.socket, timeout_s: float) -> None:
+        self._connection = connection
+        self._timeout_s = timeout_s
+        self._buffer = b""
+        self._next("QMP")
+        self.execute("qmp_capabilities")
+
+    def execute(self, command: str) -> Any:
+        """What a command without arguments returns; events in between are passed over."""
+        try:
+            self._connection.sendall(json.dumps({"execute": command}).encode() + b"\n")
+        except OSError as error:
+            raise PlatformError(f"QEMU's monitor cannot be asked {command}: {error}") from error
+        return self._next("return", command)
+
+    def vcpu_threads(self) -> list[int]:
+        """Thread ids of the virtual CPUs, in their order."""
+        cpus = self.execute("query-cpus-fast")
+        return [int(cpu["thread-id"]) for cpu in sorted(cpus, key=lambda cpu: int(cpu["cpu-index"]))]
+
+    def _next(self, wanted: str, command: str = "greeting") -> Any:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            message = self._message(deadline, command)
+            if wanted in message:
+                return message[wanted]
+            if "error" in message:
+                raise PlatformError(f"QEMU refused {command}: {message['error'].get('desc', message['error'])}")
+
+    def _message(self, deadline: float, command: str) -> dict[str, Any]:
+        while b"\n" not in self._buffer:
+            self._connection.settimeout(max(0.001, deadline - time.monotonic()))
+            try:
+                part = self._connection.recv(65536)
+            except OSError as error:
+                raise PlatformError(f"QEMU's monitor did not answer ({command}): {error}") from error
+            if not part:
+                raise PlatformError("QEMU ended while it was starting")
+            self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            message: dict[str, Any] = json.loads(line)
+        except ValueError as error:
+            raise PlatformError(f"QEMU's monitor answered no JSON: {line[:80]!r}") from error
+        return message

@@ -1,0 +1,188 @@
+"""QEMU, emulating (TCG) or with the host's virtualization (KVM): one driver, every machine as options.
+
+A guest is one QEMU process. It boots the image's kernel with a small initrd from a copy-on-write overlay over the
+image's disk, so starting copies nothing. Agent and monitor are connected sockets that QEMU inherits: no names in the
+file system, nobody else can connect, and each ends with the process. QEMU runs inside the lab's network namespace and
+opens its taps there by name.
+
+Virtual CPUs are pinned one by one before the first instruction runs. Everything else QEMU does (main loop, disk and
+network threads) runs on the CPUs that are left, or beside the virtual CPUs where none are, which is then noted.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from vtax.errors import PlatformError, VtaxError
+from vtax.guest.channel import Channel
+from vtax.host import cgroups, tsc
+from vtax.host.home import Home
+from vtax.host.process import run, spawn
+from vtax.host.resources import Marked
+from vtax.image import host_kernel
+from vtax.image.image import Image
+from vtax.platforms import _qemu_command as command
+from vtax.platforms import _qemu_probe
+from vtax.platforms._qemu_options import VARIANTS, QemuOptions
+from vtax.platforms._qmp import Monitor
+from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.contained import StdioGuest, last_lines
+
+_MONITOR_TIMEOUT_S = 20.0
+_VHOST = Path("/dev/vhost-net")
+
+
+class Qemu:
+    """See the module."""
+
+    name = "qemu"
+    summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, cards, disk, caching"
+    Options = QemuOptions
+    variants: Mapping[str, Mapping[str, Any]] = VARIANTS
+
+    def probe(self, options: QemuOptions, image: Image | None) -> Probe:
+        """See platforms.base.Driver and _qemu_probe."""
+        return _qemu_probe.probe(options, image, self.start)
+
+    def start(self, options: QemuOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        try:
+            boot = boot_files(options, spec.image)
+            overlay = spec.directory / "disk.qcow2"
+            run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", spec.image.disk, overlay])
+            nics: Sequence[command.Nic] = ()
+            if (board := spec.plugboard) is not None:
+                taps = board.taps(options.queues)
+                nics = [command.Nic(c.mac, tap, c.offloads) for c, tap in zip(board.cards, taps, strict=True)]
+        except (VtaxError, OSError) as error:
+            raise _start_error(spec, error) from error
+        return _start(options, spec, boot, overlay, nics)
+
+
+DRIVER = Qemu()
+
+
+def boot_files(options: QemuOptions, image: Image) -> command.Boot:
+    """What to boot: the image's kernel, unpacked where that works, or the host's. Raises ImageError."""
+    rate = tsc.frequency_khz() if options.accel == "tcg" else None
+    if options.kernel == "host":
+        own = host_kernel.prepare(Home.from_environment(), image, options.modules)
+        return command.Boot(own.kernel, own.initrd, rate)
+    kernel = image.elf_kernel if image.elf_kernel.exists() else image.kernel
+    return command.Boot(kernel, image.initrd, rate)
+
+
+def uses_vhost(options: QemuOptions) -> bool:
+    """Whether the host's kernel serves the cards."""
+    if options.vhost == "auto":
+        return options.accel == "kvm" and options.nic == "virtio-net" and os.access(_VHOST, os.R_OK | os.W_OK)
+    return options.vhost == "on"
+
+
+def _start(
+    options: QemuOptions, spec: GuestSpec, boot: command.Boot, overlay: Path, nics: Sequence[command.Nic]
+) -> StdioGuest:
+    """Spawn QEMU stopped, pin its virtual CPUs, let it run."""
+    console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
+    vhost = bool(nics) and uses_vhost(options)
+    mark = f"{spec.name}-{secrets.token_hex(4)}"
+    helpers, notes = _helper_cpus(spec.resources.cpus)
+    if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
+        notes.append("vhost-net is off: QEMU itself moves every packet")
+    with ExitStack() as undo, ExitStack() as fds:
+        try:
+            group, held_group = cgroups.create(spec.name, spec.journal)
+            undo.callback(held_group.release)
+            held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
+            undo.callback(held_mark.release)
+            agent, their_agent = (fds.enter_context(s) for s in socket.socketpair())
+            monitor, their_monitor = (fds.enter_context(s) for s in socket.socketpair())
+            made = command.Made(
+                spec.name, overlay, console, their_agent.fileno(), their_monitor.fileno(), nics, vhost
+            )
+            argv = command.guest(options, spec.resources.vcpus, spec.resources.memory_bytes, boot, made)
+            if spec.plugboard is not None:
+                argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
+            with stderr.open("wb") as errors, group.entrance() as join:
+                process = spawn(
+                    argv,
+                    mark=mark,
+                    stderr=errors.fileno(),
+                    pass_fds=(made.agent_fd, made.monitor_fd),
+                    before_exec=_enter(join, helpers),
+                )
+            their_agent.close()
+            their_monitor.close()
+            _pin_and_run(monitor, spec.resources.cpus)
+        except (VtaxError, OSError, subprocess.SubprocessError) as error:
+            raise _start_error(spec, error, stderr) from error
+        undo.pop_all()
+        fd = agent.detach()
+    channel = Channel(fd, fd, lambda: describe(process, stderr, console))
+    return StdioGuest(process, channel, group, [held_group, held_mark], stderr, notes)
+
+
+def _helper_cpus(cpus: Sequence[int]) -> tuple[list[int], list[str]]:
+    """CPUs for everything but the virtual CPUs, and a note when there are none to spare."""
+    rest = sorted(os.sched_getaffinity(0) - set(cpus))
+    if rest:
+        return rest, []
+    return list(cpus), ["QEMU's own threads share the virtual CPUs' host CPUs: this host has no other"]
+
+
+def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
+    """Between fork and exec: into the cgroup, onto the helpers' CPUs, which every thread then inherits."""
+
+    def enter() -> None:
+        for fd in join:
+            os.write(fd, b"0")
+        os.sched_setaffinity(0, cpus)
+
+    return enter
+
+
+def _pin_and_run(connection: socket.socket, cpus: Sequence[int]) -> None:
+    monitor = Monitor(connection, _MONITOR_TIMEOUT_S)
+    threads = monitor.vcpu_threads()
+    if len(threads) != len(cpus):
+        raise PlatformError(f"QEMU runs {len(threads)} virtual CPUs where {len(cpus)} were asked for")
+    for thread, cpu in zip(threads, cpus, strict=True):
+        os.sched_setaffinity(thread, {cpu})
+    monitor.execute("cont")
+
+
+def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> str:
+    """What is known of a machine: whether QEMU runs or how it ended, its complaint, the console's last lines."""
+    try:
+        status: int | None = process.wait(0.05)
+    except subprocess.TimeoutExpired:
+        status = None
+    parts = ["QEMU is still running" if status is None else f"QEMU ended with status {status}"]
+    if complaint := _complaint(stderr):
+        parts.append(f"it said: {complaint}")
+    if shown := last_lines(console):
+        parts.append(f"console: {shown}")
+    return "; ".join(parts)
+
+
+def _complaint(stderr: Path) -> str:
+    """The first two lines of QEMU's stderr: the register dump of a broken machine comes after them."""
+    try:
+        lines = stderr.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return " | ".join(line.removeprefix(f"{command.PROGRAM}: ") for line in lines[:2])
+
+
+def _start_error(spec: GuestSpec, error: Exception, stderr: Path | None = None) -> PlatformError:
+    said = _complaint(stderr) if stderr else ""
+    if isinstance(error, VtaxError):
+        return PlatformError(error.what, where=said or error.where, cure=error.cure)
+    return PlatformError(f"{spec.name} did not start: {error}", where=said)
