@@ -113,7 +113,7 @@ def test_a_full_disk_is_noticed_before_anything_is_made(copy):
     message = copy.refused(
         "--yes", setup=f"mount -t tmpfs -o size=50m tmpfs {elsewhere}; export VTAX_HOME={elsewhere}/vtax"
     )
-    assert f"3000 MiB are needed on the disk of {elsewhere}, 50 MiB are free" in message
+    assert f"2100 MiB are needed on the disk of {elsewhere}, 50 MiB are free" in message
 
 
 def test_without_a_terminal_it_shows_the_plan_and_asks_for_yes(copy):
