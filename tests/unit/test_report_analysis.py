@@ -1,0 +1,245 @@
+"""An analysis uses what was measured, says what was not, and carries every warning. Figures here are invented."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from synthetic_run import begin, cells, fill, trial
+
+from vtax.report.analysis import Analysis, Row, analyse
+from vtax.report.answers import answers
+from vtax.report.document import as_json
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def filled(store: Store) -> Analysis:
+    fill(begin(store))
+    return analyse(store)
+
+
+PAIR = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True))
+
+
+def two_platforms(store: Store, better: str, native: list[float], other: list[float], **design: object) -> Analysis:
+    """A run of one cell on two platforms, with one value per block each."""
+    run = begin(
+        store,
+        platforms=PAIR,
+        cells=[CellRecord("n", "p", "native", "tool", "tool"), CellRecord("o", "p", "other", "tool", "tool")],
+        metrics=[MetricRecord("tool", "speed", "speed", "1/s", better, True)],
+        declared={**synthetic_run.DECLARED, "design": design},
+    )
+    for position, (key, block, value) in enumerate(
+        (key, block, value) for key, side in (("n", native), ("o", other)) for block, value in enumerate(side)
+    ):
+        run.add_trial(
+            trial(CellRecord(key, "p", "", "tool", "tool"), block=block, position=position, values={"speed": value})
+        )
+    run.finish("finished", "", 2.0)
+    return analyse(store)
+
+
+def row(analysis: Analysis, platform: str, section: int = 0, point: int = 0) -> Row:
+    return next(r for r in analysis.sections[section].points[point].rows if r.platform.name == platform)
+
+
+def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counted(filled: Analysis) -> None:
+    worst = next(r for s in filled.sections for p in s.points for r in p.rows if r.cell.key == "r-qemu-tcg")
+    assert worst.summary is not None
+    assert worst.summary.n == 8 * 2 - 1
+    assert worst.failed == 1
+    assert "1 failed trial: qemu-tcg, iperf3" in filled.shortfalls
+    (remark,) = [r for r in filled.remarks if r.code == "failed-trial"]
+    assert remark.text == "iperf3: unable to connect to server"
+    assert remark.places == ("qemu-tcg, iperf3, direction=receive, block 4",)
+
+
+def test_the_ratio_is_formed_within_blocks(store: Store) -> None:
+    drift = [100.0, 200.0, 50.0, 400.0, 120.0, 90.0]
+    analysis = two_platforms(store, "higher", drift, [d * 0.9 for d in drift])
+    found = row(analysis, "other").ratio
+    assert found is not None
+    assert found.estimate == pytest.approx(0.9)
+    assert found.high - found.low < 1e-9
+
+
+@pytest.mark.parametrize(("better", "kind"), [("higher", "slower"), ("lower", "faster")])
+def test_which_way_is_better_decides_the_word(store: Store, better: str, kind: str) -> None:
+    noise = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0]
+    analysis = two_platforms(store, better, [100.0 * n for n in noise], [80.0 * n for n in reversed(noise)])
+    verdict = row(analysis, "other").verdict
+    assert verdict is not None
+    assert verdict.kind == kind
+    assert row(analysis, "native").verdict is None
+
+
+def test_the_declared_margin_and_confidence_are_used(store: Store) -> None:
+    noise = [1.0, 1.001, 0.999, 1.002, 0.998, 1.0]
+    analysis = two_platforms(store, "higher", noise, [0.95 * n for n in reversed(noise)], margin=0.1, confidence=0.9)
+    found = row(analysis, "other")
+    assert found.verdict is not None
+    assert found.summary is not None
+    assert found.ratio is not None
+    assert (found.verdict.kind, found.verdict.margin) == ("equivalent", 0.1)
+    assert (found.summary.confidence, found.ratio.confidence, analysis.level) == (0.9, 0.9, "90\N{NO-BREAK SPACE}%")
+
+
+def test_a_block_with_one_side_only_is_left_out_of_the_ratio_and_said(store: Store) -> None:
+    analysis = two_platforms(store, "higher", [1.0, 2.0, 3.0], [0.5, 1.0])
+    found = row(analysis, "other")
+    assert found.ratio is not None
+    assert found.ratio.n_blocks == 2
+    assert any("missing and were left out" in text for text in found.warnings)
+
+
+def test_too_few_blocks_give_no_verdict(store: Store) -> None:
+    found = row(two_platforms(store, "higher", [1.0, 1.01], [0.5, 0.51]), "other")
+    assert found.verdict is not None
+    assert found.verdict.kind == "undecided"
+    assert any("too few for a verdict" in text for text in found.warnings)
+
+
+def test_one_block_has_a_mean_and_no_interval(store: Store) -> None:
+    analysis = two_platforms(store, "higher", [1.0], [0.5])
+    found = row(analysis, "other")
+    assert found.summary is not None
+    assert math.isinf(found.summary.high)
+    json.dumps(as_json(analysis), allow_nan=False)
+
+
+def test_values_that_have_no_ratio_are_an_answer_too(store: Store) -> None:
+    analysis = two_platforms(store, "higher", [1.0, 1.0, 1.0], [0.0, 0.0, 0.0])
+    found = row(analysis, "other")
+    assert found.ratio is None
+    assert "ratio is not defined" in found.trouble
+    assert "has no answer on tool" in answers(analysis)[0].text
+
+
+def test_a_missed_precision_is_a_shortfall(store: Store) -> None:
+    analysis = two_platforms(
+        store, "higher", [1.0, 2.0, 1.5, 1.1, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0],
+        stop="precision", precision=0.01, min_blocks=2, max_blocks=5,
+    )  # fmt: skip
+    assert row(analysis, "other").target_missed
+    assert any("where ±1.0% was wanted: other, tool: speed" in text for text in analysis.shortfalls)
+
+
+def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
+    run = begin(store)
+    run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
+    run.finish("interrupted", "stopped on request", 5.0)
+    analysis = analyse(store)
+    assert analysis.shortfalls == ("the run was not finished: stopped on request",)
+    assert row(analysis, "docker").trouble == "no trial went well"
+
+
+def test_a_run_without_a_single_trial_can_be_analysed(store: Store) -> None:
+    begin(store)
+    analysis = analyse(store)
+    assert (analysis.blocks, analysis.trials) == (0, 0)
+    json.dumps(as_json(analysis), allow_nan=False)
+
+
+def test_trials_are_averaged_as_the_metric_says(store: Store) -> None:
+    run = begin(
+        store,
+        platforms=PAIR[:1],
+        cells=[CellRecord("n", "p", "native", "tool", "tool")],
+        metrics=[MetricRecord("tool", "rate", "rate", "B/s", "higher", True, "harmonic")],
+    )
+    for number, value in enumerate((100.0, 300.0)):
+        run.add_trial(trial(run.cells[0], number=number, position=number, values={"rate": value}))
+    found = row(analyse(store), "native").summary
+    assert found is not None
+    assert found.mean == pytest.approx(150.0)
+
+
+def test_a_family_is_one_metric_of_one_benchmark(filled: Analysis) -> None:
+    assert [(s.label, s.metric.name, s.family) for s in filled.sections] == [
+        ("sysbench-cpu", "events", 3), ("sysbench-cpu", "latency", 3), ("iperf3", "throughput", 6),
+    ]  # fmt: skip
+    verdicts = [r.verdict for p in filled.sections[2].points for r in p.rows if r.verdict is not None]
+    assert {v.family for v in verdicts} == {6}
+
+
+def test_warnings_that_differ_in_numbers_alone_are_one_remark(store: Store) -> None:
+    run = begin(store)
+    for block in range(12):
+        warning = ("host-busy", f"other programs kept 0.{block + 1} of the host's CPUs busy")
+        run.add_trial(trial(run.cells[0], block=block, position=block, warnings=(warning,)))
+    (remark,) = [r for r in analyse(store).remarks if r.code == "host-busy"]
+    assert remark.times == 12
+    assert len(remark.texts) == 12
+    assert remark.text.endswith("(and 11 like it with other numbers)")
+
+
+def test_every_warning_of_every_row_is_among_the_remarks(filled: Analysis) -> None:
+    said = {text for remark in filled.remarks for text in remark.texts}
+    for section in filled.sections:
+        for point in section.points:
+            for each in point.rows:
+                assert set(each.warnings) <= said
+    assert {"no memory limit: cgroup controller missing"} <= said
+
+
+def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(filled: Analysis) -> None:
+    found = {answer.platform: answer.text for answer in answers(filled)}
+    assert list(found) == ["docker", "lxc", "qemu-tcg", "kvm-virtio"]
+    assert found["docker"].startswith("is equivalent to native within ±2\N{NO-BREAK SPACE}% on sysbench-cpu")
+    assert found["qemu-tcg"].startswith("is slower on sysbench-cpu at 13.5\N{NO-BREAK SPACE}% [")
+    assert found["kvm-virtio"].startswith("was not tested: /dev/kvm is there")
+
+
+def test_many_comparisons_are_summed_up_by_their_extremes(store: Store) -> None:
+    native, tcg = synthetic_run.PLATFORMS[0], synthetic_run.PLATFORMS[3]
+    many = [
+        CellRecord(f"{p.name}{size}", str(size), p.name, "iperf3", "iperf3", levels={"size": size})
+        for p in (native, tcg) for size in range(8)
+    ]  # fmt: skip
+    run = begin(store, platforms=(native, tcg), cells=many)
+    position = 0
+    for block in range(6):
+        for cell in many:
+            speed = 1000.0 if cell.platform == "native" else 100.0 * (cell.levels["size"] + 1)
+            value = speed * (1 + 0.001 * ((block * 7 + position) % 5))
+            run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
+            position += 1
+    (answer,) = answers(analyse(store))
+    assert answer.text.startswith("is slower in 8 of 8 comparisons, from ")
+    assert "(iperf3 (size=0))" in answer.text
+    assert "(iperf3 (size=7))" in answer.text
+
+
+def test_the_json_holds_everything_the_table_shows(filled: Analysis) -> None:
+    document = json.loads(json.dumps(as_json(filled), allow_nan=False))
+    assert document["schema"] == "vtax.analysis/1"
+    assert document["run"] == "tour-1"
+    rows = document["results"][0]["points"][0]["rows"]
+    assert [r["platform"] for r in rows] == ["native", "docker", "lxc", "qemu-tcg"]
+    assert rows[3]["verdict"]["kind"] == "slower"
+    assert rows[3]["overhead"]["estimate"] == pytest.approx(1 - rows[3]["efficiency"]["estimate"])
+    assert rows[3]["marks"] == ["emulated"]
+    assert len(rows[0]["block_means"]) == 8
+    assert {w["code"] for w in document["warnings"]} >= {"failed-trial", "guest", "clock-skew"}
+
+
+def test_platforms_of_a_point_keep_the_studys_order(store: Store) -> None:
+    shuffled = sorted(cells(), key=lambda cell: cell.key, reverse=True)
+    fill(begin(store, cells=[replace(cell) for cell in shuffled]), blocks=2)
+    for section in analyse(store).sections:
+        for point in section.points:
+            assert [r.platform.name for r in point.rows] == ["native", "docker", "lxc", "qemu-tcg"]

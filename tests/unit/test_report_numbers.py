@@ -1,0 +1,93 @@
+"""Numbers are short, of one unit per table, and never say more than is known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vtax.report.numbers import (
+    Scale,
+    duration,
+    interval,
+    mean_and_half_width,
+    number,
+    percent,
+    plain_percent,
+    ratio,
+    scale_for,
+)
+
+SPACE = "\N{NARROW NO-BREAK SPACE}"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1234.56, f"1{SPACE}235"), (0.8123, "0.8123"), (12.3456, "12.35"), (0, "0"), (-3.14159, "−3.142"),
+        (123456789, f"123{SPACE}500{SPACE}000"), (9.9999, "10.00"), (1.5e12, "1.500e12"), (2e-7, "2.000e−7"),
+        (math.nan, "–"), (math.inf, "∞"),
+    ],
+)  # fmt: skip
+def test_numbers_have_four_significant_digits(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+@given(st.floats(min_value=1e-30, max_value=1e30))
+def test_a_shown_number_is_within_half_a_digit_of_the_value(value: float) -> None:
+    back = float(number(value).replace(SPACE, "").replace("−", "-"))
+    assert back == pytest.approx(value, rel=0.5001e-3)
+
+
+@pytest.mark.parametrize(
+    ("unit", "values", "expected"),
+    [
+        ("Mbit/s", [23_400.0, 310.0], Scale("Gbit/s", 1000.0)),
+        ("bit/s", [23.4e9], Scale("Gbit/s", 1e9)),
+        ("B/s", [512.0], Scale("B/s", 1.0)),
+        ("s", [0.0031], Scale("ms", 1e-3)),
+        ("s", [3600.0], Scale("s", 1.0)),
+        ("ms", [0.0042], Scale("µs", 1e-3)),
+        ("us", [2_500_000.0], Scale("s", 1e6)),
+        ("MB/s", [0.4], Scale("kB/s", 1e-3)),
+        ("MiB/s", [4000.0], Scale("MiB/s", 1.0)),
+        ("events/s", [1e6], Scale("events/s", 1.0)),
+        ("B/s", [0.0, math.nan], Scale("B/s", 1.0)),
+    ],
+)
+def test_one_unit_suits_the_largest_value_of_a_table(unit: str, values: list[float], expected: Scale) -> None:
+    found = scale_for(unit, values)
+    assert found.unit == expected.unit
+    assert found.divisor == pytest.approx(expected.divisor)
+
+
+def test_a_mean_is_rounded_as_its_half_width_allows() -> None:
+    plain = Scale("x", 1.0)
+    assert mean_and_half_width(24.2213, 0.812, plain) == ("24.22", "±0.81")
+    assert mean_and_half_width(24.2213, 3.6, plain) == ("24.2", "±3.6")
+    assert mean_and_half_width(24.2213, math.inf, plain) == ("24.22", "")
+    assert mean_and_half_width(24.2213, 0.0, plain) == ("24.22", "±0")
+    assert mean_and_half_width(24221.3, 812.0, Scale("k", 1e3)) == ("24.22", "±0.81")
+    assert mean_and_half_width(100.0, 1e-6, plain)[1] == "±1e−6"
+
+
+def test_ratios_and_shares() -> None:
+    assert ratio(0.99712) == "0.997"
+    assert ratio(0.04967) == "0.0497"
+    assert ratio(12.345) == "12.3"
+    assert interval(0.9931, 1.0019) == "[0.993, 1.002]"
+    assert interval(0.0, math.inf) == "[0, ∞]"
+    assert percent(0.00834) == "0.83\N{NO-BREAK SPACE}%"
+    assert percent(0.123) == "12\N{NO-BREAK SPACE}%"
+    assert percent(math.nan) == "–"
+    assert plain_percent(0.025) == "2.5\N{NO-BREAK SPACE}%"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.314, "0.31 s"), (48.2, "48 s"), (59.9, "1 min 00 s"), (245, "4 min 05 s"), (7800, "2 h 10 min")],
+)
+def test_durations(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown

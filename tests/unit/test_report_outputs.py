@@ -1,0 +1,261 @@
+"""The terminal table, the HTML file and the exports show one result, whole. Figures here are invented."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from rich.console import Console
+from synthetic_run import begin, fill
+
+from vtax.errors import BadInput, StoreError
+from vtax.report import charts
+from vtax.report.analysis import Analysis, analyse
+from vtax.report.files import write
+from vtax.report.html import html
+from vtax.report.reproduce import study_toml
+from vtax.report.table import render
+from vtax.store.store import Store
+from vtax.study.load import validate
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('report') / 'store.sqlite'}") as opened:
+        fill(begin(opened))
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def analysis(store: Store) -> Analysis:
+    return analyse(store, resamples=99)
+
+
+@pytest.fixture(scope="module")
+def page(analysis: Analysis) -> str:
+    return html(analysis)
+
+
+def shown(analysis: Analysis, width: int, **options: bool) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    render(analysis, console, **options)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_the_table_reads_at_a_glance(analysis: Analysis) -> None:
+    text = shown(analysis, 140)
+    (line,) = [each for each in text.splitlines() if each.startswith("qemu-tcg (emulated)") and "0.135" in each]
+    assert "▼ slower" in line
+    assert "±" in line
+    assert "= equivalent" in text
+    assert "Not tested\n · kvm-virtio: /dev/kvm is there" in text
+    assert "Declared and not reached\n · 1 failed trial: qemu-tcg, iperf3" in text
+    assert "no memory limit: cgroup controller missing" in text
+    assert "latency" not in text
+    assert "1 more metric: vtax show tour-1 --all" in text
+
+
+def test_secondary_metrics_are_shown_on_request(analysis: Analysis) -> None:
+    assert "sysbench-cpu: 95th percentile latency" in shown(analysis, 140, every_metric=True)
+
+
+@pytest.mark.parametrize("width", [80, 100, 140, 200])
+def test_the_table_fits_its_terminal_and_leaves_no_spaces_behind(analysis: Analysis, width: int) -> None:
+    for line in shown(analysis, width).splitlines():
+        assert len(line) <= width
+        assert line == line.rstrip()
+        assert "…" not in line
+
+
+def test_what_is_no_terminal_gets_no_colours(analysis: Analysis) -> None:
+    assert "\x1b" not in shown(analysis, 120)
+
+
+class Page(HTMLParser):
+    """What a page would load from elsewhere, its text, and its ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.text: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        self.open.append(tag)
+        for name in ("src", "href", "srcset", "data", "poster", "action"):
+            value = given.get(name) or ""
+            if value and not value.startswith("#"):
+                self.loads.append(f"{tag} {name}={value}")
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+
+def parsed(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    return page
+
+
+def test_the_html_needs_no_network(page: str) -> None:
+    found = parsed(page)
+    assert found.loads == []
+    styles = re.search(r"<style>(.*?)</style>", page, re.S)
+    assert styles is not None
+    assert "url(" not in styles[1]
+    assert "@import" not in styles[1]
+
+
+def test_the_html_has_one_of_every_id_and_every_link_leads_somewhere(page: str) -> None:
+    ids = parsed(page).ids
+    assert sorted(ids) == sorted(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+    assert set(re.findall(r"url\(#([\w-]+)\)", page)) <= set(ids)
+
+
+def test_the_html_says_everything(page: str, analysis: Analysis) -> None:
+    text = " ".join(" ".join(parsed(page).text).split())
+    for expected in (
+        "What does each layer of this host cost?", "is slower on sysbench-cpu at", "kvm-virtio", "emulated",
+        "did not boot within 20 s", "no memory limit: cgroup controller missing", "1 failed trial: qemu-tcg, iperf3", "Some CPU",
+        "sudo vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm", "bootstrap", "8 GiB",
+    ):  # fmt: skip
+        assert expected in text, expected
+    for remark in analysis.remarks:
+        for each in (*remark.texts, *remark.places):
+            assert each in text
+    for section in analysis.sections:
+        assert section.metric.title in text
+
+
+def test_every_figure_is_there_without_javascript_too(page: str) -> None:
+    figures = page.count("<figure>")
+    assert figures == 4
+    assert page.count('<div class="static"><svg') == figures
+
+
+def test_text_from_guests_cannot_become_markup(store: Store) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+    run = begin(store, "evil-1", declared={**synthetic_run.DECLARED, "title": evil, "question": evil})
+    fill(run, blocks=1, trials=1, warmup=0)
+    run.add_warning("guest", evil, "c-native")
+    guest = run.begin_guest("native", 0, "", 1.0)
+    run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={evil: evil}, notes=[evil], error=evil)
+    found = html(analyse(store, "evil-1"))
+    assert "<img src=x" not in found
+    assert "<script>alert" not in found
+    store.remove_run("evil-1")
+
+
+def test_a_level_cannot_end_the_script_of_the_figures() -> None:
+    assert "</" not in charts.spec_text({"text": "</script>"})
+
+
+def test_a_run_without_figures_makes_a_page(store: Store) -> None:
+    begin(store, "empty-1")
+    found = html(analyse(store, "empty-1"))
+    assert "has no figures yet" in found or "no trial went well" in found
+    store.remove_run("empty-1")
+
+
+def test_with_too_many_blocks_for_dots_quartiles_are_drawn(
+    analysis: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not charts.too_many_dots(analysis.sections[0])
+    monkeypatch.setattr(charts, "MOST_DOTS", 5)
+    assert charts.too_many_dots(analysis.sections[0])
+    spec = charts.means(analysis.sections[0], analysis)
+    fields = {layer["encoding"]["x"]["field"] for layer in spec["layer"]}
+    assert {"least", "lower"} <= fields
+    assert "value" not in fields
+
+
+def test_ratios_far_from_the_others_are_written_at_the_edge(analysis: Analysis) -> None:
+    spec = charts.ratios(analysis.sections[0], analysis)
+    assert spec is not None
+    texts = [v["text"] for layer in spec["layer"] for v in layer["data"]["values"] if "text" in v]
+    assert any(text.startswith("◀ 0.135 [") for text in texts)
+
+
+def test_the_study_in_the_report_is_the_study_that_was_run() -> None:
+    import tomllib
+
+    from vtax.study.load import load, shipped
+
+    for name in shipped():
+        declared = load(name).study.declared()
+        again = tomllib.loads(study_toml(declared))
+        assert validate(again, "report").declared() == declared
+
+
+def test_the_csv_has_a_row_for_every_value_and_every_failed_trial(store: Store, tmp_path: Path) -> None:
+    write(store, "tour-1", "csv", tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    trials = 8 * 12 * 3
+    assert len(rows) == trials + 8 * 4 * 3  # sysbench has two metrics
+    (failed,) = [row for row in rows if row["status"] == "failed"]
+    assert (failed["platform"], failed["factor_direction"], failed["block"], failed["value"], failed["error"]) == (
+        "qemu-tcg", "receive", "4", "", "iperf3: unable to connect to server",
+    )  # fmt: skip
+    assert sum(row["is_warmup"] == "true" for row in rows) == len(rows) // 3
+    assert [int(row["position"]) for row in rows] == sorted(int(row["position"]) for row in rows)
+    assert {row["unit"] for row in rows if row["metric"] == "throughput"} == {"Mbit/s"}
+
+
+def test_parquet_holds_the_same_as_csv(store: Store, tmp_path: Path) -> None:
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet
+
+    for name in ("csv", "parquet"):
+        write(store, "tour-1", name, tmp_path / f"run.{name}")
+    one = arrow_csv.read_csv(tmp_path / "run.csv")
+    two = parquet.read_table(tmp_path / "run.parquet")
+    assert one.column_names == two.column_names
+    assert one["value"].to_pylist() == two["value"].to_pylist()
+    assert one["platform"].to_pylist() == two["platform"].to_pylist()
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("yesterday")
+
+    def full(table: object, new: Path) -> None:
+        new.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vtax.report.files._write_csv", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        write(store, "tour-1", "csv", path)
+    assert path.read_text() == "yesterday"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_place_that_cannot_be_written_is_said(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be written"):
+        write(store, "tour-1", "json", tmp_path / "nowhere" / "run.json")
+
+
+def test_an_unknown_run_makes_no_file(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(BadInput):
+        write(store, "nothing-1", "csv", tmp_path / "run.csv")
+    assert list(tmp_path.iterdir()) == []
