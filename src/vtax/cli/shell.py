@@ -26,6 +26,9 @@ from vtax.platforms.registry import get
 from vtax.runner.plan import split_cpus
 from vtax.study.units import size_bytes
 
+ANSWER_WAIT_S = 0.03  # how long one exchange waits for the shell: the delay a typist may feel
+END_OF_INPUT = b"\x04"
+
 
 @click.command("shell")
 @click.argument("platform")
@@ -55,34 +58,28 @@ def command(platform: str, vcpus: int, memory: str) -> None:
         try:
             guest = Guest(running.channel)
             guest.hello(timeout_s=120.0)
-            status = _converse(guest, platform)
+            _converse(guest, platform)
         finally:
             running.stop()
-    sys.exit(status)
 
 
-def _converse(guest: Guest, platform: str) -> int:
-    """Relay the terminal to a shell in the guest until it ends; returns its exit status."""
+def _converse(guest: Guest, platform: str) -> None:
+    """Relay the terminal to a shell in the guest until the shell ends."""
     rows, columns = 24, 80
     if sys.stdin.isatty():
         columns, rows = os.get_terminal_size(sys.stdin.fileno())
-    environment = {
-        "PS1": f"{platform}# ", "TERM": os.environ.get("TERM", "dumb"), "HOME": "/root",
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    }  # fmt: skip
-    shell = guest.open_shell(["/bin/sh", "-i"], environment=environment, rows=rows, columns=columns)
+    environment = {"PS1": f"{platform}# ", "TERM": os.environ.get("TERM", "dumb"), "HOME": "/root"}
+    guest.open_shell(["/bin/sh", "-i"], environment=environment, rows=rows, columns=columns)
     with _raw_terminal():
-        waiting = [sys.stdin.fileno(), shell.fileno()]
-        while not shell.ended:
-            for ready in select.select(waiting, [], [])[0]:
-                if ready == shell.fileno():
-                    os.write(sys.stdout.fileno(), shell.receive())
-                elif data := os.read(ready, 4096):
-                    shell.send(data)
-                else:
-                    shell.send(b"\x04")
-                    waiting.remove(ready)
-    return shell.status
+        running, listening = True, True
+        while running:
+            typed = b""
+            if listening and select.select([sys.stdin], [], [], 0)[0]:
+                typed = os.read(sys.stdin.fileno(), 4096)
+                listening = bool(typed)
+                typed = typed or END_OF_INPUT
+            written, running = guest.talk(typed, wait_s=ANSWER_WAIT_S)
+            os.write(sys.stdout.fileno(), written)
 
 
 @contextmanager

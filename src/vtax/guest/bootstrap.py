@@ -47,6 +47,6 @@ def payload() -> bytes:
 
 
 @cache
-def more() -> bytes:
-    """Source of what the agent learns after its start (request `extend`)."""
-    return files("vtax.guest").joinpath("agent_more.py").read_bytes()
+def more(name: str) -> bytes:
+    """Source of something the agent learns after its start (request `extend`): `agent_more`, `agent_shell`."""
+    return files("vtax.guest").joinpath(f"{name}.py").read_bytes()

@@ -113,7 +113,7 @@ class Guest:
         self._channel = channel
         self._number = 0
         self._broken = ""
-        self._extended = False
+        self._taught: set[str] = set()
         self._started: dict[int, tuple[str, ...]] = {}
 
     @property
@@ -243,6 +243,17 @@ class Guest:
         asked = {"op": "facts", "kernel_options": sorted(KERNEL_OPTIONS)}
         return checked(self._ask_more(asked, extra_s=30.0).header.get("facts"))
 
+    def open_shell(self, argv: Sequence[str], *, environment: Mapping[str, str], rows: int, columns: int) -> None:
+        """Start a program on a terminal of its own in the guest, to be talked to with `talk`."""
+        self._teach("agent_shell")
+        size = {"rows": rows, "columns": columns}
+        self._ask({"op": "shell_open", **_program(argv, environment, "/", 0), **size})
+
+    def talk(self, typed: bytes, *, wait_s: float) -> tuple[bytes, bool]:
+        """Type into the opened shell, wait up to wait_s for it to write: (what it wrote, whether it still runs)."""
+        answer = self._ask({"op": "shell_talk", "wait_s": wait_s}, typed, extra_s=wait_s)
+        return answer.payload, answer.flag("running")
+
     def shutdown(self, *, sync: bool = False) -> None:
         """Ask the agent to end and, as PID 1 of a machine, to turn it off. sync: write file systems back first.
 
@@ -269,10 +280,13 @@ class Guest:
         return ClockReading(offset_s, ended - began, answer.number("monotonic_s"), (began + ended) / 2)
 
     def _ask_more(self, asked: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Answer:
-        if not self._extended:
-            self._ask({"op": "extend", "name": "vtax-agent-more"}, bootstrap.more())
-            self._extended = True
+        self._teach("agent_more")
         return self._ask(asked, payload, extra_s)
+
+    def _teach(self, name: str) -> None:
+        if name not in self._taught:
+            self._ask({"op": "extend", "name": f"vtax-{name}"}, bootstrap.more(name))
+            self._taught.add(name)
 
     def _ask(self, asked: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Answer:
         if self._broken:

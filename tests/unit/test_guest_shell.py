@@ -1,0 +1,63 @@
+"""A terminal through the agent: typed in, answered, ended; over the real agent as a plain process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from vtax.errors import GuestError
+from vtax.guest import bootstrap
+from vtax.guest.channel import Channel
+from vtax.guest.guest import Guest
+
+
+@pytest.fixture
+def guest() -> Iterator[Guest]:
+    process = subprocess.Popen([sys.executable, *bootstrap.argv()[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    guest = Guest(Channel(os.dup(process.stdout.fileno()), os.dup(process.stdin.fileno())))
+    guest.hello(30.0)
+    yield guest
+    guest.close()
+    process.kill()
+    process.communicate()
+
+
+def everything_until(guest: Guest, text: str) -> str:
+    told, deadline = "", time.monotonic() + 20
+    while text not in told and time.monotonic() < deadline:
+        written, running = guest.talk(b"", wait_s=0.5)
+        told += written.decode()
+        if not running:
+            break
+    return told
+
+
+def test_a_shell_has_a_terminal_of_the_asked_size_and_answers_what_is_typed(guest: Guest) -> None:
+    guest.open_shell(["/bin/sh"], environment={"PS1": "ready> "}, rows=33, columns=101)
+    guest.talk(b"stty size; echo $((40 + 2))\n", wait_s=0.1)
+    told = everything_until(guest, "42")
+    assert "33 101" in told
+    assert "42" in told
+
+
+def test_a_shell_that_ends_says_so_and_the_agent_goes_on(guest: Guest) -> None:
+    guest.open_shell(["/bin/sh"], environment={}, rows=24, columns=80)
+    guest.talk(b"exit\n", wait_s=0.1)
+    deadline = time.monotonic() + 20
+    while guest.talk(b"", wait_s=0.2)[1]:
+        assert time.monotonic() < deadline
+    assert guest.run(["true"]).status == 0
+
+
+def test_talking_without_a_shell_is_an_error_and_no_end(guest: Guest) -> None:
+    guest.open_shell(["/bin/sh"], environment={}, rows=24, columns=80)
+    with pytest.raises(GuestError, match="no such program"):
+        guest.open_shell(["no-such-shell"], environment={}, rows=24, columns=80)
+    assert guest.run(["true"]).status == 0
