@@ -48,16 +48,24 @@ class End:
     """A guest's place in a topology; it has the shape of a Plugboard.
 
     role: what it is called (`guest`, `peer`, `receiver`, ...). under_test: whether the guest is of the platform under
-    test or native. forwards: whether it must route between its cards.
+    test or native. forwards: whether it must route between its cards. prepare: what else must happen in the started
+    guest before the first trial.
     """
 
     def __init__(
-        self, role: str, cards: Sequence[tuple[Card, Segment]], *, under_test: bool, forwards: bool = False
+        self,
+        role: str,
+        cards: Sequence[tuple[Card, Segment]],
+        *,
+        under_test: bool,
+        forwards: bool = False,
+        prepare: Callable[[Execute], None] | None = None,
     ) -> None:
         self.role = role
         self.under_test = under_test
         self.forwards = forwards
         self._sockets = tuple(cards)
+        self._prepare = prepare
         self._tapped = False
         self.namespace: Namespace | None = None
         self.execute: Execute | None = None
@@ -125,6 +133,8 @@ class End:
         self.execute = execute
         for argv in self.configure_commands():
             execute(argv)
+        if self._prepare is not None:
+            self._prepare(execute)
 
     def change_commands(self, settings: LinkSettings, before: LinkSettings) -> Sequence[Sequence[str]]:
         """What to run inside a guest with taps to go from one setting to another."""

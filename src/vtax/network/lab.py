@@ -7,6 +7,7 @@ even for a moment does an interface appear on the host. Two labs never see each 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from vtax.host.journal import Held, Journal
@@ -24,6 +25,7 @@ class Lab:
         self.journal = journal
         self.token = secrets.token_hex(2)
         self._held: list[Held] = []
+        self._closers: list[Callable[[], None]] = []
 
     def namespace(self, role: str) -> Namespace:
         """A new, quiet namespace. Raises CommandFailed."""
@@ -39,8 +41,15 @@ class Lab:
         run(["ip", "netns", "attach", name, netns.parts[2]])
         return Namespace.named(name)
 
+    def before_close(self, closer: Callable[[], None]) -> None:
+        """Have something in the lab ended before its namespaces go; last registered, first called."""
+        self._closers.append(closer)
+
     def close(self) -> None:
         """Remove every namespace and with it every link. May be called twice."""
+        while self._closers:
+            self._closers[-1]()
+            self._closers.pop()
         while self._held:
             self._held[-1].release()
             self._held.pop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,7 +33,8 @@ class Links:
 
     ends: every guest to start, each a Plugboard. flows: what runs at once in one trial; the first is the one a
     single client and server use. more_hops: interfaces of the lab that belong to no segment (a trunk). notes: what
-    must be said of these links wherever figures over them appear.
+    must be said of these links wherever figures over them appear. forced: settings these links cannot do without,
+    whatever is asked. more_counters: what a switch of the lab counts.
     """
 
     def __init__(
@@ -44,12 +45,16 @@ class Links:
         flows: Sequence[Flow],
         more_hops: Sequence[Hop] = (),
         notes: Sequence[str] = (),
+        forced: Mapping[str, Any] | None = None,
+        more_counters: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         self.lab = lab
         self.settings = settings
         self.ends = tuple(ends)
         self.flows = tuple(flows)
         self.notes = tuple(notes)
+        self._forced = dict(forced or {})
+        self._more_counters = more_counters
         self._more_hops = tuple(more_hops)
         self._verified = False
         for end in self.ends:
@@ -98,7 +103,7 @@ class Links:
         are returned. When nothing is left to run, a full-size packet proves the new settings (see verify).
         Raises BadInput, NetworkError (also for a setting that needs fresh guests) or CommandFailed.
         """
-        settings = LinkSettings.of(link)
+        settings = LinkSettings.of({**link, **self._forced})
         before, left = self.settings, []
         if settings == before and self._verified:
             return ()
@@ -137,11 +142,12 @@ class Links:
         """Bytes, packets, errors and drops at every hop that can be read from outside: `guest.eth0.rx_bytes`."""
         hops = self.hops
         traffic = {path: hop.namespace.traffic() for path, hop in {h.namespace.path: h for h in hops}.items()}
-        return {
+        counted = {
             f"{hop.name}.{name}": float(value)
             for hop in hops
             for name, value in asdict(traffic[hop.namespace.path][hop.interface]).items()
         }
+        return {**counted, **self._more_counters()}
 
     def close(self) -> None:
         """Remove the lab. May be called twice."""

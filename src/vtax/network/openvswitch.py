@@ -1,0 +1,167 @@
+"""A private Open vSwitch in the lab: its own database and daemon, which end with the lab.
+
+The kernel's datapath is used where the host has it, the userspace one otherwise; `Switch.kind` says which. The
+userspace datapath reads packets whose checksums the sender has left to the hardware as corrupt, so both ends must
+compute theirs: topologies on it turn offloads off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from vtax.errors import BadInput, NetworkError
+from vtax.host.journal import Held
+from vtax.host.process import find_program, run, spawn
+from vtax.host.resources import Marked, Tree
+from vtax.network.hop import Hop
+from vtax.network.lab import Lab
+from vtax.network.namespace import Namespace
+from vtax.network.plugboard import Card
+from vtax.network.segment import port_name, tap, veth
+
+_START_TIMEOUT_S = 15.0
+_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+_KERNEL_DATAPATH = Path("/sys/module/openvswitch")
+_FLOW = re.compile(r"cookie=(0x[0-9a-f]+),.* n_packets=(\d+), n_bytes=(\d+)")
+USERSPACE_NOTE = "the switch runs in user space (the kernel has no datapath), so offloads are off at every end"
+
+
+def check_installed() -> None:
+    """Raise BadInput when Open vSwitch is not installed."""
+    for program in ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl"):
+        if find_program(program) is None:
+            raise BadInput(
+                f"this topology needs Open vSwitch, and {program} is not installed",
+                cure="apt-get install --no-install-recommends openvswitch-switch",
+            )
+
+
+def userspace() -> bool:
+    """Whether the switch must run in user space. Looks, and loads nothing into the kernel."""
+    return not _KERNEL_DATAPATH.exists()
+
+
+class Switch:
+    """One switch daemon in a namespace of the lab, with as many bridges as are added."""
+
+    def __init__(self, lab: Lab, namespace: Namespace) -> None:
+        check_installed()
+        self.namespace = namespace
+        self.kind = "userspace" if userspace() else "kernel"
+        self._directory = Path("/run", f"vtax-{lab.token}-ovs")
+        mark = f"vtax-{lab.token}-ovs"
+        self._held: list[Held] = [lab.journal.hold(Tree(str(self._directory)))]
+        self._held.append(lab.journal.hold(Marked(mark, "the lab's Open vSwitch")))
+        lab.before_close(self.close)
+        self._directory.mkdir(mode=0o700)
+        self._environment = {f"OVS_{name}DIR": str(self._directory) for name in ("RUN", "LOG", "DB", "SYSCONF")}
+        database = self._directory / "conf.db"
+        run(["ovsdb-tool", "create", database, _SCHEMA], environment=self._environment)
+        self._spawn(["ovsdb-server", database, f"--remote=punix:{self._socket}", "--unixctl=db.ctl"], mark)
+        self._wait_for(self._socket)
+        self._vsctl("--no-wait", "init")
+        daemon = self._spawn(["ovs-vswitchd", f"unix:{self._socket}", "--unixctl=switch.ctl"], mark)
+        self._pid = daemon.pid
+
+    def add_bridge(self, bridge: str, *options: str) -> None:
+        """A bridge; options: columns of ovs-vswitchd.conf.db(5), table Bridge, as `name=value`."""
+        kind = "netdev" if self.kind == "userspace" else "system"
+        self._vsctl("add-br", bridge, "--", "set", "bridge", bridge, f"datapath_type={kind}", *options)
+
+    def add_port(self, bridge: str, interface: str, *, number: int | None = None, tag: int | None = None) -> None:
+        """Make an interface of the namespace a port. number: its OpenFlow port. tag: the VLAN of an access port."""
+        command = ["add-port", bridge, interface, *([f"tag={tag}"] if tag is not None else [])]
+        if number is not None:
+            command += ["--", "set", "interface", interface, f"ofport_request={number}"]
+        self._vsctl(*command)
+
+    def set_controller(self, bridge: str, target: str) -> None:
+        """Have a controller decide what no flow matches (out of band: it is not reached through the bridge)."""
+        options = ("connection_mode=out-of-band", "max_backoff=1000")
+        self._vsctl("set-controller", bridge, target, "--", "set", "controller", bridge, *options)
+
+    def wait_for_controller(self, bridge: str, timeout_s: float) -> None:
+        """Wait until the controller has taken the bridge. Raises NetworkError."""
+        deadline = time.monotonic() + timeout_s
+        while self._vsctl("get", "controller", bridge, "is_connected").strip() != "true":
+            if time.monotonic() > deadline:
+                raise NetworkError(
+                    f"the OpenFlow controller did not answer the switch within {timeout_s:g} s",
+                    cure="look at /scratch/controller.log in the guest",
+                )
+            time.sleep(0.05)
+
+    def flows(self, bridge: str) -> list[tuple[int, int, int]]:
+        """(cookie, packets, bytes) of every flow of the bridge's table."""
+        text = run(
+            ["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", self._directory / f"{bridge}.mgmt"],
+            environment=self._environment,
+        ).stdout
+        return [(int(cookie, 16), int(packets), int(size)) for cookie, packets, size in _FLOW.findall(text)]
+
+    def cpu_s(self) -> float:
+        """CPU seconds the switch daemon has used (proc(5), stat fields 14 and 15)."""
+        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        """End the daemons and remove their files. May be called twice."""
+        while self._held:
+            self._held[-1].release()
+            self._held.pop()
+
+    @property
+    def _socket(self) -> Path:
+        return self._directory / "db.sock"
+
+    def _spawn(self, argv: Sequence[str | Path], mark: str) -> subprocess.Popen[bytes]:
+        name = argv[0]
+        options = [f"--pidfile={self._directory}/{name}.pid", f"--log-file={self._directory}/{name}.log",
+                   "-vconsole:off", "-vsyslog:off"]  # fmt: skip
+        command = ["nsenter", f"--net={self.namespace.path}", "--", *argv, *options]
+        return spawn(command, mark=mark, environment=self._environment)
+
+    def _vsctl(self, *arguments: str) -> str:
+        timeout = f"--timeout={_START_TIMEOUT_S:g}"
+        return run(
+            ["ovs-vsctl", timeout, f"--db=unix:{self._socket}", *arguments], environment=self._environment
+        ).stdout
+
+    def _wait_for(self, path: Path) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not path.exists():
+            if time.monotonic() > deadline:
+                raise NetworkError(f"Open vSwitch did not start within {_START_TIMEOUT_S:g} s")
+            time.sleep(0.005)
+
+
+class SwitchSegment:
+    """A network that is a bridge of the switch. number: OpenFlow port of the next card; tag: its VLAN."""
+
+    def __init__(self, switch: Switch, bridge: str, *, number: int | None = None, tag: int | None = None) -> None:
+        self.namespace = switch.namespace
+        self.hops: list[Hop] = []
+        self._switch, self._bridge, self._number, self._tag = switch, bridge, number, tag
+
+    def plug(self, role: str, card: Card, guest: Namespace) -> None:
+        """A veth whose outer end is a port of the bridge."""
+        port = port_name(role, card)
+        self.namespace.ip(veth(port, card, guest), f"link set dev {port} up")
+        self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
+        self.hops += [
+            Hop(f"{role}.{card.interface}", guest, card.interface, "veth", role=role),
+            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True),
+        ]
+
+    def plug_tap(self, role: str, card: Card, queues: int) -> str:
+        """A tap that is a port of the bridge."""
+        port = port_name(role, card)
+        self.namespace.ip(*tap(port, card, queues), f"link set dev {port} up")
+        self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
+        self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
+        return port

@@ -1,0 +1,104 @@
+"""Routing with the planes apart: a switch in the host carries packets, its controller in the guest decides.
+
+Generator and receiver are ports of an Open vSwitch; the guest's only card leads to the switch's control channel
+(mauricio2013). Just the first packets of every flow reach the guest: `openflow.to_guest_packets` counts them,
+`openflow.switched_packets` what the switch carried alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+
+from vtax.network.end import End, Execute
+from vtax.network.lab import Lab, address, make_card
+from vtax.network.links import Flow, Links
+from vtax.network.openvswitch import USERSPACE_NOTE, Switch, SwitchSegment, userspace
+from vtax.network.plugboard import Card
+from vtax.network.segment import BridgeSegment
+from vtax.network.settings import LinkSettings
+from vtax.network.topology import Topology
+
+_END, _GUEST, _GATEWAY = 1, 2, 254
+_CONTROL = 2
+_BRIDGE = "plane"
+_TO_GUEST, _SWITCHED = 0x76740000, 0x76740001
+_CONTROLLER_TIMEOUT_S = 90.0
+_START = """set -e
+printf '%s' "$1" >/scratch/openflow_router.py
+VTAX_CONTROLLER=$2 setsid osken-manager --ofp-listen-host "$3" --ofp-tcp-listen-port 6653 \\
+  /scratch/openflow_router.py >/scratch/controller.log 2>&1 </dev/null &
+"""
+
+
+def wire(lab: Lab, settings: LinkSettings) -> Links:
+    """The switch between generator and receiver, a bridge between switch and guest."""
+    forced = {"offloads": False} if userspace() else {}
+    settings = settings.model_copy(update=forced)
+    namespace = lab.namespace("lab")
+    switch = Switch(lab, namespace)
+    switch.add_bridge(_BRIDGE, "fail_mode=secure", "protocols=OpenFlow13")
+    ends = []
+    for network, role in enumerate(("generator", "receiver")):
+        route = (f"{address(1 - network, 0)}/24", address(network, _GATEWAY))
+        card = make_card(0, network, _END, settings, (route,))
+        ends.append(End(role, [(card, SwitchSegment(switch, _BRIDGE, number=network + 1))], under_test=False))
+    control = BridgeSegment(namespace, "control", settings.mtu)
+    namespace.ip(f"address add {address(_CONTROL, _GATEWAY)}/24 dev control")
+    guest_card = make_card(0, _CONTROL, _GUEST, settings)
+    told = json.dumps(_told([end.cards[0] for end in ends]))
+
+    def start_controller(execute: Execute) -> None:
+        source = files("vtax.network").joinpath("openflow_router.py").read_text()
+        execute(["sh", "-c", _START, "vtax", source, told, guest.address()])
+        switch.set_controller(_BRIDGE, f"tcp:{guest.address()}:6653")
+        switch.wait_for_controller(_BRIDGE, _CONTROLLER_TIMEOUT_S)
+
+    guest = End("guest", [(guest_card, control)], under_test=True, prepare=start_controller)
+    flow = Flow("generator", "receiver", ends[0].address(), ends[1].address())
+    return Links(
+        lab,
+        settings,
+        [*ends, guest],
+        [flow],
+        notes=[USERSPACE_NOTE] if forced else ["the switch runs in the kernel"],
+        forced=forced,
+        more_counters=lambda: _counters(switch),
+    )
+
+
+def _told(cards: list[Card]) -> dict[str, object]:
+    """What the controller must know, see openflow_router."""
+    routes = [
+        {
+            "port": network + 1,
+            "network": f"{address(network, 0)}/24",
+            "gateway": {"address": address(network, _GATEWAY), "mac": f"02:76:74:{network:02x}:fe:00"},
+            "hosts": {address(network, _END): card.mac},
+        }
+        for network, card in enumerate(cards)
+    ]
+    return {"routes": routes, "to_guest_cookie": _TO_GUEST, "switched_cookie": _SWITCHED}
+
+
+def _counters(switch: Switch) -> Mapping[str, float]:
+    """Packets that reached the guest and those that did not, and the CPU the switch has used."""
+    found = {"openflow.to_guest_packets": 0.0, "openflow.switched_packets": 0.0, "openflow.switched_bytes": 0.0}
+    found["openflow.flows"] = 0.0
+    for cookie, packets, size in switch.flows(_BRIDGE):
+        if cookie == _TO_GUEST:
+            found["openflow.to_guest_packets"] += packets
+        elif cookie == _SWITCHED:
+            found["openflow.flows"] += 1
+            found["openflow.switched_packets"] += packets
+            found["openflow.switched_bytes"] += size
+    return {**found, "switch.cpu_s": switch.cpu_s()}
+
+
+TOPOLOGY = Topology(
+    "router-openflow",
+    "a switch in the host routes between native generator and receiver, its OpenFlow controller is the guest",
+    wire,
+    natives=2,
+)
