@@ -1,0 +1,129 @@
+"""dd: sequential throughput of the guest's own root file system, writing a new file or reading one.
+
+What a figure includes is chosen by `cache`:
+- `flushed`: writing ends with fsync, which is timed; reading finds a file that the guest's cache has just been told
+  to forget. A cache below the guest (the host's, for a virtual disk that is a file) may still hold it.
+- `direct`: O_DIRECT, past the guest's cache in both directions; writing ends with fsync.
+- `cached`: the guest's cache counts: writing ends when the file is in it, reading finds the file there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.local import check_cpu, succeeded
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+
+_SECTOR_BYTES = 512
+_MEGA = 1e6
+_EXPECTED_BYTES_PER_S = 2e8
+_SUMMARY = re.compile(r"^(\d+) bytes .*copied, ([0-9.e+-]+) s(?:econds)?, ", re.MULTILINE)
+
+
+class DdParameters(Parameters):
+    """What a study may fix or vary."""
+
+    direction: Literal["write", "read"] = Field("write", description="what is timed")
+    file_size: Size = Field(256 * 1024**2, ge=_SECTOR_BYTES, description="bytes of the file")
+    block_size: Size = Field(1024**2, ge=1, le=1024**3, description="bytes of one read or write")
+    cache: Literal["flushed", "direct", "cached"] = Field(
+        "flushed", description="what the figure includes: see `vtax benchmarks dd`"
+    )
+
+    @model_validator(mode="after")
+    def _whole_blocks(self) -> Self:
+        if self.file_size % self.block_size:
+            raise ValueError(
+                f"file_size ({self.file_size}) is not a whole number of blocks of block_size ({self.block_size})"
+            )
+        if self.cache == "direct" and self.block_size % _SECTOR_BYTES:
+            raise ValueError(f"cache 'direct' needs a block_size that is a multiple of {_SECTOR_BYTES}")
+        return self
+
+
+class Dd:
+    """See the module."""
+
+    name = "dd"
+    title = "sequential file throughput (dd)"
+    tool = "dd"
+    needs_network = False
+    Parameters = DdParameters
+    metrics: Sequence[Metric] = (
+        Metric("rate", "MB/s", "higher", "bytes of the file over the time", primary=True, average="harmonic"),
+        Metric("time", "s", "lower", "time for the whole file"),
+    )
+    version_argv = ("dd", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of."""
+        match = re.match(r"dd \(coreutils\) (\S+)", output)
+        if not match:
+            raise BenchmarkError("dd --version printed no version of coreutils", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: DdParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands. The file is new in every trial, and gone after it."""
+        p = parameters
+        path = f"{context.scratch}/vtax-dd-{context.flow}"
+        remove = ("rm", "-f", path)
+        size = (f"bs={p.block_size}", f"count={p.file_size // p.block_size}")
+        if p.direction == "write":
+            flags = {"flushed": ("conv=fsync",), "direct": ("oflag=direct", "conv=fsync"), "cached": ()}[p.cache]
+            argv = ("dd", "if=/dev/zero", f"of={path}", *size, *flags)
+            return (Command("single", argv, before=(remove,), after=(remove,)),)
+        make = (
+            "dd",
+            "if=/dev/zero",
+            f"of={path}",
+            "bs=1M",
+            f"count={p.file_size}",
+            "iflag=count_bytes",
+            "conv=fsync",
+        )
+        # dd of nothing with this flag advises the kernel to drop the whole file (coreutils manual, dd, `nocache`).
+        forget = ("dd", f"if={path}", "iflag=nocache", "count=0")
+        flags = ("iflag=direct",) if p.cache == "direct" else ()
+        prepare = (remove, make, forget) if p.cache == "flushed" else (remove, make)
+        return (
+            Command("single", ("dd", f"if={path}", "of=/dev/null", *size, *flags), before=prepare, after=(remove,)),
+        )
+
+    def expected_s(self, parameters: DdParameters, context: Context) -> float:
+        """See Benchmark.expected_s. Reading writes the file first."""
+        passes = 2 if parameters.direction == "read" else 1
+        return passes * parameters.file_size / _EXPECTED_BYTES_PER_S + 0.1
+
+    def parse(self, parameters: DdParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """See Benchmark.parse."""
+        result = succeeded("dd", results)
+        match = _SUMMARY.search(result.stderr)
+        if not match:
+            raise BenchmarkError("dd printed no summary that vtax knows", where=result.stderr[-200:])
+        size_bytes, time_s = int(match[1]), float(match[2])
+        if size_bytes != parameters.file_size:
+            raise BenchmarkError(f"dd moved {size_bytes} bytes where {parameters.file_size} were asked for")
+        if not 0 < time_s <= result.outside_s * 1.01 + 0.01:
+            raise BenchmarkError(f"dd says it took {time_s:g} s, and it ran for {result.outside_s:.6f} s")
+        check_cpu("dd", result, context)
+        values = {"rate": size_bytes / time_s / _MEGA, "time": time_s}
+        used = {name: getattr(parameters, name) for name in ("direction", "file_size", "block_size", "cache")}
+        return Outcome(values, used, _warnings(parameters))
+
+
+def _warnings(parameters: DdParameters) -> tuple[str, ...]:
+    if parameters.cache == "cached":
+        return ("the guest's page cache is part of this figure (cache = 'cached')",)
+    if parameters.direction == "read":
+        return ("a cache below the guest may have served this read: the host's, where the disk is a file",)
+    return ()
+
+
+BENCHMARK = Dd()

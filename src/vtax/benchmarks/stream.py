@@ -1,0 +1,163 @@
+"""STREAM: memory bandwidth of four simple loops, by vtax's own program after the published rules of STREAM.
+
+The program (`vtax-stream`) is built with the image. The rules want each array at least four times as large as the
+last-level cache; where the guest's memory does not allow that, the default array is as large as it can be, and every
+result says so. The cache is the host's own: what a guest is told of it may be invented.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.local import check_cpu, succeeded
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+from vtax.study.units import format_size
+
+KERNELS = ("copy", "scale", "add", "triad")
+CACHE_MULTIPLE = 4
+_ARRAYS = 3
+_WORD_BYTES = 8
+_MEBIBYTE = 1024**2
+_DEFAULT_SHARE = 0.6  # of the guest's memory for the three arrays: its kernel and the agent need the rest
+_LARGEST_SHARE = 0.9
+_SHORTEST_S = 0.001
+_WORDS_MOVED = 10  # of all four kernels, per element: 2 + 2 + 3 + 3
+_EXPECTED_BYTES_PER_S = 5e9
+
+
+class StreamParameters(Parameters):
+    """What a study may fix or vary."""
+
+    array_size: Size | None = Field(
+        None,
+        ge=8 * 1024,
+        description="bytes of each of the three arrays; default four times the last-level cache, if memory allows",
+    )
+    repetitions: int = Field(
+        10, ge=2, le=10_000, description="of every kernel; the first does not count, the best does"
+    )
+    threads: int | None = Field(None, ge=1, le=4096, description="threads; default the guest's virtual CPUs")
+
+
+@cache
+def last_level_cache_bytes(cpu: Path = Path("/sys/devices/system/cpu/cpu0")) -> int | None:
+    """Size of the host's largest data cache; None when the kernel does not say. cpu: its directory in sysfs."""
+    sizes = []
+    for index in cpu.glob("cache/index*"):
+        try:
+            kind, text = (index / "type").read_text().strip(), (index / "size").read_text().strip()
+        except OSError:
+            continue
+        if kind != "Instruction" and (match := re.fullmatch(r"(\d+)([KM]?)", text)):
+            sizes.append(int(match[1]) * {"": 1, "K": 1024, "M": _MEBIBYTE}[match[2]])
+    return max(sizes, default=None)
+
+
+def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
+    """Four times the last-level cache where three such arrays fit in the guest, else what fits; whole MiB."""
+    fits = int(memory_bytes * _DEFAULT_SHARE / _ARRAYS)
+    wanted = fits if cache_bytes is None else CACHE_MULTIPLE * cache_bytes
+    return max(min(wanted, fits) // _MEBIBYTE, 1) * _MEBIBYTE
+
+
+class Stream:
+    """See the module."""
+
+    name = "stream"
+    title = "memory bandwidth (STREAM rules)"
+    tool = "vtax-stream"
+    needs_network = False
+    Parameters = StreamParameters
+    metrics: Sequence[Metric] = tuple(
+        Metric(kernel, "MB/s", "higher", title, primary=True, average="harmonic")
+        for kernel, title in zip(
+            KERNELS, ("copy: c = a", "scale: b = s c", "add: c = a + b", "triad: a = b + s c"), strict=True
+        )
+    )
+    version_argv = ("vtax-stream", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of. Compiler and flags belong to it."""
+        match = re.match(r"vtax-stream (\S.*)", output)
+        if not match:
+            raise BenchmarkError("vtax-stream --version printed no version", where=output[:200])
+        return match[1].strip()
+
+    def commands(self, parameters: StreamParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        array_bytes = _array_bytes(parameters, context)
+        if array_bytes * _ARRAYS > context.memory_bytes * _LARGEST_SHARE:
+            raise BadInput(
+                f"three arrays of {format_size(array_bytes)} do not fit "
+                f"a guest of {format_size(context.memory_bytes)}",
+                where="stream: array_size",
+                cure="lower array_size, or raise memory in [guest]",
+            )
+        return (
+            Command(
+                "single",
+                ("vtax-stream", str(array_bytes // _WORD_BYTES), str(parameters.repetitions)),
+                environment={
+                    "OMP_NUM_THREADS": str(parameters.threads or context.vcpus),
+                    "OMP_DYNAMIC": "false",
+                    "OMP_PROC_BIND": "true",
+                },
+            ),
+        )
+
+    def expected_s(self, parameters: StreamParameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        moved = _array_bytes(parameters, context) * _WORDS_MOVED * (parameters.repetitions + 1)
+        return moved / _EXPECTED_BYTES_PER_S + 0.1
+
+    def parse(self, parameters: StreamParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """See Benchmark.parse."""
+        result = results["single"]
+        if "invalid" in result.stdout.split():
+            raise BenchmarkError("STREAM's arrays hold wrong values: the guest computed or stored them wrongly")
+        lines = {line.split()[0]: line.split()[1:] for line in succeeded("vtax-stream", results).stdout.splitlines()}
+        try:
+            used: dict[str, Any] = {name: int(lines[name][0]) for name in ("threads", "array_bytes", "repetitions")}
+            values = {kernel: float(lines[kernel][0]) for kernel in KERNELS}
+            shortest_s = min(float(lines[kernel][2]) for kernel in KERNELS)
+            lines["valid"]
+        except (KeyError, IndexError, ValueError) as error:
+            raise BenchmarkError(f"vtax-stream's report is not complete: {error}") from error
+        if not all(math.isfinite(value) and value > 0 for value in values.values()):
+            raise BenchmarkError("vtax-stream measured no time at all", cure="raise array_size")
+        check_cpu("vtax-stream", result, context)
+        used["last_level_cache_bytes"] = last_level_cache_bytes()
+        return Outcome(values, used, tuple(_warnings(used, shortest_s)))
+
+
+def _array_bytes(parameters: StreamParameters, context: Context) -> int:
+    asked = parameters.array_size or default_array_bytes(context.memory_bytes, last_level_cache_bytes())
+    return asked // _WORD_BYTES * _WORD_BYTES
+
+
+def _warnings(used: Mapping[str, Any], shortest_s: float) -> list[str]:
+    warnings = []
+    cache_bytes = used["last_level_cache_bytes"]
+    if cache_bytes is None:
+        warnings.append("the host does not say how large its last-level cache is; STREAM's size rule is unchecked")
+    elif used["array_bytes"] < CACHE_MULTIPLE * cache_bytes:
+        warnings.append(
+            f"array of {used['array_bytes'] // _MEBIBYTE} MiB is below {CACHE_MULTIPLE}x the last-level cache "
+            f"({cache_bytes // _MEBIBYTE} MiB): part of the figure is the cache's"
+        )
+    if shortest_s < _SHORTEST_S:
+        warnings.append("a kernel ran for less than 1 ms: raise array_size for a figure the clock can carry")
+    return warnings
+
+
+BENCHMARK = Stream()

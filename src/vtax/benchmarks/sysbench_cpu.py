@@ -1,0 +1,131 @@
+"""sysbench cpu: how fast a guest computes. Every event looks for the prime numbers up to a limit by trial division.
+
+The figure is events per second over a fixed time, or over a fixed number of events when `events` is given. The
+seconds of CPU per 1000 events come from the kernel's accounting and hardly depend on other load.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.local import check_cpu, succeeded
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+_NUMBER = r"\s*([0-9]+(?:\.[0-9]+)?)"
+_LINES = {
+    "events_per_s": rf"events per second:{_NUMBER}",
+    "events": rf"total number of events:{_NUMBER}",
+    "total_s": rf"total time:{_NUMBER}s",
+    "latency_min": rf"min:{_NUMBER}",
+    "latency_avg": rf"avg:{_NUMBER}",
+    "latency_max": rf"max:{_NUMBER}",
+    "latency_p95": rf"95th percentile:{_NUMBER}",
+    "threads": rf"Number of threads:{_NUMBER}",
+    "cpu_max_prime": rf"Prime numbers limit:{_NUMBER}",
+}
+_USED = ("events", "threads", "cpu_max_prime")
+_FEW_EVENTS = 20
+_EVENT_S = 0.001  # with the default limit, on a CPU of the 2020s
+
+
+class SysbenchCpuParameters(Parameters):
+    """What a study may fix or vary."""
+
+    threads: int | None = Field(None, ge=1, le=4096, description="threads; default the guest's virtual CPUs")
+    cpu_max_prime: int = Field(20000, ge=3, le=10**9, description="upper limit of the primes one event looks for")
+    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured, unless events is given")
+    events: int | None = Field(None, ge=1, description="number of events to do, however long they take")
+
+
+class SysbenchCpu:
+    """See the module."""
+
+    name = "sysbench-cpu"
+    title = "integer computation (sysbench cpu)"
+    tool = "sysbench"
+    needs_network = False
+    Parameters = SysbenchCpuParameters
+    metrics: Sequence[Metric] = (
+        Metric("events_per_s", "events/s", "higher", "events per second", primary=True),
+        Metric("time", "s", "lower", "time for the fixed number of events"),
+        Metric("latency_avg", "ms", "lower", "time of one event, average"),
+        Metric("latency_p95", "ms", "lower", "time of one event, 95th percentile"),
+        Metric("latency_min", "ms", "lower", "time of one event, least"),
+        Metric("latency_max", "ms", "lower", "time of one event, most"),
+        Metric("cpu_per_1000_events", "s", "lower", "CPU time of 1000 events, as the guest's kernel accounts it"),
+    )
+    version_argv = ("sysbench", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of."""
+        match = re.match(r"sysbench (\S+)", output)
+        if not match:
+            raise BenchmarkError("sysbench --version printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: SysbenchCpuParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        events, duration_s = (0, parameters.duration_s) if parameters.events is None else (parameters.events, 0)
+        return (
+            Command(
+                "single",
+                (
+                    *("sysbench", "cpu", f"--threads={parameters.threads or context.vcpus}"),
+                    *(f"--cpu-max-prime={parameters.cpu_max_prime}", f"--time={duration_s}", f"--events={events}"),
+                    "run",
+                ),
+            ),
+        )
+
+    def expected_s(self, parameters: SysbenchCpuParameters, context: Context) -> float:
+        """See Benchmark.expected_s. Trial division of n takes sqrt(n) steps: work grows as the 1.5th power."""
+        if parameters.events is None:
+            return parameters.duration_s + 0.1
+        at_once = min(parameters.threads or context.vcpus, context.vcpus)
+        event_s = _EVENT_S * float((parameters.cpu_max_prime / 20000) ** 1.5)
+        return parameters.events * event_s / at_once + 0.1
+
+    def parse(
+        self, parameters: SysbenchCpuParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
+        """See Benchmark.parse."""
+        result = succeeded("sysbench", results)
+        read = {name: _value(pattern, result.stdout) for name, pattern in _LINES.items()}
+        if "forced shutdown" in result.stdout or read["events"] < 1 or read["events_per_s"] <= 0:
+            raise BenchmarkError("sysbench finished no event", where=" ".join(result.argv))
+        if parameters.events is not None and read["events"] != parameters.events:
+            raise BenchmarkError(f"sysbench did {read['events']:g} events where {parameters.events} were asked for")
+        check_cpu("sysbench", result, context)
+        used: dict[str, Any] = {name: int(read.pop(name)) for name in _USED}
+        total_s = read.pop("total_s")
+        values = dict(read)
+        if parameters.events is not None:
+            values["time"] = total_s
+        if result.user_s + result.system_s > 0:
+            values["cpu_per_1000_events"] = (result.user_s + result.system_s) * 1000 / used["events"]
+        return Outcome(values, used, tuple(_warnings(used, context)))
+
+
+def _value(pattern: str, output: str) -> float:
+    match = re.search(rf"^\s*{pattern}\s*$", output, re.MULTILINE)
+    if not match:
+        raise BenchmarkError(f"sysbench's report has no line like {pattern.partition(':')[0]!r}")
+    return float(match[1])
+
+
+def _warnings(used: Mapping[str, int], context: Context) -> list[str]:
+    warnings = []
+    if used["threads"] > context.vcpus:
+        warnings.append(f"{used['threads']} threads on {context.vcpus} CPUs: they take turns")
+    if used["events"] < _FEW_EVENTS:
+        warnings.append(f"only {used['events']} events: measure longer, or lower cpu_max_prime")
+    return warnings
+
+
+BENCHMARK = SysbenchCpu()

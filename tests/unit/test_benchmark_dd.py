@@ -1,0 +1,123 @@
+"""dd: which file it moves, past which cache, and what its real outputs mean."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.dd import BENCHMARK, DdParameters
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+FIXTURES = Path(__file__).parent / "fixtures" / "dd"
+CONTEXT = Context(vcpus=1, memory_bytes=2**29, flow=3)
+MIB = 2**20
+
+
+def parse(fixture, *, status=0, outside_s=1.0, **parameters):
+    text = (FIXTURES / f"{fixture}.txt").read_text()
+    result = CommandResult(("dd",), status, "", text, outside_s, outside_s)
+    return BENCHMARK.parse(DdParameters(**parameters), CONTEXT, {"single": result})
+
+
+def command(**parameters):
+    (only,) = BENCHMARK.commands(DdParameters(**parameters), CONTEXT)
+    return only
+
+
+@pytest.mark.parametrize(
+    ("fixture", "parameters", "rate", "time_s"),
+    [
+        ("9.7-write-flushed", {"file_size": 64 * MIB}, 116.8507, 0.574313),
+        ("9.7-read-direct", {"file_size": 64 * MIB, "direction": "read"}, 447.012, 0.150127),
+        ("9.7-write-small", {"file_size": 1536, "block_size": 512}, 0.043412, 0.0353824),
+        ("9.1-write-direct", {"file_size": 16 * MIB, "cache": "direct"}, 144.565, 0.116053),
+        ("9.1-read", {"file_size": 16 * MIB, "direction": "read"}, 557.876, 0.0300734),
+        ("uutils-0.0.30", {"file_size": 64 * MIB}, 510.77, 0.131387),
+    ],
+)
+def test_the_rate_is_bytes_over_time_of_every_known_dd(fixture, parameters, rate, time_s):
+    values = parse(fixture, **parameters).values
+    assert values["time"] == time_s
+    assert values["rate"] == pytest.approx(rate, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("fixture", "said"),
+    [
+        ("9.1-no-space", "1048576 bytes"),
+        ("9.1-not-direct", "0 bytes"),
+        ("9.1-missing", "failed to open '/nowhere'"),
+    ],
+)
+def test_a_failed_dd_fails_the_trial(fixture, said):
+    with pytest.raises(BenchmarkError, match=f"failed with status 1: .*{said}"):
+        parse(fixture, status=1)
+
+
+def test_the_reason_of_a_failure_comes_with_it():
+    with pytest.raises(BenchmarkError, match="No space left on device"):
+        parse("9.1-no-space", status=1)
+
+
+def test_a_file_shorter_than_asked_fails_the_trial():
+    with pytest.raises(BenchmarkError, match="moved 1536 bytes where 131072 were asked"):
+        parse("9.1-short", file_size=131072, block_size=65536, direction="read")
+
+
+def test_a_summary_without_a_time_is_refused():
+    with pytest.raises(BenchmarkError, match="no summary"):
+        parse("busybox-1.37", file_size=64 * MIB)
+
+
+def test_a_time_longer_than_the_program_ran_is_impossible():
+    with pytest.raises(BenchmarkError, match=r"says it took 0\.574313 s"):
+        parse("9.7-write-flushed", file_size=64 * MIB, outside_s=0.2)
+
+
+def test_a_write_is_flushed_inside_the_time():
+    written = command(file_size="64MiB", block_size="64KiB")
+    assert {"of=/scratch/vtax-dd-3", "bs=65536", "count=1024", "conv=fsync"} <= set(written.argv)
+    assert {"oflag=direct", "conv=fsync"} <= set(command(cache="direct").argv)
+    assert not {"oflag=direct", "conv=fsync"} & set(command(cache="cached").argv)
+
+
+def test_every_write_starts_without_the_file_and_leaves_none():
+    remove = ("rm", "-f", "/scratch/vtax-dd-3")
+    assert (command().before, command().after) == ((remove,), (remove,))
+    assert command(direction="read").after == (remove,)
+
+
+def test_a_read_finds_a_cold_file_unless_told_otherwise():
+    *_, forget = command(direction="read").before
+    assert {"iflag=nocache", "count=0"} <= set(forget)
+    assert not any("iflag=nocache" in argv for argv in command(direction="read", cache="cached").before)
+    assert "iflag=direct" in command(direction="read", cache="direct").argv
+
+
+def test_what_a_figure_includes_is_said():
+    assert "page cache is part" in parse("9.7-write-flushed", file_size=64 * MIB, cache="cached").warnings[0]
+    assert "below the guest" in parse("9.7-read-direct", file_size=64 * MIB, direction="read").warnings[0]
+    assert parse("9.7-write-flushed", file_size=64 * MIB).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"file_size": 1000, "block_size": 300}, "whole number of blocks"),
+        ({"file_size": 10_000, "block_size": 1000, "cache": "direct"}, "multiple of 512"),
+        ({"file_size": "1KiB", "block_size": "1MiB"}, "whole number of blocks"),
+        ({"direction": "sideways"}, "write"),
+        ({"file_size": 0}, "greater"),
+    ],
+)
+def test_senseless_parameters_are_refused(parameters, said):
+    with pytest.raises(ValidationError, match=said):
+        DdParameters(**parameters)
+
+
+def test_the_version_is_read():
+    assert BENCHMARK.version_of((FIXTURES / "9.7-version.txt").read_text()) == "9.7"
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("dd 0.0.30\n")

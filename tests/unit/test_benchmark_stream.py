@@ -1,0 +1,140 @@
+"""STREAM: how large its arrays are, and what the real outputs of vtax-stream mean."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vtax.benchmarks import stream
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.stream import BENCHMARK, StreamParameters, default_array_bytes, last_level_cache_bytes
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.guest import CommandResult
+
+FIXTURES = Path(__file__).parent / "fixtures" / "stream"
+CONTEXT = Context(vcpus=2, memory_bytes=512 * 2**20)
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def _cache_of_8_mib(monkeypatch):
+    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 8 * MIB)
+
+
+def parse(fixture, *, status=0, change=("", ""), user_s=0.1, context=CONTEXT):
+    output = (FIXTURES / f"{fixture}.txt").read_text().replace(*change)
+    error = FIXTURES / f"{fixture}.err"
+    told = error.read_text() if error.exists() else ""
+    result = CommandResult(("vtax-stream",), status, output, told, 2.0, 2.0, user_s=user_s)
+    return BENCHMARK.parse(StreamParameters(), context, {"single": result})
+
+
+def command(context=CONTEXT, **parameters):
+    (only,) = BENCHMARK.commands(StreamParameters(**parameters), context)
+    return only
+
+
+@pytest.mark.parametrize(
+    ("fixture", "rates"),
+    [
+        ("1.0-1-thread", (6267.4, 4614.8, 4905.4, 6640.0)),
+        ("1.0-2-threads", (2559.9, 2196.6, 3080.1, 3452.0)),
+        ("1.0-emulated", None),
+    ],
+)
+def test_all_four_kernels_are_read(fixture, rates):
+    values = parse(fixture).values
+    assert set(values) == {"copy", "scale", "add", "triad"}
+    assert rates is None or tuple(values.values()) == rates
+
+
+def test_settings_really_used_are_recorded():
+    used = parse("1.0-2-threads").used
+    assert (used["threads"], used["array_bytes"], used["repetitions"]) == (2, 104_000_000, 5)
+    assert used["last_level_cache_bytes"] == 8 * MIB
+
+
+def test_the_default_array_is_four_times_the_cache_if_the_memory_allows():
+    assert default_array_bytes(1024 * MIB, 8 * MIB) == 32 * MIB
+    assert default_array_bytes(512 * MIB, 300 * MIB) == 102 * MIB
+    assert default_array_bytes(512 * MIB, None) == 102 * MIB
+
+
+def test_arrays_and_threads_reach_the_program():
+    asked = command(array_size="80MiB", repetitions=7, threads=3)
+    assert asked.argv == ("vtax-stream", str(10 * MIB), "7")
+    assert asked.environment["OMP_NUM_THREADS"] == "3"
+    assert command().argv[1] == str(4 * MIB)
+    assert command().environment["OMP_NUM_THREADS"] == "2"
+
+
+def test_arrays_that_do_not_fit_the_guest_are_refused_beforehand():
+    with pytest.raises(BadInput, match="three arrays of 200MiB do not fit a guest of 512MiB"):
+        command(array_size="200MiB")
+
+
+def test_an_array_below_four_times_the_cache_is_a_warning(monkeypatch):
+    assert parse("1.0-2-threads").warnings == ()
+    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 300 * MIB)
+    (warning,) = parse("1.0-2-threads").warnings
+    assert warning.startswith("array of 99 MiB is below 4x the last-level cache (300 MiB)")
+
+
+def test_a_host_that_hides_its_cache_is_a_warning(monkeypatch):
+    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: None)
+    assert "does not say" in parse("1.0-2-threads").warnings[0]
+
+
+def test_kernels_too_short_for_the_clock_are_a_warning():
+    (warning,) = parse("1.0-2-threads", change=("0.094692474", "0.000092474")).warnings
+    assert "less than 1 ms" in warning
+
+
+def test_wrong_results_fail_the_trial():
+    with pytest.raises(BenchmarkError, match="wrong values"):
+        parse("1.0-1-thread", status=1, change=("\nvalid", "\ninvalid"))
+
+
+def test_no_memory_fails_the_trial_with_the_programs_words():
+    with pytest.raises(BenchmarkError, match="no memory for an array of 100000000 elements"):
+        parse("1.0-no-memory", status=2)
+
+
+@pytest.mark.parametrize("change", [("triad 3452.0", "triads 3452.0"), ("valid\n", ""), ("threads 2", "threads two")])
+def test_an_incomplete_report_is_refused(change):
+    with pytest.raises(BenchmarkError, match="not complete"):
+        parse("1.0-2-threads", change=change)
+
+
+@pytest.mark.parametrize("impossible", ["inf", "nan", "0.0"])
+def test_impossible_rates_fail_the_trial(impossible):
+    with pytest.raises(BenchmarkError, match="no time at all"):
+        parse("1.0-1-thread", change=("copy 6267.4", f"copy {impossible}"))
+
+
+def test_more_cpu_time_than_the_cpus_have_is_impossible():
+    with pytest.raises(BenchmarkError, match="of CPU"):
+        parse("1.0-1-thread", user_s=5.0)
+
+
+def test_the_version_names_compiler_and_flags():
+    version = BENCHMARK.version_of((FIXTURES / "1.0-version.txt").read_text())
+    assert version == "1.0 (gcc 14.2.0; -O3 -fopenmp -fno-tree-loop-distribute-patterns)"
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("")
+
+
+@pytest.mark.parametrize("parameters", [{"array_size": 8}, {"repetitions": 1}, {"threads": 0}])
+def test_senseless_parameters_are_refused(parameters):
+    with pytest.raises(ValidationError):
+        StreamParameters(**parameters)
+
+
+def test_the_largest_data_cache_of_the_host_counts(tmp_path):
+    for index, (kind, size) in enumerate([("Data", "48K"), ("Instruction", "900M"), ("Unified", "32768K")]):
+        directory = tmp_path / "cache" / f"index{index}"
+        directory.mkdir(parents=True)
+        (directory / "type").write_text(f"{kind}\n")
+        (directory / "size").write_text(f"{size}\n")
+    assert last_level_cache_bytes(tmp_path) == 32 * MIB
+    assert last_level_cache_bytes(tmp_path / "nothing") is None

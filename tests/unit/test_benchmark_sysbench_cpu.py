@@ -1,0 +1,114 @@
+"""sysbench cpu: what its commands ask for and what its real outputs mean."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.sysbench_cpu import BENCHMARK, SysbenchCpuParameters
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+FIXTURES = Path(__file__).parent / "fixtures" / "sysbench"
+CONTEXT = Context(vcpus=2, memory_bytes=2**29)
+
+
+def parse(fixture, *, status=0, outside_s=3.0, user_s=0.5, context=CONTEXT, **parameters):
+    output = (FIXTURES / f"{fixture}.txt").read_text() if "\n" not in fixture else fixture
+    result = CommandResult(("sysbench",), status, output, "", outside_s, outside_s, user_s=user_s)
+    return BENCHMARK.parse(SysbenchCpuParameters(**parameters), context, {"single": result})
+
+
+def argv(**parameters):
+    (command,) = BENCHMARK.commands(SysbenchCpuParameters(**parameters), CONTEXT)
+    return command.argv
+
+
+def test_one_thread_per_virtual_cpu_unless_told_otherwise():
+    assert "--threads=2" in argv()
+    assert "--threads=5" in argv(threads=5)
+
+
+def test_a_run_is_bounded_by_time_or_by_events_never_by_both():
+    assert {"--time=7", "--events=0"} <= set(argv(duration_s=7))
+    assert {"--time=0", "--events=500"} <= set(argv(duration_s=7, events=500))
+
+
+@pytest.mark.parametrize(
+    ("fixture", "rate", "average", "p95"),
+    [
+        ("1.0.20-1-thread", 234.97, 4.22, 13.46),
+        ("1.0.20-2-threads", 558.09, 3.57, 25.28),
+        ("1.0.20-one-event", 0.37, 2731.67, 2728.81),
+    ],
+)
+def test_rate_and_latencies_are_read(fixture, rate, average, p95):
+    values = parse(fixture).values
+    assert (values["events_per_s"], values["latency_avg"], values["latency_p95"]) == (rate, average, p95)
+    assert "time" not in values
+
+
+def test_the_report_of_another_build_is_read_alike():
+    assert parse("1.0.20-debian12").values.keys() == parse("1.0.20-1-thread").values.keys()
+
+
+def test_a_fixed_number_of_events_gives_the_time_it_took():
+    outcome = parse("1.0.20-500-events", events=500)
+    assert outcome.values["time"] == 2.8070
+    assert outcome.used == {"events": 500, "threads": 1, "cpu_max_prime": 20000}
+
+
+def test_cpu_time_is_per_thousand_events():
+    assert parse("1.0.20-500-events", user_s=0.6).values["cpu_per_1000_events"] == pytest.approx(1.2)
+
+
+def test_fewer_events_than_asked_fail_the_trial():
+    with pytest.raises(BenchmarkError, match="500 events where 1000 were asked"):
+        parse("1.0.20-500-events", events=1000)
+
+
+def test_a_refusal_fails_the_trial_with_the_tools_words():
+    with pytest.raises(BenchmarkError, match=r"status 1: .*FATAL: Invalid value of cpu-max-prime: 0\."):
+        parse("1.0.20-refused", status=1)
+
+
+def test_no_finished_event_is_no_measurement():
+    with pytest.raises(BenchmarkError, match="finished no event"):
+        parse("1.0.20-forced-shutdown")
+
+
+def test_more_cpu_time_than_the_cpus_have_is_impossible():
+    with pytest.raises(BenchmarkError, match=r"used 4\.00 s of CPU where 1 CPUs have 3\.00 s"):
+        parse("1.0.20-1-thread", user_s=4.0, context=Context(1, 2**29))
+
+
+def test_output_of_another_format_is_refused():
+    with pytest.raises(BenchmarkError, match="no line like"):
+        parse("CPU speed:\n    events/s (eps): 12.0\n")
+
+
+def test_doubtful_settings_are_said():
+    assert parse("1.0.20-2-threads", context=Context(1, 2**29)).warnings == ("2 threads on 1 CPUs: they take turns",)
+    assert "only 1 events" in parse("1.0.20-one-event").warnings[0]
+    assert parse("1.0.20-1-thread").warnings == ()
+
+
+def test_the_version_is_read():
+    assert BENCHMARK.version_of((FIXTURES / "1.0.20-version.txt").read_text()) == "1.0.20"
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("command not found")
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"threads": 0}, {"cpu_max_prime": 2}, {"duration_s": 0}, {"events": 0}, {"x": 1}]
+)
+def test_senseless_parameters_are_refused(parameters):
+    with pytest.raises(ValidationError):
+        SysbenchCpuParameters(**parameters)
+
+
+def test_the_expected_time_follows_the_work():
+    assert BENCHMARK.expected_s(SysbenchCpuParameters(duration_s=3), CONTEXT) == pytest.approx(3.1)
+    small, large = (BENCHMARK.expected_s(SysbenchCpuParameters(events=n), CONTEXT) for n in (1000, 10_000))
+    assert small < large
