@@ -1,7 +1,7 @@
 """From options and what was made for a guest to QEMU's command line. Pure: nothing here touches the host.
 
-Reference: qemu(1). The machine has no default devices, no display and no USB. Its first virtio device carries the
-agent's byte stream; the serial line goes to a file and says nothing unless something is wrong.
+Reference: qemu(1). The machine has no default devices, no display and no USB. The agent's byte stream is a virtio
+serial port with a name; the serial line goes to a file and says nothing unless something is wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from vtax.platforms._qemu_options import QemuOptions
 
 PROGRAM = "qemu-system-x86_64"
 AGENT_PORT = "vtax.agent"
-_AGENT_DEVICE = "/dev/vport0p1"
 _VIRTIO_OFFLOADS = (
     "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo",
     "host_tso4", "host_tso6", "host_ecn", "host_ufo",
@@ -23,10 +22,16 @@ _VIRTIO_OFFLOADS = (
 
 @dataclass(frozen=True)
 class Nic:
-    """A card and the tap behind it (its name in the network namespace QEMU runs in); tap "": no cable in it."""
+    """A card and what is behind it.
+
+    tap: its name in the network namespace QEMU runs in; none: no cable in it. fds: of a tap that is handed over open,
+    one per queue.
+    """
 
     mac: str
     tap: str = ""
+    fds: tuple[int, ...] = ()
+    queues: int = 1
     offloads: bool = True
 
 
@@ -93,7 +98,7 @@ def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
     if options.accel == "tcg" and tsc_khz:
         words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable", "no_timer_check"]
     words += [f"vtax.modules={','.join(options.modules)}", f"vtax.root={options.root_device}"]
-    return " ".join([*words, f"vtax.stream={_AGENT_DEVICE}"])
+    return " ".join([*words, f"vtax.stream={AGENT_PORT}"])
 
 
 def disk(options: QemuOptions, overlay: Path) -> list[str]:
@@ -116,12 +121,21 @@ def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]
         cable = ""
         if nic.tap:
             cable = f",netdev=net{number}"
-            back = f"tap,id=net{number},ifname={nic.tap},script=no,downscript=no"
-            back += f",vhost={'on' if vhost else 'off'}" if options.nic == "virtio-net" else ""
-            back += f",queues={options.queues}" if options.queues > 1 else ""
-            words += ["-netdev", back]
+            words += ["-netdev", _tap(options, f"net{number}", nic, vhost)]
         words += ["-device", _card(options, nic) + cable]
     return words
+
+
+def _tap(options: QemuOptions, name: str, nic: Nic, vhost: bool) -> str:
+    words = [f"tap,id={name}"]
+    if nic.fds:
+        words.append(f"fds={':'.join(map(str, nic.fds))}")
+    else:
+        words += [f"ifname={nic.tap}", "script=no", "downscript=no"]
+        words += [f"queues={nic.queues}"] if nic.queues > 1 else []
+    if options.nic == "virtio-net":
+        words.append(f"vhost={'on' if vhost else 'off'}")
+    return ",".join(words)
 
 
 def _card(options: QemuOptions, nic: Nic) -> str:
@@ -129,8 +143,8 @@ def _card(options: QemuOptions, nic: Nic) -> str:
     if options.nic != "virtio-net":
         return f"{options.nic},mac={nic.mac}{no_rom}"
     words = [_on_bus(options, "virtio-net") + no_rom, f"mac={nic.mac}"]
-    if options.queues > 1:
-        words += ["mq=on", f"vectors={2 * options.queues + 2}"]
+    if nic.queues > 1:
+        words += ["mq=on", f"vectors={2 * nic.queues + 2}"]
     if not nic.offloads:
         words += [f"{name}=off" for name in _VIRTIO_OFFLOADS]
     return ",".join(words)

@@ -19,7 +19,8 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from vtax.errors import VtaxError
+from vtax.errors import GuestError, VtaxError
+from vtax.guest.bootstrap import GREETING
 from vtax.host import tsc
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -30,13 +31,14 @@ from vtax.image.image import Image
 from vtax.platforms import _qemu_trial
 from vtax.platforms._qemu_command import PROGRAM
 from vtax.platforms._qemu_options import QemuOptions
-from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
-from vtax.platforms.trial_start import exchange
+from vtax.platforms.base import GuestSpec, Probe, Resources
+from vtax.platforms.contained import StdioGuest
 
-Start = Callable[[QemuOptions, GuestSpec], RunningGuest]
+Start = Callable[[QemuOptions, GuestSpec], StdioGuest]
 KVM = Path("/dev/kvm")
 _TRIAL_S = 6.0
-_WHOLE_S = 12.0
+_WHOLE_S = 19.0
+_LOOK_S = 0.5
 _MEMORY_BYTES = 256 << 20
 _PACKAGES = {PROGRAM: "qemu-system-x86", "qemu-img": "qemu-utils"}
 _NO_KVM = (
@@ -57,7 +59,8 @@ def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
         if told := _missing(options):
             found = replace(found, reason=told[0], cure=told[1])
         else:
-            found = _by_doing(options, image, start, replace(found, version=_version()))
+            found = replace(found, version=_version())
+            found = _by_doing(options, image, start, found, began + _WHOLE_S)
     except VtaxError as error:
         found = replace(found, reason=": ".join(filter(None, (error.what, error.where))), cure=error.cure)
     except Exception as error:
@@ -87,7 +90,7 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
     return None
 
 
-def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Probe) -> Probe:
+def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Probe, deadline: float) -> Probe:
     trial = _qemu_trial.run(options, _TRIAL_S)
     if trial.problem:
         broken = options.accel == "kvm" and "internal error" in trial.problem
@@ -101,11 +104,11 @@ def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Pr
         return replace(found, available=True)
     if image is None:
         return replace(found, available=True, reason="a test program ran; no image was there to boot")
-    return _remembered(options, image, lambda: _whole(options, image, start, found))
+    return _remembered(options, image, lambda: _whole(options, image, start, found, deadline))
 
 
-def _whole(options: QemuOptions, image: Image, start: Start, found: Probe) -> Probe:
-    """Start a guest, exchange a word with its bootstrap, and stop it."""
+def _whole(options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float) -> Probe:
+    """Start a guest, hear its bootstrap, and stop it."""
     home = Home.from_environment().ensure()
     name = f"vtax-p{secrets.token_hex(2)}"
     with Journal(home.journal) as journal:
@@ -115,14 +118,26 @@ def _whole(options: QemuOptions, image: Image, start: Start, found: Probe) -> Pr
         resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
         running = start(options, GuestSpec(name, image, resources, directory, journal))
         try:
-            exchange(running.channel, with_image=True, timeout_s=_WHOLE_S)
-        except VtaxError as error:
-            reason = f"a guest did not come up within {_WHOLE_S:g} s: {error.what}"
-            return replace(found, reason=f"{reason}: {error.where}" if error.where else reason, cure=_BROKEN_KVM)
+            await_greeting(running, deadline)
+        except GuestError as error:
+            reason = f"the image's kernel did not come up: {error.what}: {error.where}"
+            return replace(found, reason=reason, cure=_BROKEN_KVM)
         finally:
             with suppress(VtaxError):
                 running.stop()
     return replace(found, available=True)
+
+
+def await_greeting(running: StdioGuest, deadline: float) -> None:
+    """Wait for a guest's bootstrap; give up as soon as QEMU complains that the machine is broken (it waits then)."""
+    while True:
+        try:
+            running.channel.read(len(GREETING), min(deadline, time.monotonic() + _LOOK_S))
+            return
+        except GuestError:
+            over = time.monotonic() >= deadline or running.process.poll() is not None
+            if over or _qemu_trial.BROKEN in running.stderr.read_bytes():
+                raise
 
 
 def _remembered(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:

@@ -27,7 +27,7 @@ _MEMORY_BYTES = 64 << 20
 _EXIT_STATUS = 33  # isa-debug-exit answers 2 * value + 1 to the value 16 written to its port
 _ROM_BYTES = 65536
 _RESET_VECTOR, _START = 0xFFF0, 0xFF00
-_BROKEN = b"internal error"
+BROKEN = b"internal error"
 
 # fmt: off
 PROGRAM = bytes.fromhex(
@@ -77,7 +77,7 @@ def run(options: QemuOptions, timeout_s: float) -> Trial:
             *command.machine(options, 1, _MEMORY_BYTES),
             *("-bios", f"/proc/{os.getpid()}/fd/{descriptor}", "-debugcon", "stdio"),
             *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
-            *command.network(options, [command.Nic("52:54:00:00:00:01")], vhost=False),
+            *command.network(options, [command.Nic("52:54:00:00:00:01", queues=options.queues)], vhost=False),
         ]
         with Journal(home.journal) as journal:
             mark = f"vtax-trial-{secrets.token_hex(4)}"
@@ -111,7 +111,7 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> str:
                 said[key.data] += part
                 if not part:
                     selector.unregister(key.fileobj)
-            if broken := [line for line in said["err"].splitlines() if _BROKEN in line]:
+            if broken := [line for line in said["err"].splitlines() if BROKEN in line]:
                 return broken[0].decode(errors="replace")
     status = process.wait()
     if status == _EXIT_STATUS and said["out"] == b"v":

@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
 from vtax.platforms import _qemu_probe
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
+from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import GuestSpec, Probe
 from vtax.platforms.contained import StdioGuest, last_lines
@@ -57,13 +58,13 @@ class Qemu:
             boot = boot_files(options, spec.image)
             overlay = spec.directory / "disk.qcow2"
             run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", spec.image.disk, overlay])
-            nics: Sequence[command.Nic] = ()
-            if (board := spec.plugboard) is not None:
-                taps = board.taps(options.queues)
-                nics = [command.Nic(c.mac, tap, c.offloads) for c, tap in zip(board.cards, taps, strict=True)]
+            with ExitStack() as fds:
+                nics = _nics(options, spec, fds) if spec.plugboard else []
+                return _start(options, spec, boot, overlay, nics)
+        except PlatformError:
+            raise
         except (VtaxError, OSError) as error:
             raise _start_error(spec, error) from error
-        return _start(options, spec, boot, overlay, nics)
 
 
 DRIVER = Qemu()
@@ -86,6 +87,21 @@ def uses_vhost(options: QemuOptions) -> bool:
     return options.vhost == "on"
 
 
+def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command.Nic]:
+    """The cards of the plugboard with their taps. A link may ask for more queues than the option does."""
+    board = spec.plugboard
+    assert board is not None
+    queues = options.queues
+    if options.nic == "virtio-net" and options.machine != "microvm":
+        queues = max(queues, *(card.queues for card in board.cards))
+    taps = board.taps(queues)
+    opened = open_macvtaps(board.lab_namespace, taps, queues, spec.directory, fds)
+    return [
+        command.Nic(card.mac, tap, opened.get(tap, ()), queues, card.offloads)
+        for card, tap in zip(board.cards, taps, strict=True)
+    ]
+
+
 def _start(
     options: QemuOptions, spec: GuestSpec, boot: command.Boot, overlay: Path, nics: Sequence[command.Nic]
 ) -> StdioGuest:
@@ -94,8 +110,7 @@ def _start(
     vhost = bool(nics) and uses_vhost(options)
     mark = f"{spec.name}-{secrets.token_hex(4)}"
     helpers, notes = _helper_cpus(spec.resources.cpus)
-    if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
-        notes.append("vhost-net is off: QEMU itself moves every packet")
+    notes += _network_notes(options, spec, nics, vhost)
     with ExitStack() as undo, ExitStack() as fds:
         try:
             group, held_group = cgroups.create(spec.name, spec.journal)
@@ -115,7 +130,7 @@ def _start(
                     argv,
                     mark=mark,
                     stderr=errors.fileno(),
-                    pass_fds=(made.agent_fd, made.monitor_fd),
+                    pass_fds=(made.agent_fd, made.monitor_fd, *(fd for nic in nics for fd in nic.fds)),
                     before_exec=_enter(join, helpers),
                 )
             their_agent.close()
@@ -135,6 +150,14 @@ def _helper_cpus(cpus: Sequence[int]) -> tuple[list[int], list[str]]:
     if rest:
         return rest, []
     return list(cpus), ["QEMU's own threads share the virtual CPUs' host CPUs: this host has no other"]
+
+
+def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool) -> Iterator[str]:
+    if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
+        yield "vhost-net is off: QEMU itself moves every packet"
+    asked = max((card.queues for card in spec.plugboard.cards), default=1) if spec.plugboard else 1
+    if nics and nics[0].queues < asked:
+        yield f"the cards have {nics[0].queues} queue where the link asks for {asked}"
 
 
 def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
