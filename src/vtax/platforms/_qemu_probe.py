@@ -104,7 +104,7 @@ def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Pr
         return replace(found, available=True)
     if image is None:
         return replace(found, available=True, reason="a test program ran; no image was there to boot")
-    return _remembered(options, image, lambda: _whole(options, image, start, found, deadline))
+    return remembered(options, image, lambda: _whole(options, image, start, found, deadline))
 
 
 def _whole(options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float) -> Probe:
@@ -140,7 +140,7 @@ def await_greeting(running: StdioGuest, deadline: float) -> None:
                 raise
 
 
-def _remembered(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
+def remembered(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
     """The answer of an earlier probe of the same thing since the host booted, else a new one, kept."""
     program = Path(find_program(PROGRAM) or PROGRAM)
     identity = (
