@@ -1,0 +1,153 @@
+"""Does a factor change the overhead? Platform x factor interaction from a linear mixed model on logarithms.
+
+The model: log value ~ platform * factor + (1 | block) + (1 | block : platform), the last one being the guest. It is
+fitted to block averages by statsmodels (REML). Wald tests of statsmodels take the noise as known and are too bold
+with few blocks; t and F with the degrees of freedom of the stratum each term lives in (split-plot containment,
+Pinheiro & Bates, Mixed-Effects Models in S and S-PLUS, 2000, section 2.4.2) are used instead.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings as python_warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from vtax.stats.checks import Array, StatsError, Values, as_array, check_positive
+from vtax.stats.intervals import t_quantile
+
+Labels = Sequence[Hashable] | npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One row of the table: ratio to the reference cell's (first platform, first level), interval and p-value.
+
+    For an interaction the ratio says how many times the platform's ratio to the first platform is larger at this
+    level than at the first level.
+    """
+
+    platform: str
+    level: str
+    kind: str  # platform | factor | interaction
+    ratio: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """p_value, f, df: of the F-test that no platform's ratio changes with the factor. sd_*: in units of the mean."""
+
+    table: tuple[Term, ...]
+    f: float
+    df: tuple[float, float]
+    p_value: float
+    sd_block: float
+    sd_guest: float
+    sd_residual: float
+    confidence: float
+    warnings: tuple[str, ...]
+
+
+def interaction(
+    values: Values, platforms: Labels, levels: Labels, blocks: Labels, confidence: float = 0.95
+) -> Interaction:
+    """Table and test of the platform x factor interaction.
+
+    values: positive block averages, one per platform, level and block; NaN and missing cells are left out with a
+    warning. The first platform and the first level that appear are the references. Raises StatsError with fewer than
+    two platforms, levels or complete blocks, an empty cell, or values that are not positive.
+    """
+    y = as_array(values)
+    check_positive(y, "values")
+    columns = [np.asarray(labels, dtype=str) for labels in (platforms, levels, blocks)]
+    if any(column.shape != y.shape for column in columns):
+        raise StatsError("platforms, levels and blocks must have one label for each value")
+    keep = ~np.isnan(y)
+    names = [list(dict.fromkeys(column.tolist())) for column in columns]
+    codes = [np.array([known.index(x) for x in c[keep]]) for c, known in zip(columns, names, strict=True)]
+    p, q, b = (len(known) for known in names)
+    if min(p, q, b) < 2:
+        raise StatsError("an interaction needs at least two platforms, two levels and two blocks")
+    if np.unique(codes[0] * q + codes[1]).size < p * q:
+        raise StatsError("a platform lacks a level of the factor, so their interaction is not defined")
+    notes: list[str] = []
+    if codes[0].size != p * q * b:
+        notes.append(f"{codes[0].size} of {p * q * b} platform, level and block combinations are there")
+    design, kinds = _design(codes[0], codes[1], p, q)
+    beta, cov, sds, trouble = _fit(np.log(y[keep]), design, codes[0], codes[2])
+    notes += trouble
+    missing = p * q * b - codes[0].size
+    df = {"platform": float((p - 1) * (b - 1)), "factor": max(1.0, p * (b - 1.0) * (q - 1) - missing)}
+    df["interaction"] = df["factor"]
+    table = tuple(
+        _term(names[0][i], names[1][j], kind, beta[k], math.sqrt(cov[k, k]), df[kind], confidence)
+        for k, (kind, i, j) in enumerate(kinds)
+        if kind != "reference"
+    )
+    pick = np.array([k for k, (kind, _, _) in enumerate(kinds) if kind == "interaction"])
+    f = float(beta[pick] @ np.linalg.solve(cov[np.ix_(pick, pick)], beta[pick])) / pick.size
+    return Interaction(
+        table=table, f=f, df=(float(pick.size), df["interaction"]),
+        p_value=float(special.fdtrc(pick.size, df["interaction"], f)),
+        sd_block=sds[0], sd_guest=sds[1], sd_residual=sds[2], confidence=confidence, warnings=tuple(notes),
+    )  # fmt: skip
+
+
+def _design(platform: npt.NDArray[Any], level: npt.NDArray[Any], p: int, q: int) -> tuple[Array, list[Any]]:
+    """Treatment coding, and for each column what it is: (kind, platform, level)."""
+    columns, kinds = [np.ones(platform.size)], [("reference", 0, 0)]
+    for i in range(1, p):
+        columns.append((platform == i).astype(np.float64))
+        kinds.append(("platform", i, 0))
+    for j in range(1, q):
+        columns.append((level == j).astype(np.float64))
+        kinds.append(("factor", 0, j))
+    for i in range(1, p):
+        for j in range(1, q):
+            columns.append(((platform == i) & (level == j)).astype(np.float64))
+            kinds.append(("interaction", i, j))
+    return np.column_stack(columns), kinds
+
+
+def _fit(
+    y: Array, design: Array, platform: npt.NDArray[Any], block: npt.NDArray[Any]
+) -> tuple[Array, Array, tuple[float, float, float], list[str]]:
+    """Fixed effects, their covariance, (block, guest, residual) standard deviations, and what went wrong."""
+    from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
+
+    groups = [np.flatnonzero(block == k) for k in np.unique(block)]
+    order = np.concatenate(groups)
+    y, design, platform, block = y[order], design[order], platform[order], block[order]
+    scale = float(np.std(y - design @ np.linalg.lstsq(design, y, rcond=None)[0]))
+    if scale <= 1e-12:
+        raise StatsError("there is no noise: every block gives the same values")
+    guests = [np.eye(int(platform.max()) + 1)[platform[block == k]] for k in np.unique(block)]
+    names = [[str(i) for i in range(g.shape[1])] for g in guests]
+    spec = VCSpec(["guest"], [names], [guests])
+    with python_warnings.catch_warnings(record=True) as caught:
+        python_warnings.simplefilter("always")
+        model = MixedLM(y / scale, design, groups=block, exog_re=np.ones((y.size, 1)), exog_vc=spec)
+        fit = model.fit(reml=True)
+    notes = [] if fit.converged else ["the mixed model did not converge: take its table with care"]
+    if any("singular" in str(w.message) for w in caught):
+        notes.append("the mixed model is singular: a level of noise could not be told from the others")
+    k = design.shape[1]
+    cov = np.asarray(fit.cov_params())[:k, :k] * scale**2
+    sds = [math.sqrt(max(float(v), 0.0)) * scale for v in (fit.cov_re[0, 0], fit.vcomp[0], fit.scale)]
+    return np.asarray(fit.fe_params) * scale, cov, (sds[0], sds[1], sds[2]), notes
+
+
+def _term(
+    platform: str, level: str, kind: str, effect: float, se: float, df: float, confidence: float
+) -> Term:  # fmt: skip
+    half = t_quantile((1 + confidence) / 2, df) * se
+    p = min(1.0, 2 * float(special.stdtr(df, -abs(effect) / se))) if se > 0 else math.nan
+    return Term(platform, level, kind, math.exp(effect), math.exp(effect - half), math.exp(effect + half), p)
