@@ -73,16 +73,33 @@ def test_a_controller_the_host_lacks_is_a_note_and_not_an_error(directory):
     assert "memory" in notes[1]
 
 
+def test_limits_of_another_hierarchy_are_not_taken_for_the_groups_own(tmp_path):
+    named, unified_top = tmp_path / "systemd", tmp_path / "unified"
+    for top in (named, unified_top):
+        (top / "g").mkdir(parents=True)
+    fill(named / "g", memory__limit_in_bytes=str(64 << 20), cpuset__cpus="1,3")
+    group = Group(((Hierarchy(named, False), named / "g"), (Hierarchy(unified_top, True), unified_top / "g")))
+    assert group.in_force() == (None, None)
+
+
 def test_a_limit_the_kernel_rounds_to_pages_counts_as_asked(directory):
-    fill(directory, memory__max=str((64 << 20) + 100))
+    fill(directory, memory__max=str((64 << 20) + 100), cpuset__cpus__effective="1,3")
     assert unified(directory, "memory").check(LIMITS) == []
     fill(directory, memory__max=str(65 << 20))
     assert unified(directory, "memory").check(LIMITS) == [f"memory limit is {65 << 20} bytes, not {64 << 20}"]
 
 
 def test_no_limit_at_all_is_noted(directory):
-    fill(directory, memory__max="max")
+    fill(directory, memory__max="max", cpuset__cpus__effective="1,3")
     assert unified(directory, "memory").check(LIMITS) == [f"there is no memory limit instead of {64 << 20} bytes"]
+
+
+def test_a_limit_of_the_group_above_is_in_force_below(directory):
+    fill(directory, memory__max=str(64 << 20))
+    (directory / "payload").mkdir()
+    payload = unified(directory / "payload", "memory")
+    fill(directory, cpuset__cpus__effective="1,3")
+    assert payload.check(LIMITS) == []
 
 
 def test_cpu_seconds_of_version_2(directory):

@@ -21,7 +21,7 @@ from vtax.host.process import run
 from vtax.host.resources import ControlGroup, Undo
 
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
-_UNLIMITED_V1 = 1 << 62  # an untouched memory.limit_in_bytes is the largest number of whole pages in 63 bits
+NO_LIMIT = 1 << 62  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
 _NO_SUCH_UNIT = (1, 4, 5)
 
 
@@ -138,49 +138,50 @@ class Group:
     def limit(self, limits: Limits) -> list[str]:
         """Put limits in force and read them back; returns notes on what this host's kernel could not do."""
         notes = []
-        cpus = ",".join(map(str, limits.cpus))
-        if (path := self.directory("cpuset")) is None:
-            notes.append("not pinned: this host has no cpuset controller")
-        else:
-            (path / "cpuset.cpus").write_text(cpus)
-        if (path := self.directory("memory")) is None:
-            notes.append("no memory limit: this host has no memory controller")
-        elif (path / "memory.max").exists():
-            (path / "memory.max").write_text(str(limits.memory_bytes))
-            _write_if_there(path / "memory.swap.max", "0")
-        else:
-            (path / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
-            if not _write_if_there(path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)):
-                notes.append("swap is not limited: this host does not account for it")
+        if (path := self.directory("cpuset")) is not None:
+            (path / "cpuset.cpus").write_text(",".join(map(str, limits.cpus)))
+        if (path := self.directory("memory")) is not None:
+            if _write_if_there(path / "memory.max", str(limits.memory_bytes)):
+                _write_if_there(path / "memory.swap.max", "0")
+            else:
+                (path / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
+                if not _write_if_there(path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)):
+                    notes.append("swap is not limited: this host does not account for it")
         return notes + self.check(limits)
 
     def check(self, limits: Limits) -> list[str]:
         """Notes on every limit that is not in force as asked; empty when all are."""
         notes = []
         cpus, memory = self.in_force()
-        if cpus is not None and cpus != limits.cpus:
+        if cpus is None:
+            notes.append("not pinned: this host has no cpuset controller")
+        elif cpus != limits.cpus:
             notes.append(f"runs on CPUs {cpus}, not {limits.cpus}")
         page = os.sysconf("SC_PAGE_SIZE")
-        if memory == -1 or (memory or 0) >= _UNLIMITED_V1:
+        if memory is None:
+            notes.append("no memory limit: this host has no memory controller")
+        elif memory >= NO_LIMIT:
             notes.append(f"there is no memory limit instead of {limits.memory_bytes} bytes")
-        elif memory is not None and memory // page != limits.memory_bytes // page:
+        elif memory // page != limits.memory_bytes // page:
             notes.append(f"memory limit is {memory} bytes, not {limits.memory_bytes}")
         return notes
 
     def in_force(self) -> tuple[tuple[int, ...] | None, int | None]:
-        """The CPUs and the memory limit the kernel really applies (-1: none); None for what it does not tell."""
-        cpus = memory = None
-        with suppress(OSError, ValueError):
-            if (path := self.directory("cpuset")) is not None:
-                names = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
-                name = next(name for name in names if (path / name).exists())
-                cpus = parse_cpu_list((path / name).read_text())
-        with suppress(OSError, ValueError):
-            if (path := self.directory("memory")) is not None:
-                name = "memory.max" if (path / "memory.max").exists() else "memory.limit_in_bytes"
-                text = (path / name).read_text().strip()
-                memory = -1 if text == "max" else int(text)
-        return cpus, memory
+        """The CPUs and the memory limit that the kernel really applies, by this group or one above it.
+
+        None for what it does not tell; NO_LIMIT is no limit.
+        """
+        cpus = next(filter(None, (_effective_cpus(path) for path in self._upwards("cpuset"))), None)
+        limits = [limit for path in self._upwards("memory") if (limit := _memory_limit(path)) is not None]
+        return cpus, min(limits, default=None)
+
+    def _upwards(self, controller: str) -> list[Path]:
+        """The directories where a controller may act on this group, its own first."""
+        for unified in (False, True):
+            for hierarchy, path in self.directories:
+                if hierarchy.unified == unified and (unified or controller in hierarchy.controllers):
+                    return [path, *(above for above in path.parents if above.is_relative_to(hierarchy.mount))]
+        return []
 
     def _v1(self, controller: str) -> Path | None:
         return next((path for hierarchy, path in self.directories if controller in hierarchy.controllers), None)
@@ -256,6 +257,21 @@ def _turn_on_controllers(path: Path) -> None:
         if name in _words(path / "cgroup.controllers") and name not in _words(path / "cgroup.subtree_control"):
             with suppress(OSError):
                 (path / "cgroup.subtree_control").write_text(f"+{name}")
+
+
+def _effective_cpus(path: Path) -> tuple[int, ...]:
+    for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
+        with suppress(OSError, ValueError):
+            return parse_cpu_list((path / name).read_text())
+    return ()
+
+
+def _memory_limit(path: Path) -> int | None:
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            text = (path / name).read_text().strip()
+            return NO_LIMIT if text == "max" else int(text)
+    return None
 
 
 def _write_if_there(path: Path, value: str) -> bool:

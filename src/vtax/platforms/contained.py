@@ -27,7 +27,7 @@ from vtax.host.process import spawn
 from vtax.host.resources import Marked
 from vtax.platforms.base import GuestSpec
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 10.0
 SCRATCH = "scratch"
 _STDERR_LINES = 6
