@@ -66,5 +66,19 @@ class StoreError(VtaxError):
     """The database is missing, corrupt, full, or of a schema this version does not know."""
 
 
-class RunInterrupted(VtaxError):
-    """The run was stopped on request; everything measured so far is kept."""
+class RunInterrupted(BaseException):
+    """The run was stopped on request; everything measured so far is kept.
+
+    Not an error, so that nothing which turns errors into failed trials or lost guests can take it for one.
+    """
+
+    exit_status = 1
+
+    def __init__(self, what: str, *, cure: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.cure = cure
+
+    def __str__(self) -> str:
+        """What happened, and how to go on."""
+        return f"{self.what}\n  to do: {self.cure}" if self.cure else self.what

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,21 @@ def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan
     assert trials.id.tolist()[:5] == kept
     assert sorted(trials.position.tolist()) == list(range(12))
     assert len(set(zip(trials.cell.tolist(), trials.block.tolist(), strict=True))) == 12
+
+
+def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_again(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    code = f"import os, time; os.kill({os.getpid()}, {signal.SIGTERM:d}); time.sleep(60)"
+    plan = plan_of(study(benchmark=[{"name": "script", "parameters": {"code": code}}]))
+    run = begin(store, plan, vtax_version="test")
+    began = time.monotonic()
+    with pytest.raises(RunInterrupted):
+        execute(plan, run, home, Silent())
+    assert time.monotonic() - began < 30
+    assert run.status == "interrupted"
+    assert len(load_run(store.engine, run).trials.id) == 0
+    assert all(guest.process.poll() is not None for guest in driver.started)
 
 
 def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home: Home) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from vtax import __version__
-from vtax.errors import VtaxError
+from vtax.errors import RunInterrupted, VtaxError
 
 COMMANDS = {
     "run": "Carry out a study and print its result.",
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> Any:
     """Entry point. Errors a person can mend are printed without a traceback, with their own exit status."""
     try:
         return group.main(args=arguments, prog_name="vtax")
-    except VtaxError as error:
+    except (VtaxError, RunInterrupted) as error:
         click.echo(f"vtax: {error}", err=True)
         sys.exit(error.exit_status)
     except BrokenPipeError:

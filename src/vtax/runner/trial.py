@@ -98,7 +98,8 @@ def _run_commands(
         _prepare(guest, foreground.after)
     finally:
         for guest, handle in reversed(servers):
-            results["server"] = guest.stop(handle)
+            if not guest.lost:
+                results["server"] = guest.stop(handle)
     if result.timed_out:
         raise BenchmarkError(
             f"{foreground.argv[0]} was ended after {timeout_s:g} s",
