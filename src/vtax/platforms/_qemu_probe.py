@@ -173,6 +173,6 @@ def is_virtual(cpuinfo: str) -> bool:
 
 
 def _version() -> str:
-    """`QEMU 7.2.22 (Debian ...)` out of `QEMU emulator version 7.2.22 (Debian ...)`."""
+    """`QEMU 7.2.22` out of `QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)`."""
     first = run([PROGRAM, "--version"]).stdout.splitlines()[0]
-    return first.replace("emulator version ", "")
+    return first.replace("emulator version ", "").partition(" (")[0]

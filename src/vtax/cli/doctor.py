@@ -1,0 +1,52 @@
+"""`vtax doctor`: what can run here, and what makes this host a bad place to measure."""
+
+from __future__ import annotations
+
+import click
+
+from vtax.cli.output import json_option, print_json, print_table
+from vtax.doctor.examine import Examination, examine
+from vtax.host.home import Home
+from vtax.image.build import find
+
+_MARKS = {"ok": "ok", "warn": "[yellow]warn[/yellow]", "bad": "[bold red]bad[/bold red]"}
+
+
+@click.command("doctor")
+@json_option
+def command(as_json: bool) -> None:
+    """Say, in under 30 seconds, what can run here and what disturbs measuring, each with its cure."""
+    examination = examine(find(Home.from_environment()))
+    if as_json:
+        print_json(examination.as_json())
+        return
+    _print_platforms(examination)
+    _print_findings(examination)
+
+
+def _print_platforms(examination: Examination) -> None:
+    """Platforms of which the same is to be said share a row."""
+    rows: dict[tuple[str, str, str, str], list[str]] = {}
+    for name, probe in examination.platforms.items():
+        remarks = [*probe.marks, probe.reason] if probe.available else [probe.reason]
+        said = "; ".join(filter(None, remarks))
+        row = ("yes" if probe.available else "no", said, "" if probe.available else probe.cure, probe.version)
+        rows.setdefault(row, []).append(name)
+    print_table(
+        ("platform", "runs here", "remark", "to do", "version"),
+        [("\n".join(names), *row) for row, names in rows.items()],
+    )
+
+
+def _print_findings(examination: Examination) -> None:
+    rows = [
+        (
+            _MARKS[finding.level],
+            finding.name,
+            finding.shows,
+            "" if finding.level == "ok" else finding.why,
+            finding.cure + (" (vtax run --tune does it)" if finding.tunable else ""),
+        )
+        for finding in examination.findings
+    ]
+    print_table(("", "host", "shows", "why it matters", "to do"), rows)

@@ -1,0 +1,304 @@
+"""What makes a host a bad place to measure: one small class per check.
+
+A check reads files below a root (so that tests can hand it another host's), says nothing where the host does not show
+the thing, and judges what it sees. It changes nothing: changing is what knobs do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from vtax.doctor import knobs
+from vtax.doctor.finding import Finding, Level, Seen
+from vtax.doctor.load import Load
+
+GIB = 1 << 30
+STEAL_WARN, STEAL_BAD = 0.01, 0.05
+BUSY_WARN_CPUS, BUSY_BAD_SHARE = 0.1, 0.25
+LITTLE_MEMORY, TOO_LITTLE_MEMORY = 2 * GIB, 1 * GIB
+
+
+class Check(Protocol):
+    """name: also of the knob that does its cure, if there is one. why: what it does to a measurement."""
+
+    name: str
+    why: str
+
+    def look(self, root: Path) -> Seen | None:
+        """What this host shows; None when it does not show it."""
+        ...
+
+
+class Processors:
+    """How many CPUs there are to measure on."""
+
+    name = "CPUs"
+    why = "guest, peer, vtax and the rest of the host share what there is"
+
+    def look(self, root: Path) -> Seen | None:
+        """Count those this process may use."""
+        usable = len(os.sched_getaffinity(0)) if root == Path("/") else _count_processors(root)
+        cure = "use a host with four CPUs or more, and pin guests to some of them"
+        if usable == 1:
+            return Seen("bad", "1 CPU: nothing can run beside a guest without taking its time", cure)
+        if usable < 4:
+            return Seen("warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", cure)
+        return Seen("ok", f"{usable} CPUs")
+
+
+class FrequencyGovernor:
+    """Whether CPUs keep their speed."""
+
+    name = knobs.FrequencyGovernor.name
+    why = "a governor that saves power changes the CPU's speed in the middle of a trial"
+
+    def look(self, root: Path) -> Seen | None:
+        """All governors must be `performance`."""
+        found = _values(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
+        if not found:
+            return None
+        if found == ["performance"]:
+            return Seen("ok", "performance")
+        return Seen("warn", ", ".join(found), "cpupower frequency-set -g performance")
+
+
+class Turbo:
+    """Whether CPUs speed up while they are cool."""
+
+    name = knobs.Turbo.name
+    why = "turbo depends on heat and on what other cores do: the first trials run faster than the later ones"
+
+    def look(self, root: Path) -> Seen | None:
+        """intel_pstate says no_turbo, other drivers boost."""
+        knob = knobs.Turbo(root)
+        if not knob.files():
+            return None
+        path = knob.files()[0]
+        if knob.read(path) == knob.wanted(path):
+            return Seen("ok", "off")
+        return Seen("warn", "on", f"echo {knob.wanted(path)} > {path}")
+
+
+class SiblingThreads:
+    """Whether CPUs are halves of cores."""
+
+    name = "sibling threads"
+    why = "two threads of one core share its units: a guest slows down when its sibling works"
+
+    def look(self, root: Path) -> Seen | None:
+        """The kernel's summary of simultaneous multithreading."""
+        active = _values(root, "sys/devices/system/cpu/smt/active")
+        if not active:
+            return None
+        if active == ["1"]:
+            cure = "echo off > /sys/devices/system/cpu/smt/control, or keep every second CPU free"
+            return Seen("warn", "on: CPUs share cores", cure)
+        return Seen("ok", "off")
+
+
+class TransparentHugePages:
+    """Whether memory is given in huge pages unasked."""
+
+    name = knobs.TransparentHugePages.name
+    why = "huge pages speed up what gets them; QEMU asks for them, other programs get them by luck or not at all"
+
+    def look(self, root: Path) -> Seen | None:
+        """The chosen word of three."""
+        knob = knobs.TransparentHugePages(root)
+        if not knob.files():
+            return None
+        chosen = knob.show()
+        if chosen == "never":
+            return Seen("ok", "never")
+        said = "always: by luck" if chosen == "always" else "madvise: for QEMU's guests, not for containers"
+        return Seen("warn", said, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
+
+
+class AddressLayout:
+    """Whether every process gets a layout of its own."""
+
+    name = knobs.AddressLayout.name
+    why = "where code and data lie changes speed by per cents; only random layouts average that out over trials"
+
+    def look(self, root: Path) -> Seen | None:
+        """Full randomization is good here (Mytkowicz et al., ASPLOS 2009; Curtsinger and Berger, ASPLOS 2013)."""
+        found = _values(root, "proc/sys/kernel/randomize_va_space")
+        if not found:
+            return None
+        if found == ["2"]:
+            return Seen("ok", "random for every process")
+        return Seen("warn", "fixed: one layout would be measured, not the typical one",
+                    "sysctl kernel.randomize_va_space=2")  # fmt: skip
+
+
+class Swap:
+    """Whether memory is on disk."""
+
+    name = knobs.Swappiness.name
+    why = "memory that was swapped out must be read back in the middle of a trial"
+
+    def look(self, root: Path) -> Seen | None:
+        """Used and total."""
+        memory = meminfo(root)
+        total, free = memory.get("SwapTotal", 0), memory.get("SwapFree", 0)
+        if total == 0:
+            return Seen("ok", "none")
+        cure = "swapoff -a, or keep vm.swappiness low"
+        if total - free > 16 << 20:
+            return Seen("warn", f"{_size(total - free)} of {_size(total)} in use", cure)
+        low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
+        return Seen("ok" if low else "warn", f"{_size(total)}, not in use", "" if low else cure)
+
+
+class Numa:
+    """Whether memory is near or far."""
+
+    name = knobs.NumaBalancing.name
+    why = "memory of another node is slower to reach, and balancing moves it about while a trial runs"
+
+    def look(self, root: Path) -> Seen | None:
+        """Nodes, and whether the kernel moves memory between them."""
+        nodes = [path for path in root.glob("sys/devices/system/node/node[0-9]*") if path.is_dir()]
+        if len(nodes) < 2:
+            return Seen("ok", "one node") if nodes else None
+        balancing = _values(root, "proc/sys/kernel/numa_balancing") not in ([], ["0"])
+        moves = ", and the kernel moves memory between them" if balancing else ""
+        cure = "pin guests to CPUs of one node" + ("; sysctl kernel.numa_balancing=0" if balancing else "")
+        return Seen("warn", f"{len(nodes)} nodes{moves}", cure)
+
+
+class FreeMemory:
+    """Whether guests have room."""
+
+    name = "free memory"
+    why = "a host short of memory reclaims and swaps while it measures"
+
+    def look(self, root: Path) -> Seen | None:
+        """MemAvailable."""
+        available = meminfo(root).get("MemAvailable")
+        if available is None:
+            return None
+        cure = "stop other programs, or use smaller guests ([guest] memory)"
+        level: Level = "bad" if available < TOO_LITTLE_MEMORY else "warn" if available < LITTLE_MEMORY else "ok"
+        return Seen(level, f"{_size(available)} available", "" if level == "ok" else cure)
+
+
+class VirtualHost:
+    """Whether the host is itself a guest."""
+
+    name = "virtual host"
+    why = "a host below this one shares the CPUs unseen, and hardware virtualization is missing or twice as deep"
+
+    def look(self, root: Path) -> Seen | None:
+        """The CPU flag `hypervisor` and what the firmware calls the machine."""
+        with suppress(OSError):
+            flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
+            if "hypervisor" not in flags:
+                return Seen("ok", "no")
+            names = [
+                *_values(root, "sys/class/dmi/id/sys_vendor"),
+                *_values(root, "sys/class/dmi/id/product_name"),
+            ]
+            kind = f" ({' '.join(names)})" if names else ""
+            return Seen("warn", f"yes{kind}", "use a physical machine; else say so with every figure")
+        return None
+
+
+class Battery:
+    """Whether the host runs on its battery."""
+
+    name = "battery"
+    why = "on battery the firmware holds the CPU back"
+
+    def look(self, root: Path) -> Seen | None:
+        """Discharging batteries; nothing on hosts without one."""
+        states = _values(root, "sys/class/power_supply/*/status")
+        if not states:
+            return None
+        return Seen("bad", "discharging", "plug it in") if "Discharging" in states else Seen("ok", "on mains")
+
+
+class Throttling:
+    """Whether CPUs have been too hot."""
+
+    name = "heat"
+    why = "a hot CPU is slowed without telling anyone"
+
+    def look(self, root: Path) -> Seen | None:
+        """Throttling events since boot."""
+        counts = _values(root, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
+        if not counts:
+            return None
+        events = max(int(count) for count in counts)
+        if events == 0:
+            return Seen("ok", "never throttled since it booted")
+        return Seen("warn", f"a core was throttled {events} times since it booted", "better cooling, or turbo off")
+
+
+CHECKS: tuple[Check, ...] = (
+    Processors(), FrequencyGovernor(), Turbo(), SiblingThreads(), TransparentHugePages(), AddressLayout(), Swap(),
+    Numa(), FreeMemory(), VirtualHost(), Battery(), Throttling(),
+)  # fmt: skip
+
+
+def findings(root: Path = Path("/"), checks: Iterable[Check] = CHECKS) -> list[Finding]:
+    """What the checks see below root, in their order."""
+    tunable = {knob.name for knob in knobs.all_knobs(root) if knob.available()}
+    found = []
+    for check in checks:
+        if (seen := check.look(root)) is not None:
+            can = check.name in tunable and seen.level != "ok"
+            found.append(Finding(check.name, seen.level, seen.shows, check.why, seen.cure, can))
+    return found
+
+
+def judge_load(load: Load) -> list[Finding]:
+    """Findings about what the host did while it was watched."""
+    steal_level: Level = "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
+    busy_share = load.busy_cpus / load.cpus
+    busy_level: Level = "bad" if busy_share > BUSY_BAD_SHARE else "warn" if load.busy_cpus > BUSY_WARN_CPUS else "ok"
+    most = f"; most: {', '.join(load.busiest)}" if load.busiest and busy_level != "ok" else ""
+    return [
+        Finding(
+            "other load", busy_level, f"{load.busy_cpus:.2f} of {load.cpus} CPUs busy{most}",
+            "other programs take time, caches and bandwidth from what is measured",
+            "" if busy_level == "ok" else "stop other programs while measuring", False,
+        ),
+        Finding(
+            "steal", steal_level, f"{load.steal:.1%} of CPU time",
+            "time that the machine below this host gave to somebody else",
+            "" if steal_level == "ok" else "a dedicated machine, or a quieter hour", False,
+        ),
+    ]  # fmt: skip
+
+
+def meminfo(root: Path) -> dict[str, int]:
+    """/proc/meminfo in bytes."""
+    found = {}
+    with suppress(OSError):
+        for line in (root / "proc/meminfo").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            words = rest.split()
+            found[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+    return found
+
+
+def _values(root: Path, pattern: str) -> list[str]:
+    """The different contents of all files a pattern names, sorted."""
+    found = set()
+    for path in root.glob(pattern):
+        with suppress(OSError):
+            found.add(path.read_text().strip())
+    return sorted(found)
+
+
+def _count_processors(root: Path) -> int:
+    return (root / "proc/cpuinfo").read_text().count("\nprocessor") + 1
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes >> 20} MiB"

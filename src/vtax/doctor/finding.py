@@ -1,0 +1,29 @@
+"""What a check of the host finds: a value that travels to the terminal, to JSON and into a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["ok", "warn", "bad"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one look at the host showed. level: `warn` moves figures, `bad` makes them worthless. cure: if any."""
+
+    level: Level
+    shows: str
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A check's result. why: it matters to a measurement. tunable: `vtax run --tune` does the cure and undoes it."""
+
+    name: str
+    level: Level
+    shows: str
+    why: str
+    cure: str
+    tunable: bool

@@ -1,0 +1,155 @@
+"""Host settings that `vtax run --tune` changes and puts back: one class per knob.
+
+The old value is in the journal before the new one is written, so a killed run's changes are undone by `vtax clean`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from vtax.errors import VtaxError
+from vtax.host.journal import Held, Journal
+from vtax.host.resources import FileValue
+
+
+class Knob:
+    """A setting in one file or several alike. name: of the check whose cure it is. root: where /proc and /sys are."""
+
+    name: ClassVar[str]
+    pattern: ClassVar[str]
+    value: ClassVar[str]
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    def files(self) -> list[Path]:
+        """Where it is set on this host; none when this host does not have it."""
+        return sorted(self._root.glob(self.pattern))
+
+    def read(self, path: Path) -> str:
+        """The value in force, as it must be written to get it back."""
+        return path.read_text().strip()
+
+    def wanted(self, path: Path) -> str:
+        """The value for measuring."""
+        return self.value
+
+    def available(self) -> bool:
+        """Whether it is there and may be written."""
+        return bool(self.files()) and all(os.access(path, os.W_OK) for path in self.files())
+
+    def show(self) -> str:
+        """The values in force."""
+        return ", ".join(sorted({self.read(path) for path in self.files()}))
+
+    def apply(self, journal: Journal) -> list[Held]:
+        """Set it where it is not set; returns what to undo. Raises VtaxError, having undone its part."""
+        changed: list[Held] = []
+        for path in self.files():
+            before, wanted = self.read(path), self.wanted(path)
+            if before == wanted:
+                continue
+            held = journal.hold(FileValue(str(path), before))
+            changed.append(held)
+            try:
+                path.write_text(wanted)
+            except OSError as error:
+                undo(changed)
+                raise VtaxError(f"{self.name} cannot be set: {error}", where=str(path)) from error
+        return changed
+
+
+class FrequencyGovernor(Knob):
+    """Every CPU at its full speed."""
+
+    name = "frequency governor"
+    pattern = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
+    value = "performance"
+
+
+class Turbo(Knob):
+    """No speed that only cool CPUs have."""
+
+    name = "turbo"
+
+    def files(self) -> list[Path]:
+        """intel_pstate's switch where there is one, else that of other drivers."""
+        places = ("sys/devices/system/cpu/intel_pstate/no_turbo", "sys/devices/system/cpu/cpufreq/boost")
+        return [path for place in places if (path := self._root / place).exists()][:1]
+
+    def wanted(self, path: Path) -> str:
+        """no_turbo = 1, boost = 0."""
+        return "1" if path.name == "no_turbo" else "0"
+
+
+class TransparentHugePages(Knob):
+    """Small pages for everybody."""
+
+    name = "transparent huge pages"
+    pattern = "sys/kernel/mm/transparent_hugepage/enabled"
+    value = "never"
+
+    def read(self, path: Path) -> str:
+        """The word in brackets."""
+        return path.read_text().partition("[")[2].partition("]")[0]
+
+
+class AddressLayout(Knob):
+    """A random layout for every process."""
+
+    name = "address layout"
+    pattern = "proc/sys/kernel/randomize_va_space"
+    value = "2"
+
+
+class Swappiness(Knob):
+    """Swap only rather than run out."""
+
+    name = "swap"
+    pattern = "proc/sys/vm/swappiness"
+    value = "1"
+
+
+class NumaBalancing(Knob):
+    """Memory stays where it was first touched."""
+
+    name = "NUMA"
+    pattern = "proc/sys/kernel/numa_balancing"
+    value = "0"
+
+
+KNOBS: tuple[type[Knob], ...] = (
+    FrequencyGovernor, Turbo, TransparentHugePages, AddressLayout, Swappiness, NumaBalancing
+)  # fmt: skip
+
+
+def all_knobs(root: Path = Path("/")) -> list[Knob]:
+    """One of each."""
+    return [knob(root) for knob in KNOBS]
+
+
+def undo(changed: list[Held]) -> None:
+    """Put old values back, last changed first. Raises OSError when one cannot be; it stays in the journal."""
+    for held in reversed(changed):
+        held.release()
+
+
+@contextmanager
+def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
+    """Set every knob this host has while the context lasts; gives what was changed, as `name: before -> after`."""
+    changed: list[Held] = []
+    told = []
+    try:
+        for knob in all_knobs(root):
+            if knob.available():
+                before = knob.show()
+                if held := knob.apply(journal):
+                    changed += held
+                    told.append(f"{knob.name}: {before} -> {knob.show()}")
+        yield told
+    finally:
+        undo(changed)

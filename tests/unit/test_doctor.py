@@ -1,0 +1,229 @@
+"""What the doctor says of a host, from files of hosts good and bad; knobs that put back what they change."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from vtax.doctor import checks, knobs
+from vtax.doctor.examine import Examination, probe_all
+from vtax.doctor.load import Load, watch
+from vtax.errors import VtaxError
+from vtax.host.journal import Journal, clean
+from vtax.platforms.base import Platform, Probe
+
+LAPTOP = {
+    "proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vmx\n\nprocessor\t: 1\nflags\t\t: fpu vmx\n",
+    "proc/meminfo": "MemAvailable:  900000 kB\nSwapTotal:  2000000 kB\nSwapFree:  1000000 kB\n",
+    "proc/sys/kernel/randomize_va_space": "0\n",
+    "proc/sys/kernel/numa_balancing": "1\n",
+    "proc/sys/vm/swappiness": "60\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+    "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
+    "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "3\n",
+    "sys/devices/system/cpu/intel_pstate/no_turbo": "0\n",
+    "sys/devices/system/cpu/smt/active": "1\n",
+    "sys/devices/system/node/node0/cpulist": "0\n",
+    "sys/devices/system/node/node1/cpulist": "1\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n",
+    "sys/class/power_supply/BAT0/status": "Discharging\n",
+}
+SERVER = {
+    "proc/cpuinfo": "".join(f"processor\t: {n}\nflags\t\t: fpu vmx\n\n" for n in range(8)),
+    "proc/meminfo": "MemAvailable:  9000000 kB\nSwapTotal:  2000000 kB\nSwapFree:  2000000 kB\n",
+    "proc/sys/kernel/randomize_va_space": "2\n",
+    "proc/sys/kernel/numa_balancing": "1\n",
+    "proc/sys/vm/swappiness": "1\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
+    "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "0\n",
+    "sys/devices/system/cpu/cpufreq/boost": "0\n",
+    "sys/devices/system/cpu/smt/active": "0\n",
+    "sys/devices/system/node/node0/cpulist": "0-7\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]\n",
+}
+
+
+def host(tmp_path, files):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    return host(tmp_path / "laptop", LAPTOP)
+
+
+def test_a_bad_host_is_told_everything_with_reason_and_cure(laptop):
+    found = {finding.name: finding for finding in checks.findings(laptop)}
+    assert {name: finding.level for name, finding in found.items()} == {
+        "CPUs": "warn",
+        "frequency governor": "warn",
+        "turbo": "warn",
+        "sibling threads": "warn",
+        "transparent huge pages": "warn",
+        "address layout": "warn",
+        "swap": "warn",
+        "NUMA": "warn",
+        "free memory": "bad",
+        "virtual host": "ok",
+        "battery": "bad",
+        "heat": "warn",
+    }
+    assert found["frequency governor"].shows == "performance, powersave"
+    assert found["swap"].shows == "976 MiB of 1.9 GiB in use"
+    assert found["NUMA"].shows == "2 nodes, and the kernel moves memory between them"
+    assert all(finding.why for finding in found.values())
+    assert all(finding.cure for finding in found.values() if finding.level != "ok")
+    tunable = {name for name, finding in found.items() if finding.tunable}
+    assert tunable == {*("frequency governor", "turbo", "transparent huge pages", "address layout", "swap", "NUMA")}
+
+
+def test_a_good_host_has_nothing_to_mend(tmp_path):
+    found = checks.findings(host(tmp_path, SERVER))
+    assert {finding.level for finding in found} == {"ok"}
+    assert {finding.cure for finding in found} == {""}
+    assert not any(finding.tunable for finding in found)
+    assert "battery" not in {finding.name for finding in found}
+
+
+def test_a_host_that_shows_nothing_is_not_judged(tmp_path):
+    host(tmp_path, {"proc/cpuinfo": "processor\t: 0\n", "proc/meminfo": ""})
+    assert {finding.name for finding in checks.findings(tmp_path)} == {"CPUs", "swap", "virtual host"}
+
+
+def test_a_virtual_host_is_named(tmp_path):
+    root = host(
+        tmp_path,
+        {"proc/cpuinfo": "flags\t\t: fpu hypervisor\n", "sys/class/dmi/id/product_name": "Standard PC\n"},
+    )
+    seen = checks.VirtualHost().look(root)
+    assert (seen.level, seen.shows) == ("warn", "yes (Standard PC)")
+
+
+@pytest.mark.parametrize(
+    ("load", "levels"),
+    [
+        (Load(4, 0.05, 0.0), ["ok", "ok"]),
+        (Load(4, 0.3, 0.02, ("make (7) 30%",)), ["warn", "warn"]),
+        (Load(4, 1.5, 0.2), ["bad", "bad"]),
+    ],
+)
+def test_load_and_steal_are_judged_by_share(load, levels):
+    found = checks.judge_load(load)
+    assert [finding.level for finding in found] == levels
+    assert ("most: make (7) 30%" in found[0].shows) == bool(load.busiest)
+
+
+def test_watching_sees_another_threads_programs_but_not_itself():
+    seen = watch(0.05)
+    assert 0 <= seen.busy_cpus <= seen.cpus
+    assert 0 <= seen.steal <= 1
+
+
+def test_every_knob_is_put_back_and_the_journal_knew_the_old_value_first(laptop, tmp_path):
+    with Journal(tmp_path / "journal") as journal:
+        with knobs.tuned(journal, laptop) as told:
+            assert "turbo: 0 -> 1" in told
+            assert "frequency governor: performance, powersave -> performance" in told
+            governor = laptop / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+            assert governor.read_text() == "performance"
+            assert (laptop / "proc/sys/vm/swappiness").read_text() == "1"
+            before = {held.path: held.before for held in journal.held}
+            assert before[str(governor)] == "powersave"
+            assert before[str(laptop / "sys/kernel/mm/transparent_hugepage/enabled")] == "always"
+            assert str(laptop / "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor") not in before
+        assert journal.held == ()
+        now = {name: (laptop / name).read_text().strip() for name in LAPTOP}
+    wanted = {name: text.strip() for name, text in LAPTOP.items()}
+    wanted["sys/kernel/mm/transparent_hugepage/enabled"] = "always"  # a kernel would show it in brackets
+    assert now == wanted
+
+
+def test_a_killed_runs_knobs_are_undone_by_clean(laptop, tmp_path):
+    journal = Journal(tmp_path / "journal")
+    knobs.Turbo(laptop).apply(journal)
+    journal.path.rename(journal.path.with_name("0-1-dead.jsonl"))  # of a process that is gone
+    assert clean(tmp_path / "journal").problems == ()
+    assert (laptop / "sys/devices/system/cpu/intel_pstate/no_turbo").read_text() == "0"
+
+
+def test_a_knob_that_cannot_be_turned_undoes_its_part(laptop, tmp_path, monkeypatch):
+    second = laptop / "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"
+    second.write_text("schedutil")
+    write = type(second).write_text
+
+    def refuse(path, text):
+        if path == second and text == "performance":
+            raise OSError("not here")
+        return write(path, text)
+
+    monkeypatch.setattr(type(second), "write_text", refuse)
+    with Journal(tmp_path / "journal") as journal:
+        with pytest.raises(VtaxError, match="frequency governor cannot be set"):
+            knobs.FrequencyGovernor(laptop).apply(journal)
+        assert journal.held == ()
+    assert knobs.FrequencyGovernor(laptop).show() == "powersave, schedutil"
+
+
+class FakeDriver:
+    """Probes as told: an answer, and an event to wait for."""
+
+    def __init__(self, name, wait=None):
+        self.name = name
+        self.asked = []
+        self._wait = wait
+
+    def probe(self, options, image):
+        self.asked.append(options)
+        if self._wait:
+            self._wait.wait(20)
+        return Probe(True, version=str(options.level))
+
+
+def platform(name, driver, level):
+    return Platform(name, driver, Level(level))
+
+
+class Level:
+    """An option."""
+
+    def __init__(self, level):
+        self.level = level
+
+    def model_dump(self, mode):
+        return {"level": self.level}
+
+
+def test_equal_platforms_are_probed_once_and_all_are_answered():
+    one, two = FakeDriver("one"), FakeDriver("two")
+    wanted = [platform("a", one, 1), platform("b", one, 1), platform("c", one, 2), platform("d", two, 1)]
+    told = []
+    probes = probe_all(wanted, None, time.monotonic() + 20, told.append)
+    assert {name: probe.version for name, probe in probes.items()} == {"a": "1", "b": "1", "c": "2", "d": "1"}
+    assert len(one.asked) == 2
+    assert told[-1] == "3 of 3 platforms"
+
+
+def test_a_probe_that_does_not_end_is_reported_and_the_others_are_not_lost():
+    never = threading.Event()
+    wanted = [platform("slow", FakeDriver("slow", never), 1), platform("quick", FakeDriver("quick"), 1)]
+    began = time.monotonic()
+    probes = probe_all(wanted, None, began + 0.3)
+    assert time.monotonic() - began < 5
+    never.set()
+    assert probes["quick"].available
+    assert not probes["slow"].available
+    assert "did not end" in probes["slow"].reason
+
+
+def test_an_examination_is_plain_json(laptop):
+    examination = Examination({"native": Probe(True, marks=("x",))}, tuple(checks.findings(laptop)), 1.5)
+    shown = json.loads(json.dumps(examination.as_json()))
+    assert shown["platforms"][0] == {
+        "name": "native", "available": True, "reason": "", "cure": "", "marks": ["x"], "version": "", "seconds": 0.0
+    }  # fmt: skip
+    assert shown["findings"][0]["name"] == "CPUs"
+    assert examination.worst == "bad"
