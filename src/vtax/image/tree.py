@@ -80,9 +80,14 @@ def _mmdebstrap(
     except CommandFailed as error:
         raise ImageError(
             "mmdebstrap could not make the guest's file system",
-            where=error.what[-500:],
+            where=_reason(error.what),
             cure="see whether `apt-get update` works here: the image comes from the same mirror",
         ) from error
+
+
+def _reason(output: str) -> str:
+    """The first error line of apt or mmdebstrap, which the others follow from."""
+    return next((line for line in output.splitlines() if line.startswith("E: ")), output[-300:])
 
 
 def _settle(tree: Path) -> None:

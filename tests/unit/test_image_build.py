@@ -1,0 +1,163 @@
+"""Finding, listing and removing images, and what stops a build before it begins."""
+
+import fcntl
+import json
+import os
+from collections import namedtuple
+from dataclasses import replace
+
+import pytest
+
+from vtax.errors import BadInput, ImageError
+from vtax.host.home import Home
+from vtax.host.journal import Journal, clean
+from vtax.image import build as images
+from vtax.image.recipe import DEFAULT
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path / "home").ensure()
+
+
+@pytest.fixture
+def as_root(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(images.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(images, "find_program", lambda name: f"/usr/bin/{name}")
+
+
+def _finished(home, recipe, **manifest):
+    directory = home.images / recipe.key
+    (directory / "tree").mkdir(parents=True)
+    (directory / "initrd.cpio").write_bytes(b"old")
+    (directory / "manifest.json").write_text(json.dumps({"tree_key": recipe.tree_key, **manifest}))
+    return directory
+
+
+def test_an_image_is_found_by_its_recipe(home):
+    assert images.find(home) is None
+    _finished(home, DEFAULT)
+    assert images.find(home).key == DEFAULT.key
+    assert images.find(home, replace(DEFAULT, suite="sid")) is None
+
+
+def test_what_a_killed_build_left_is_no_image(home):
+    (home.images / f"{DEFAULT.key}.abc123.partial").mkdir()
+    assert images.find(home) is None
+    assert images.list_images(home) == []
+
+
+def test_a_home_that_does_not_exist_has_no_images(tmp_path):
+    assert images.list_images(Home(tmp_path / "nowhere")) == []
+    assert images.find(Home(tmp_path / "nowhere")) is None
+
+
+def test_a_failed_build_leaves_nothing(home, as_root, monkeypatch):
+    def fail(*_):
+        raise ImageError("no mirror")
+
+    monkeypatch.setattr(images, "make_tree", fail)
+    monkeypatch.setattr(images, "make_workshop", lambda *_: None)
+    with Journal(home.journal) as journal, pytest.raises(ImageError, match="no mirror"):
+        images.build(home, DEFAULT, journal)
+    assert [path.name for path in home.images.iterdir()] == ["build.lock"]
+    assert list(home.journal.iterdir()) == []
+
+
+def test_what_is_made_is_in_the_journal_first(home, as_root, monkeypatch):
+    seen = []
+
+    def look(recipe, target, mark):
+        seen.extend(str(resource) for resource in journal.held)
+        raise ImageError("stop here")
+
+    monkeypatch.setattr(images, "make_tree", look)
+    monkeypatch.setattr(images, "make_workshop", lambda *_: None)
+    with Journal(home.journal) as journal, pytest.raises(ImageError):
+        images.build(home, DEFAULT, journal)
+    assert any(f"{DEFAULT.key}.{journal.token}.partial" in text for text in seen)
+    assert "processes of the image build" in seen
+
+
+def test_a_new_initrd_takes_the_rest_from_an_image_that_has_it(home, as_root, monkeypatch):
+    old = _finished(home, DEFAULT, kernel="6.12")
+    (old / "vmlinux").write_bytes(b"kernel")
+    monkeypatch.setattr(images, "build_initrd", lambda busybox, modules: b"new")
+    recipe = replace(DEFAULT, initrd="another")
+    stages = []
+    with Journal(home.journal) as journal:
+        image = images.build(home, recipe, journal, stages.append)
+    assert stages == ["initrd"]
+    assert (image.initrd.read_bytes(), (old / "initrd.cpio").read_bytes()) == (b"new", b"old")
+    assert image.elf_kernel.samefile(old / "vmlinux")
+    manifest = json.loads(image.manifest.read_text())
+    assert (manifest["key"], manifest["kernel"]) == (recipe.key, "6.12")
+    assert json.loads((old / "manifest.json").read_text())["kernel"] == "6.12"
+
+
+def test_too_little_space_is_said_beforehand(home, as_root, monkeypatch):
+    monkeypatch.setattr(images.shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 500 * 2**20))
+    with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs 2048 MiB free, and 500 MiB are"):
+        images.build(home, DEFAULT, journal)
+
+
+def test_a_missing_program_names_its_package(home, as_root, monkeypatch):
+    monkeypatch.setattr(images, "find_program", lambda name: None if name == "mke2fs" else name)
+    with Journal(home.journal) as journal, pytest.raises(BadInput, match="mke2fs is not installed") as raised:
+        images.build(home, DEFAULT, journal)
+    assert raised.value.cure == "apt-get install e2fsprogs"
+
+
+def test_building_needs_root(home, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs root"):
+        images.build(home, DEFAULT, journal)
+
+
+def test_a_second_builder_says_that_it_waits(home, as_root, monkeypatch):
+    _finished(home, DEFAULT)
+    stages = []
+    lock = os.open(home.images / "build.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def progress(stage):
+        stages.append(stage)
+        os.close(lock)
+
+    with Journal(home.journal) as journal:
+        assert images.build(home, DEFAULT, journal, progress).key == DEFAULT.key
+    assert stages == ["waiting for another vtax that builds an image"]
+
+
+def test_an_image_is_removed_whole(home):
+    _finished(home, DEFAULT)
+    images.remove(home, DEFAULT.key)
+    assert images.list_images(home) == []
+    assert [path.name for path in home.images.iterdir()] == ["build.lock"]
+
+
+def test_removing_what_is_not_there_is_refused(home):
+    with pytest.raises(BadInput, match="there is no image 'nonsense'"):
+        images.remove(home, "nonsense")
+    with pytest.raises(BadInput):
+        images.remove(home, "../home")
+
+
+def test_an_image_in_use_stays(home, monkeypatch):
+    _finished(home, DEFAULT)
+    monkeypatch.setattr(images, "_users", lambda directory: [4711])
+    with pytest.raises(BadInput, match="in use by process 4711"):
+        images.remove(home, DEFAULT.key)
+    assert images.find(home) is not None
+
+
+def test_a_removal_that_was_killed_is_finished_by_clean(home):
+    trash = home.images / f"{DEFAULT.key}.dead00.partial"
+    trash.mkdir()
+    record = {"hold": 0, "kind": "files", "path": str(trash)}
+    (home.journal / "1-1-dead00.jsonl").write_text(json.dumps(record) + "\n")
+    assert clean(home.journal).removed == (f"files {trash}",)
+    assert not trash.exists()

@@ -1,0 +1,28 @@
+"""The recipe: what changes an image's key, and what shares its costly part."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from vtax.image.recipe import DEFAULT, Recipe
+
+
+def _other(value):
+    return (*value, "x") if isinstance(value, tuple) else value + 1 if isinstance(value, int) else value + "x"
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Recipe)])
+def test_every_part_of_the_recipe_changes_the_key(field):
+    assert replace(DEFAULT, **{field: _other(getattr(DEFAULT, field))}).key != DEFAULT.key
+
+
+def test_the_same_recipe_has_the_same_key():
+    assert Recipe().key == DEFAULT.key
+    assert len(DEFAULT.key) == 12
+    assert set(DEFAULT.key) <= set("0123456789abcdef")
+
+
+def test_only_the_initrd_may_differ_between_images_that_share_a_tree():
+    assert replace(DEFAULT, initrd="other").tree_key == DEFAULT.tree_key
+    assert replace(DEFAULT, suite="other").tree_key != DEFAULT.tree_key
+    assert replace(DEFAULT, stream="other").tree_key != DEFAULT.tree_key
