@@ -105,7 +105,7 @@ def measure(platforms: list[str], trials: int, blocks: int) -> Watch:
         "name": "trial-overhead",
         "baseline": platforms[0],
         "platforms": platforms,
-        "design": {"blocks": blocks, "trials": trials, "warmup": 1},
+        "design": {"blocks": blocks, "trials": trials},
         "benchmark": [{"name": benchmark.name}],
     }
     plan = make_plan(LoadedStudy(validate(declared, __file__), __file__), image=image)
