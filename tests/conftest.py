@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.image import build as images
 from vtax.image.image import Image
 
 settings.register_profile("vtax", deadline=None)  # how long an example takes says nothing on a shared machine
@@ -50,6 +51,4 @@ def journal(private_home: Home) -> Iterator[Journal]:
 @pytest.fixture(scope="session")
 def image(shared_home: Home) -> Image:
     """The built image; building it takes minutes the first time on a machine."""
-    build = pytest.importorskip("vtax.image.build", reason="images cannot be built yet")
-    built: Image = build.ensure(shared_home)
-    return built
+    return images.ensure(shared_home)
