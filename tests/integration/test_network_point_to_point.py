@@ -60,14 +60,14 @@ def test_mtu_and_offloads_change_while_the_guest_lives(platform, image, journal,
         assert at.measure("iperf3", duration_s=1).used["mss"] == 448
 
 
-@pytest.mark.parametrize("platform", ["native", "qemu-tcg"])
-def test_a_rate_limit_makes_a_known_link_in_both_directions(platform, image, journal, private_home):
-    with lab(platform, image, journal, private_home, rate_mbit_s=50) as at:
+@pytest.mark.parametrize(("platform", "rate"), [("native", 100), ("qemu-tcg", 10)])
+def test_a_rate_limit_makes_a_known_link_in_both_directions(platform, rate, image, journal, private_home):
+    with lab(platform, image, journal, private_home, rate_mbit_s=rate) as at:
         for direction in ("send", "receive"):
             got = at.measure("iperf3", duration_s=2, direction=direction).values["throughput"]
-            assert 40 < got < 50
+            assert 0.8 * rate < got < rate
         at.links.apply({})
-        assert at.measure("iperf3", duration_s=1).values["throughput"] > 60
+        assert at.measure("iperf3", duration_s=1).values["throughput"] > 1.1 * rate
 
 
 def test_ipv6_connects_the_ends_and_returns_with_the_mtu(image, journal, private_home):

@@ -9,6 +9,7 @@ from pathlib import Path
 from vtax.errors import NetworkError
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Card
+from vtax.network.readback import CardState, features, from_outside
 from vtax.network.segment import Segment
 from vtax.network.settings import LinkSettings
 
@@ -41,6 +42,7 @@ printf '%s\\n' "$batch" | ip -batch -
 _BUFFER_SETTINGS = (
     "core/rmem_max", "core/wmem_max", "core/rmem_default", "core/wmem_default", "ipv4/tcp_rmem", "ipv4/tcp_wmem",
 )  # fmt: skip
+_STATE = """read -r mtu <"/sys/class/net/$1/mtu"; echo "$mtu"; ethtool -k "$1" 2>/dev/null || true"""
 _OFFLOADS = """for i in "$@"; do ethtool -K "$i" $S >/dev/null 2>&1 || true; done"""
 
 
@@ -157,6 +159,18 @@ class End:
         """After a change of its links: put back in its namespace what the kernel drops, change what routes carry."""
         if self.namespace is not None:
             self.namespace.ip(*self._changed_addresses(settings, before))
+
+    def states(self) -> dict[str, CardState]:
+        """What is in force at its cards, asked inside a guest with taps and outside of any other."""
+        found = {}
+        for card in self.cards:
+            if self.namespace is not None:
+                found[f"{self.role}.{card.interface}"] = from_outside(self.namespace, card.interface)
+            elif self.execute is not None:
+                told = self.execute(["sh", "-c", _STATE, "vtax", card.interface])
+                mtu, _, rest = told.partition("\n")
+                found[f"{self.role}.{card.interface}"] = CardState(int(mtu), features(rest))
+        return found
 
     def address(self, card: int = 0) -> str:
         """The IPv4 address of one of its cards."""

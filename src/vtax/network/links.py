@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vtax.errors import NetworkError
+from vtax.errors import NetworkError, VtaxError
 from vtax.network.echo import echo
 from vtax.network.end import End
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
+from vtax.network.readback import mtu_of
 from vtax.network.settings import LinkSettings
 
 
@@ -53,6 +54,8 @@ class Links:
         self.ends = tuple(ends)
         self.flows = tuple(flows)
         self.notes = tuple(notes)
+        self.used: dict[str, Any] = {}
+        self.warnings: tuple[str, ...] = ()
         self._forced = dict(forced or {})
         self._more_counters = more_counters
         self._more_hops = tuple(more_hops)
@@ -100,7 +103,8 @@ class Links:
         """Change MTU, offloads and rate at every hop without restarting a guest.
 
         Guests with taps that were `connected` are changed from inside here; for others the commands to run in them
-        are returned. When nothing is left to run, a full-size packet proves the new settings (see verify).
+        are returned. When nothing is left to run, a full-size packet proves the new settings (see verify) and `used`
+        and `warnings` say what is in force.
         Raises BadInput, NetworkError (also for a setting that needs fresh guests) or CommandFailed.
         """
         settings = LinkSettings.of({**link, **self._forced})
@@ -120,22 +124,24 @@ class Links:
                 if end.execute is None:
                     left.append(argv)
                 else:
-                    end.execute(argv)
+                    _change(end, argv)
         if not left:
             self.verify()
+            self._read_back()
         return left
 
     def verify(self) -> None:
         """Send a full-size packet that may not be fragmented along every flow. Raises NetworkError."""
+        patience_s = 20.0 if any(end.has_taps for end in self.ends) else 2.0  # an emulated card resets for seconds
         for flow in self.flows:
             client, server = self.end(flow.client), self.end(flow.server)
             if server.namespace is not None and not flow.hidden:
-                echo(server.namespace, flow.client_address, self.settings.mtu)
+                echo(server.namespace, flow.client_address, self.settings.mtu, timeout_s=patience_s)
             elif client.namespace is not None:
-                echo(client.namespace, flow.server_address, self.settings.mtu)
+                echo(client.namespace, flow.server_address, self.settings.mtu, timeout_s=patience_s)
             elif client.execute is not None:
                 size = str(self.settings.mtu - 28)
-                client.execute(["ping", "-q", "-c", "1", "-W", "5", "-M", "do", "-s", size, flow.server_address])
+                client.execute(["ping", "-q", "-c", "1", "-W", "20", "-M", "do", "-s", size, flow.server_address])
         self._verified = True
 
     def counters(self) -> dict[str, float]:
@@ -149,9 +155,30 @@ class Links:
         }
         return {**counted, **self._more_counters()}
 
+    def _read_back(self) -> None:
+        """Ask every hop for its MTU and every card for its offloads. Raises NetworkError when a hop is too small."""
+        for hop in self.hops:
+            if (mtu := mtu_of(hop.namespace, hop.interface)) != self.settings.mtu:
+                raise NetworkError(f"{hop.name} has an MTU of {mtu}, not {self.settings.mtu}")
+        states = {name: state for end in self.ends for name, state in end.states().items()}
+        self.used = {
+            "link": self.settings.model_dump(mode="json", exclude_none=True),
+            "cards": {name: asdict(state) for name, state in states.items()},
+        }
+        found = [text for name, state in states.items() for text in state.differences(name, self.settings)]
+        self.warnings = tuple(found)
+
     def close(self) -> None:
         """Remove the lab. May be called twice."""
         self.lab.close()
+
+
+def _change(end: End, argv: Sequence[str]) -> None:
+    assert end.execute is not None
+    try:
+        end.execute(argv)
+    except VtaxError as error:
+        raise NetworkError(f"the card of {end.role} did not take its settings: {error.what}") from error
 
 
 def _changed(settings: LinkSettings, before: LinkSettings) -> str:

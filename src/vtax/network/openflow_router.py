@@ -3,7 +3,8 @@
 It decides where packets go and never carries them: the first packet of a flow reaches it, the flow it then installs
 in the switch carries the rest. VTAX_CONTROLLER in its environment is a JSON object: `routes`, one for each port of
 the switch with `port`, `network` (prefix), `gateway` (address and mac of the router on that network) and `hosts`
-(address -> mac); `to_guest_cookie`, of the flow that sends here what no other matches; `switched_cookie`, of the rest.
+(address -> mac); `to_guest_cookie`, of the flow that sends here what no other matches; `switched_cookie`, of all
+others.
 """
 
 # mypy: disable-error-code="misc,no-untyped-call,import-not-found,import-untyped,untyped-decorator"

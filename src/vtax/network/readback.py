@@ -1,0 +1,60 @@
+"""What is really in force at an interface, asked of the kernel after every change: MTU and offloads."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import socket
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vtax.network.namespace import Namespace, inside
+from vtax.network.settings import LinkSettings
+
+_SIOCGIFMTU = 0x8921  # linux/sockios.h
+_FEATURES = {
+    "tx-checksumming": "tx",
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+}
+
+
+@dataclass(frozen=True)
+class CardState:
+    """One card as its kernel has it. offloads: by their short names in ethtool(8), as far as they can be asked."""
+
+    mtu: int
+    offloads: Mapping[str, bool]
+
+    def differences(self, name: str, settings: LinkSettings) -> list[str]:
+        """What is not as asked. Receive offload is off on a veth from birth, so `on` does not speak of it."""
+        asked = "on" if settings.offloads else "off"
+        found = [f"{name}: MTU asked {settings.mtu}, used {self.mtu}"] if self.mtu != settings.mtu else []
+        wrong = [k for k, on in self.offloads.items() if on != settings.offloads and (k != "gro" or on)]
+        return [*found, *(f"{name}: offload {feature} asked {asked}, which it cannot" for feature in wrong)]
+
+
+def features(ethtool_text: str) -> dict[str, bool]:
+    """Short name -> state, from what `ethtool -k` printed."""
+    lines = dict(re.findall(r"^([a-z-]+): (on|off)", ethtool_text, re.MULTILINE))
+    return {short: lines[long] == "on" for long, short in _FEATURES.items() if long in lines}
+
+
+def from_outside(namespace: Namespace, interface: str) -> CardState:
+    """The state of an interface in a namespace."""
+    told = namespace.run(["ethtool", "-k", interface], check=False).stdout
+    return CardState(mtu_of(namespace, interface), features(told))
+
+
+def mtu_of(namespace: Namespace, interface: str) -> int:
+    """The MTU of an interface (netdevice(7), SIOCGIFMTU). Raises OSError when it is gone."""
+
+    def ask() -> int:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+            answer = fcntl.ioctl(any_socket, _SIOCGIFMTU, struct.pack("16si20x", interface.encode(), 0))
+        mtu: int = struct.unpack_from("i", answer, 16)[0]
+        return mtu
+
+    return inside(namespace.path, ask)
