@@ -31,6 +31,7 @@ from vtax.runner import plan as planning
 from vtax.runner.events import Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
+from vtax.runner.trial import combined
 from vtax.store.query import load as load_run
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
@@ -343,3 +344,17 @@ def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_t
 def test_the_papers_order_is_warned_about(driver: ScriptedDriver, store: Store, home: Home) -> None:
     run = executed(plan_of(study(design={"blocks": 1, "order": "sequential"})), store, home)
     assert [w.code for w in load_run(store.engine, run).warnings if w.cell is None] == ["sequential-order"]
+
+
+def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares() -> None:
+    metrics = (
+        Metric("throughput", "Mbit/s", "higher", primary=True, over_flows="sum"),
+        Metric("latency", "us", "lower"),
+        Metric("loss", "%", "lower"),
+    )
+    flows = [
+        Outcome({"throughput": 100.0, "latency": 2.0, "loss": 1.0}),
+        Outcome({"throughput": 50.0, "latency": 4.0}),
+    ]
+    assert combined(flows, metrics).values == {"throughput": 150.0, "latency": 3.0}
+    assert combined(flows[:1], metrics) is flows[0]

@@ -32,6 +32,7 @@ class Metric:
 
     primary: one that tables show first; a benchmark has at least one. average: how trials of a block are averaged:
     `harmonic` for a rate over fixed work (dd), `arithmetic` for times and for rates over a fixed time (iperf).
+    over_flows: what several flows at once make together: `sum` for rates and counts, `mean` for delays and shares.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Metric:
     title: str = ""
     primary: bool = False
     average: Average = "arithmetic"
+    over_flows: Literal["sum", "mean"] = "mean"
 
 
 @dataclass(frozen=True)

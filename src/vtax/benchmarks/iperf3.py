@@ -54,13 +54,11 @@ class Iperf3:
     needs_network = True
     Parameters = Iperf3Parameters
     metrics: Sequence[Metric] = (
-        Metric(
-            "throughput", "Mbit/s", "higher", "throughput at the receiver, both directions together", primary=True
-        ),
-        Metric("sent", "Mbit/s", "higher", "rate at the sender, both directions together"),
-        Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver"),
-        Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver"),
-        Metric("retransmits", "segments", "lower", "TCP segments sent again"),
+        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
+        Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
+        Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
+        Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
+        Metric("retransmits", "segments", "lower", "TCP segments sent again", over_flows="sum"),
         Metric("loss", "%", "lower", "UDP datagrams lost"),
         Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
         Metric("cpu_guest", "%", "lower", "CPU of the tool in the guest, of one CPU"),

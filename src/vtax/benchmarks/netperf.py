@@ -90,10 +90,10 @@ class Netperf:
     needs_network = True
     Parameters = NetperfParameters
     metrics: Sequence[Metric] = (
-        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True),
-        Metric("transactions", "1/s", "higher", "transactions, one at a time", primary=True),
-        Metric("sent", "Mbit/s", "higher", "rate at the sender"),
-        Metric("retransmits", "segments", "lower", "TCP segments sent again"),
+        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
+        Metric("transactions", "1/s", "higher", "transactions, one at a time", primary=True, over_flows="sum"),
+        Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
+        Metric("retransmits", "segments", "lower", "TCP segments sent again", over_flows="sum"),
         Metric("latency_mean", "us", "lower", "mean time of a transaction"),
         Metric("latency_p50", "us", "lower", "median time of a transaction"),
         Metric("latency_p90", "us", "lower", "90th percentile"),

@@ -13,7 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from vtax.guest.agent import JOBS, MAX_PAYLOAD, REQUESTS, pump, read_file, run
+    from vtax.guest.agent import JOBS, MAX_PAYLOAD, REQUESTS, collect, job_of, pump, read_file, run
+
+
+def finish(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """Wait for a background program to end by itself, or kill it at the timeout; answers like `run`."""
+    return collect(asked["handle"], not job_of(asked).wait(asked["timeout_s"]))
 
 
 def wait_port(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
@@ -277,4 +282,4 @@ def limits() -> dict[str, Any]:
     return found
 
 
-REQUESTS.update({f.__name__: f for f in (wait_port, put, get, facts)})
+REQUESTS.update({f.__name__: f for f in (finish, wait_port, put, get, facts)})

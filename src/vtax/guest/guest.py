@@ -187,6 +187,13 @@ class Guest:
         answer = self._ask(asked, extra_s=grace_s + _KILL_S)
         return _command_result(self._started.pop(handle, ()), answer, time.monotonic() - began)
 
+    def finish(self, handle: int, *, argv: Sequence[str] = (), timeout_s: float) -> CommandResult:
+        """Wait for a background program to end; at timeout_s it is killed (`timed_out`). Answers as `run` does."""
+        began = time.monotonic()
+        asked = {"op": "finish", "handle": handle, "timeout_s": timeout_s}
+        answer = self._ask_more(asked, extra_s=timeout_s + _KILL_S)
+        return _command_result(argv, answer, time.monotonic() - began)
+
     def wait_port(self, port: int, *, timeout_s: float = 10.0, handle: int = 0) -> None:
         """Wait until a TCP port is listened on in the guest. handle: of the server; its end ends the waiting.
 

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from vtax.benchmarks.base import Benchmark, Context, Outcome, Place
+from vtax.benchmarks.base import Benchmark, Context
 from vtax.errors import GuestError, PlatformError, RunInterrupted, VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.guest import Guest
@@ -26,7 +26,7 @@ from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner.events import Observer
 from vtax.runner.plan import Cell, Plan, Session
-from vtax.runner.trial import Endpoint, TrialResult, run_trial
+from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
 
 READY_TIMEOUT_S = 120.0
@@ -47,7 +47,7 @@ class OpenSession:
         self._observer = observer
         self._stack = ExitStack()
         self._links: Links | None = None
-        self._endpoints: dict[Place, Endpoint] = {}
+        self._endpoints: dict[str, Endpoint] = {}
         self._start_error = ""
         self._ended: dict[str, Any] = {"ready_s": None, "clock_offset_s": None, "facts": {}, "notes": (), "error": ""}
         self.guest_id: int | None = None
@@ -103,15 +103,15 @@ class OpenSession:
 
     def trial(self, cell: Cell) -> TrialResult:
         """Run one trial of a cell in this guest. Whatever goes wrong is the error of the result."""
-        error = self._start_error
+        if self._start_error:
+            return failed(self._start_error)
         try:
-            context = None if error else self._context(cell)
+            lanes = self._lanes(cell)
         except VtaxError as problem:
-            context, error = None, str(problem)
-        if context is None:
-            return TrialResult(time.time(), Outcome({}), {}, None, {}, (), error=error)
+            return failed(str(problem))
         links = self._links if cell.point.link else None
-        return run_trial(cell, context, self._endpoints, links, self._plan.study.design.timeout)
+        ends = self._endpoints if links else {"guest": self._endpoints["guest"]}
+        return run_trial(cell, lanes, ends, links, self._plan.study.design.timeout)
 
     def _start(self) -> None:
         point = self._session.networked
@@ -120,6 +120,8 @@ class OpenSession:
         else:
             self._links = topology_registry.get(point.topology).build(self._journal, point.link.model_dump())
             self._stack.callback(self._links.close)
+            for note in self._links.notes:
+                self._run.add_warning("link", f"{point.topology}: {note}")
             for end in self._links.ends:
                 self._start_end(end)
         guest = self._endpoints["guest"].guest
@@ -129,12 +131,12 @@ class OpenSession:
     def _start_end(self, end: End) -> None:
         """One end of the topology: a guest of the platform under test, or a native one that serves it."""
         if end.under_test:
-            endpoint = self._start_guest(self._session.platform, end, self._plan.resources, True)
+            endpoint = self._start_guest(self._session.platform, end, self._plan.resources, end.role == "guest")
         else:
             native = platform_registry.get("native")
             endpoint = self._start_guest(native, end, self._plan.peer_resources, False)
         end.connected(lambda argv: _must(endpoint.guest, argv))
-        self._endpoints[cast(Place, end.role)] = endpoint
+        self._endpoints[end.role] = endpoint
 
     def _start_guest(
         self, platform: Platform, plugboard: Plugboard | None, resources: Resources, is_measured: bool
@@ -158,18 +160,26 @@ class OpenSession:
             self._observer.guest_ready(platform.name, self._ended["ready_s"])
         return Endpoint(running, guest)
 
-    def _context(self, cell: Cell) -> Context:
+    def _lanes(self, cell: Cell) -> list[Lane]:
+        """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""
         resources = self._plan.resources
-        context = Context(resources.vcpus, resources.memory_bytes, scratch=SCRATCH)
+        alone = Context(resources.vcpus, resources.memory_bytes, scratch=SCRATCH)
         if self._links is None or cell.point.link is None:
-            return context
+            return [Lane(alone, {"guest": self._endpoints["guest"]})]
         self._links.apply(cell.point.link.model_dump())
-        return replace(
-            context,
-            guest_address=self._links.guest_address,
-            peer_address=self._links.peer_address,
-            link_mbit_s=self._links.link_mbit_s,
-        )
+        return [
+            Lane(
+                replace(
+                    alone,
+                    guest_address=flow.client_address,
+                    peer_address=flow.server_address,
+                    link_mbit_s=self._links.link_mbit_s,
+                    flow=number,
+                ),
+                {"guest": self._endpoints[flow.client], "peer": self._endpoints[flow.server]},
+            )
+            for number, flow in enumerate(self._links.flows)
+        ]
 
     def _take_down(self) -> None:
         """Stop the guest and its surroundings, last started first; what does not stop stays in the journal."""

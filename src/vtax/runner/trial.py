@@ -7,10 +7,10 @@ failed trial with its reason and whatever raw output there is; it never ends the
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from vtax.benchmarks.base import Command, Context, Outcome, Place, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Place, Role
 from vtax.counters import guest as guest_counters
 from vtax.counters.host import HostSample, host_warnings
 from vtax.errors import BenchmarkError, VtaxError
@@ -32,34 +32,59 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class Lane:
+    """One flow of a trial: where its commands run, and what the benchmark is told of it. Most trials have one."""
+
+    context: Context
+    places: Mapping[Place, Endpoint]
+
+
+@dataclass(frozen=True)
 class TrialResult:
-    """What one trial left. error: why it failed, empty when it counts."""
+    """What one trial left.
+
+    outcome: over all lanes. results: of the programs, by role, `client`, `client.1` and so on for further lanes.
+    foreground: the first lane's measured program. error: why the trial failed, empty when it counts.
+    """
 
     started_at: float
     outcome: Outcome
-    results: Mapping[Role, CommandResult]
+    results: Mapping[str, CommandResult]
     foreground: CommandResult | None
     counters: Mapping[tuple[str, str], float]
     warnings: tuple[tuple[str, str], ...]
     error: str = ""
 
 
+def failed(error: str) -> TrialResult:
+    """A trial that could not begin."""
+    return TrialResult(time.time(), Outcome({}), {}, None, {}, (), error)
+
+
 def run_trial(
-    cell: Cell, context: Context, endpoints: Mapping[Place, Endpoint], links: Links | None, timeout_s: float
+    cell: Cell, lanes: Sequence[Lane], ends: Mapping[str, Endpoint], links: Links | None, timeout_s: float
 ) -> TrialResult:
-    """Run one trial of a cell. links: of its topology, None for no network. timeout_s: of its foreground command."""
+    """Run one trial of a cell, all its lanes at once.
+
+    ends: everything whose counters are read, by role. links: of its topology, None for no network. timeout_s: of a
+    foreground command.
+    """
     started_at = time.time()
-    results: dict[Role, CommandResult] = {}
-    counted = _Counted(endpoints, links)
-    error = ""
-    outcome = Outcome({})
-    benchmark = cell.point.benchmark
+    counted = _Counted(ends, links)
+    started: list[_Lane] = []
+    error, outcome = "", Outcome({})
     try:
-        commands = benchmark.commands(cell.point.parameters, context)
-        _run_commands(list(commands), endpoints, timeout_s, results, counted)
-        outcome = benchmark.parse(cell.point.parameters, context, results)
+        for lane in lanes:
+            started.append(_Lane(lane, cell))
+        _run_lanes(started, timeout_s, counted)
+        outcome = combined([lane.parsed() for lane in started], cell.point.benchmark.metrics)
     except VtaxError as problem:
         error = str(problem)
+    results = {
+        role if number == 0 else f"{role}.{number}": result
+        for number, lane in enumerate(started)
+        for role, result in lane.results.items()
+    }
     foreground = results.get("single") or results.get("client")
     return TrialResult(
         started_at=started_at,
@@ -72,39 +97,102 @@ def run_trial(
     )
 
 
-def _run_commands(
-    commands: list[Command],
-    endpoints: Mapping[Place, Endpoint],
-    timeout_s: float,
-    results: dict[Role, CommandResult],
-    counted: _Counted,
-) -> None:
-    """Servers first, then the foreground command between two readings of the counters, then servers down."""
-    foreground = next(c for c in commands if c.role != "server")
-    servers: list[tuple[Guest, int]] = []
+def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
+    """One outcome of several flows that ran at once: each metric added up or averaged, as it declares."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    values = {}
+    for metric in metrics:
+        found = [outcome.values[metric.name] for outcome in outcomes if metric.name in outcome.values]
+        if len(found) == len(outcomes):
+            values[metric.name] = sum(found) / (len(found) if metric.over_flows == "mean" else 1)
+    warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
+    return Outcome(values, {**outcomes[0].used, "flows": len(outcomes)}, tuple(warnings))
+
+
+def _run_lanes(lanes: Sequence[_Lane], timeout_s: float, counted: _Counted) -> None:
+    """Servers first, then the foreground commands between two readings of the counters, then servers down."""
     try:
-        for command in (c for c in commands if c.role == "server"):
-            guest = endpoints[command.place].guest
-            _prepare(guest, command.before)
-            servers.append((guest, guest.start(command.argv, environment=command.environment)))
-            if command.ready_port is not None:
-                guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S)
-        guest = endpoints[foreground.place].guest
-        _prepare(guest, foreground.before)
+        for lane in lanes:
+            lane.start_servers()
+        for lane in lanes:
+            lane.prepare()
         counted.before()
-        result = guest.run(foreground.argv, environment=foreground.environment, timeout_s=timeout_s)
+        if len(lanes) == 1:
+            lanes[0].run(timeout_s)
+        else:
+            for lane in lanes:
+                lane.launch()
+            for lane in lanes:
+                lane.finish(timeout_s)
         counted.after()
-        results[foreground.role] = result
-        _prepare(guest, foreground.after)
+        for lane in lanes:
+            lane.tidy()
     finally:
-        for guest, handle in reversed(servers):
+        for lane in lanes:
+            lane.stop_servers()
+
+
+class _Lane:
+    """The programs of one flow while they run."""
+
+    def __init__(self, lane: Lane, cell: Cell) -> None:
+        self._lane = lane
+        self._point = cell.point
+        commands = cell.point.benchmark.commands(cell.point.parameters, lane.context)
+        self._foreground = next(c for c in commands if c.role != "server")
+        self._server_commands = [c for c in commands if c.role == "server"]
+        self._servers: list[tuple[Guest, int]] = []
+        self._handle = 0
+        self.results: dict[Role, CommandResult] = {}
+
+    def start_servers(self) -> None:
+        for command in self._server_commands:
+            guest = self._guest(command)
+            _prepare(guest, command.before)
+            handle = guest.start(command.argv, environment=command.environment)
+            self._servers.append((guest, handle))
+            if command.ready_port is not None:
+                guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S, handle=handle)
+
+    def prepare(self) -> None:
+        _prepare(self._guest(self._foreground), self._foreground.before)
+
+    def run(self, timeout_s: float) -> None:
+        command = self._foreground
+        result = self._guest(command).run(command.argv, environment=command.environment, timeout_s=timeout_s)
+        self._keep(result, timeout_s)
+
+    def launch(self) -> None:
+        command = self._foreground
+        self._handle = self._guest(command).start(command.argv, environment=command.environment)
+
+    def finish(self, timeout_s: float) -> None:
+        guest = self._guest(self._foreground)
+        self._keep(guest.finish(self._handle, argv=self._foreground.argv, timeout_s=timeout_s), timeout_s)
+
+    def tidy(self) -> None:
+        _prepare(self._guest(self._foreground), self._foreground.after)
+
+    def stop_servers(self) -> None:
+        while self._servers:
+            guest, handle = self._servers.pop()
             if not guest.lost:
-                results["server"] = guest.stop(handle)
-    if result.timed_out:
-        raise BenchmarkError(
-            f"{foreground.argv[0]} was ended after {timeout_s:g} s",
-            cure="raise timeout in [design] if the tool is only slow here",
-        )
+                self.results["server"] = guest.stop(handle)
+
+    def parsed(self) -> Outcome:
+        return self._point.benchmark.parse(self._point.parameters, self._lane.context, self.results)
+
+    def _guest(self, command: Command) -> Guest:
+        return self._lane.places[command.place].guest
+
+    def _keep(self, result: CommandResult, timeout_s: float) -> None:
+        self.results[self._foreground.role] = result
+        if result.timed_out:
+            raise BenchmarkError(
+                f"{self._foreground.argv[0]} was ended after {timeout_s:g} s",
+                cure="raise timeout in [design] if the tool is only slow here",
+            )
 
 
 def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
@@ -123,9 +211,9 @@ def _skew(foreground: CommandResult | None) -> tuple[tuple[str, str], ...]:
 
 
 class _Counted:
-    """Reads counters of both endpoints, of the layer and of the host around the foreground command."""
+    """Reads counters of every end, of the layer, of the links and of the host around the foreground commands."""
 
-    def __init__(self, endpoints: Mapping[Place, Endpoint], links: Links | None) -> None:
+    def __init__(self, endpoints: Mapping[str, Endpoint], links: Links | None) -> None:
         self._endpoints = endpoints
         self._links = links
         self._host: HostSample | None = None
@@ -153,7 +241,7 @@ class _Counted:
             read.update({(place, name): value for name, value in counted.items()})
             cpu_s = endpoint.running.host_cpu_s()
             if cpu_s is not None:
-                read["layer" if place == "guest" else "peer", "host_cpu_s"] = cpu_s
+                read["layer" if place == "guest" else place, "host_cpu_s"] = cpu_s
         if self._links is not None:
             read.update({("link", name): value for name, value in self._links.counters().items()})
         return read
