@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
 
@@ -53,7 +53,7 @@ def median_interval(values: Values, confidence: float = 0.95) -> Interval:
     check_confidence(confidence)
     array, warnings = without_missing(as_array(values))
     ordered, n = np.sort(array), array.size
-    rank = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5))  # least k with P(B <= k) >= alpha/2
+    rank = _binomial_quantile((1 - confidence) / 2, n)
     if rank < 1:
         rank = 1
     reached = 1 - 2 * float(special.bdtr(rank - 1, n, 0.5))
@@ -61,6 +61,12 @@ def median_interval(values: Values, confidence: float = 0.95) -> Interval:
         warnings = (*warnings, f"{n} values give a median interval of {max(reached, 0):.1%}, not {confidence:.0%}")
     low, high = ordered[rank - 1], ordered[n - rank]
     return Interval(float(np.median(ordered)), float(low), float(high), max(reached, 0.0), warnings)
+
+
+def _binomial_quantile(probability: float, n: int) -> int:
+    """Least k with P(B <= k) >= probability, B binomial with n and 1/2; as scipy.stats.binom.ppf finds it."""
+    k = math.ceil(special.bdtrik(probability, n, 0.5))
+    return k - 1 if k > 0 and special.bdtr(k - 1, n, 0.5) >= probability else k
 
 
 def bootstrap_mean(values: Values, confidence: float = 0.95, resamples: int = 1999, seed: int = 0) -> Interval:
@@ -86,6 +92,8 @@ def bootstrap_rows(
     """Bounds of the BCa interval of the mean of every row of a matrix, in one call of scipy."""
     if rows.ndim != 2 or rows.shape[1] < 2:
         raise StatsError("a bootstrap needs a matrix of at least two columns")
+    from scipy import stats  # here, because it alone takes longer to import than everything else of a command
+
     result = stats.bootstrap(
         (rows,), np.mean, axis=-1, confidence_level=confidence, n_resamples=resamples, vectorized=True,
         method="BCa", rng=np.random.default_rng(seed),

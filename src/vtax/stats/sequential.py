@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import special
 
 from vtax.stats.checks import Array, StatsError
 
@@ -37,6 +37,8 @@ def nominal_levels(alpha: float, first: int, last: int, shape: float = SHAPE) ->
 
     A z-test that rejects at any look whose one-sided p-value is at most its level errs with probability alpha in all.
     """
+    from scipy import optimize  # only the rule `verdict` needs it, and it is slow to import
+
     if not (0 < alpha < 0.5 and 1 <= first <= last):
         raise StatsError(f"no boundary for alpha {alpha} and looks from {first} to {last}")
     blocks = np.arange(first, last + 1, dtype=np.float64)
