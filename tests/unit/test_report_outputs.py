@@ -134,7 +134,8 @@ def test_the_html_says_everything(page: str, analysis: Analysis) -> None:
     text = " ".join(" ".join(parsed(page).text).split())
     for expected in (
         "What does each layer of this host cost?", "is slower on sysbench-cpu at", "kvm-virtio", "emulated",
-        "did not boot within 20 s", "no memory limit: cgroup controller missing", "1 failed trial: qemu-tcg, iperf3", "Some CPU",
+        "did not boot within 20 s",
+        "no memory limit: cgroup controller missing", "1 failed trial: qemu-tcg, iperf3", "Some CPU",
         "sudo vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm", "bootstrap", "8 GiB",
     ):  # fmt: skip
         assert expected in text, expected

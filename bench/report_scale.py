@@ -1,0 +1,165 @@
+"""The promise: a run of 1 000 000 measurements in 500 cells is shown and reported in at most 10 s and 1 GiB.
+
+Fills a store with invented figures (through the schema in bulk, as a run of weeks would fill it trial by trial), then
+times `vtax show`, `vtax report` in every format, opening the store, and adding a trial. Each command runs in a process
+of its own, with its peak memory. Exits 1 when a promise is broken.
+Usage: python bench/report_scale.py [--keep FILE] [--measurements N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+CELLS_PER_PLATFORM, PLATFORMS, METRICS = 50, 10, 4
+LIMIT_S, SHOW_LIMIT_S, LIMIT_MIB = 10.0, 5.0, 1024
+OPEN_LIMIT_MS, TRIAL_LIMIT_MS = 30.0, 5.0
+BULK = 20_000
+
+
+def fill(url: str, measurements: int) -> tuple[int, int]:
+    """A store with one run; returns (cells, measurements)."""
+    import numpy as np
+    from sqlalchemy import insert
+
+    from vtax.store import schema
+    from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+    from vtax.store.store import Store
+
+    platforms = [PlatformRecord(f"platform-{i}", {}, True, is_baseline=i == 0) for i in range(PLATFORMS)]
+    cells = [
+        CellRecord(f"{p.name[9:]}-{i}", f"{i}", p.name, "tool", f"tool-{i // 10}", "1.0",
+                   levels={"size": 64 << (i % 10)})
+        for i in range(CELLS_PER_PLATFORM) for p in platforms
+    ]  # fmt: skip
+    metrics = [MetricRecord("tool", f"m{i}", f"metric {i}", "Mbit/s", "higher", i == 0) for i in range(METRICS)]
+    per_cell = measurements // (len(cells) * METRICS)
+    trials = 10
+    blocks = max(1, per_cell // trials)
+    store = Store.open(url)
+    run = store.begin_run(
+        name="scale-1", study="scale", declared={"design": {"blocks": blocks, "trials": trials}}, seed=1,
+        vtax_version="0", image_key="none", host={}, started_at=0.0, platforms=platforms, cells=cells,
+        metrics=metrics,
+    )  # fmt: skip
+    random = np.random.default_rng(1)
+    position = 0
+    with store.engine.connect().execution_options(vtax_writes=True) as connection, connection.begin():
+        for block in range(blocks):
+            rows, values = [], []
+            for index in range(len(cells)):
+                level = (1000 + index // PLATFORMS * 50) * (1 - 0.02 * (index % PLATFORMS))
+                for number in range(trials):
+                    position += 1
+                    rows.append({
+                        "id": position, "run_id": run.id, "cell_id": index + 1, "block": block, "number": number,
+                        "position": position, "is_warmup": False, "status": "ok", "started_at": float(position),
+                        "outside_s": 1.0, "inside_s": 1.0, "used": {}, "error": "",
+                    })  # fmt: skip
+                    noise = random.normal(1, 0.01, METRICS)
+                    values += [
+                        {"trial_id": position, "metric_id": m + 1, "value": level * float(noise[m])}
+                        for m in range(METRICS)
+                    ]
+            connection.execute(insert(schema.trial), rows)
+            for start in range(0, len(values), BULK):
+                connection.execute(insert(schema.measurement), values[start : start + BULK])
+    run.finish("finished", f"{blocks} blocks", 1e6)
+    store.close()
+    return len(cells), blocks * trials * len(cells) * METRICS
+
+
+def timed(argv: list[str], url: str) -> tuple[float, float, float]:
+    """(seconds, CPU seconds, peak MiB) of a command."""
+    started = time.perf_counter()
+    child = subprocess.Popen(argv, env={**os.environ, "VTAX_STORE": url}, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"{argv} failed with {status}")
+    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def open_ms(url: str) -> float:
+    """Median time to open an up-to-date store, imports left out."""
+    from vtax.store.store import Store
+
+    times = []
+    for _ in range(21):
+        started = time.perf_counter()
+        Store.open(url).close()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times) * 1000
+
+
+def trial_ms(directory: Path) -> float:
+    """Median time of add_trial with 20 kB of output, 60 counters and 4 values, each trial on disk."""
+    from vtax.store.records import CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
+    from vtax.store.store import Store
+
+    store = Store.open(f"sqlite:///{directory / 'trials.sqlite'}")
+    run = store.begin_run(
+        name="t-1", study="t", declared={}, seed=1, vtax_version="0", image_key="", host={}, started_at=0.0,
+        platforms=[PlatformRecord("native", {}, True, is_baseline=True)],
+        cells=[CellRecord("k", "p", "native", "tool", "tool")],
+        metrics=[MetricRecord("tool", f"m{i}", "", "s", "lower", i == 0) for i in range(4)],
+    )  # fmt: skip
+    said = "".join(f"line {i} of what a tool printed, with figures {i * 7919 % 10007}\n" for i in range(400))
+    outputs = (OutputRecord("single", ("t",), 0, said, ""),)
+    times = []
+    for number in range(301):
+        record = TrialRecord(
+            "k", None, 0, number, number, False, "ok", 1.0, 1.0, 1.0, {}, "", outputs,
+            {f"m{i}": 1.0 + i for i in range(4)}, {("guest", f"counter {i}"): float(i) for i in range(60)},
+        )  # fmt: skip
+        started = time.perf_counter()
+        run.add_trial(record)
+        times.append(time.perf_counter() - started)
+    store.close()
+    return statistics.median(times) * 1000
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--measurements", type=int, default=1_000_000)
+    parser.add_argument("--keep", type=Path, help="keep the store in this file, or use it when it is there")
+    arguments = parser.parse_args()
+    broken = []
+
+    def said(what: str, value: float, unit: str, limit: float) -> None:
+        print(f"{what:36} {value:9.2f} {unit:4} (at most {limit:g})")
+        if value > limit:
+            broken.append(what)
+
+    with tempfile.TemporaryDirectory(prefix="vtax-bench-") as name:
+        directory = Path(name)
+        file = arguments.keep or directory / "scale.sqlite"
+        url = f"sqlite:///{file.absolute()}"
+        if not file.exists():
+            started = time.perf_counter()
+            cells, measurements = fill(url, arguments.measurements)
+            print(f"{measurements} measurements in {cells} cells, {file.stat().st_size / 2**20:.0f} MiB, filled in "
+                  f"{time.perf_counter() - started:.0f} s")  # fmt: skip
+        vtax = [sys.executable, "-m", "vtax.cli.main"]
+        commands = {"show": [*vtax, "show"], "show --json": [*vtax, "show", "--json"]} | {
+            f"report {kind}": [*vtax, "report", "--format", kind, "--output", str(directory / f"out.{kind}")]
+            for kind in ("html", "json", "csv", "parquet")
+        }
+        for what, argv in commands.items():
+            seconds, cpu_s, peak = timed(argv, url)
+            said(f"{what} ({cpu_s:.1f} s of CPU)", seconds, "s", SHOW_LIMIT_S if what.startswith("show") else LIMIT_S)
+            said(f"{what}, peak memory", peak, "MiB", LIMIT_MIB)
+        for path in sorted(directory.glob("out.*")):
+            print(f"{path.name:36} {path.stat().st_size / 2**20:9.2f} MiB")
+        said("open the store", open_ms(url), "ms", OPEN_LIMIT_MS)
+        said("add a trial", trial_ms(directory), "ms", TRIAL_LIMIT_MS)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
