@@ -121,7 +121,8 @@ def modified_z(values: Values) -> Array:
         spread = float(np.nanmean(np.abs(distance))) / NORMAL_MEAN_AD
     if spread == 0.0:
         return np.where(np.isnan(array), np.nan, 0.0)
-    return np.asarray(distance / spread, dtype=np.float64)
+    with np.errstate(over="ignore"):  # a spread next to nothing makes z infinite, which is far enough out
+        return np.asarray(distance / spread, dtype=np.float64)
 
 
 def effective_size(values: Values) -> float:

@@ -95,7 +95,7 @@ def sequential_verdicts(
 def decide_studies(
     logs: Array, margin: float, alpha: float, first: int, last: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(codes into DIRECTIONS, number of blocks at which each was decided), for many studies at once.
+    """(codes into DIRECTIONS, blocks at which each was decided, in a family at the latest), for many studies.
 
     logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row.
     """

@@ -1,0 +1,128 @@
+"""What a cell's summary promises."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from vtax.stats.checks import StatsError
+from vtax.stats.describe import describe, effective_size, modified_z
+from vtax.stats.grouped import describe_groups
+from vtax.stats.intervals import bootstrap_mean, mean_interval, median_interval
+from vtax.stats.means import average_of, block_means
+
+numbers = st.floats(-1e9, 1e9, allow_nan=False)
+positive = st.floats(1e-6, 1e6)
+
+
+def test_the_papers_numbers_agree_with_scipy():
+    values = [3.1, 2.9, 3.4, 3.0, 3.3, 2.8]
+    found = describe(values)
+    reference = scipy_stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx(tuple(reference))
+    assert found.sd == pytest.approx(np.std(values, ddof=1))
+    assert found.cv == pytest.approx(found.sd / found.mean)
+    assert found.warnings == ()
+
+
+def test_the_interval_rests_on_blocks_not_on_trials():
+    blocks = np.repeat(np.arange(4), 50)
+    values = blocks + np.tile(np.linspace(-0.01, 0.01, 50), 4)
+    found = describe(values, blocks=blocks)
+    assert (found.n, found.blocks) == (200, 4)
+    assert (found.low, found.high) == pytest.approx(tuple(scipy_stats.ttest_1samp(range(4), 0).confidence_interval()))
+
+
+@pytest.mark.parametrize(("n", "ranks"), [(6, (0, 5)), (10, (1, 8)), (20, (5, 14))])
+def test_the_median_lies_between_the_tabled_order_statistics(n, ranks):
+    """Ranks of Le Boudec's table for 95 %."""
+    found = median_interval(np.arange(n))
+    assert (found.low, found.high) == ranks
+    assert found.confidence >= 0.95
+
+
+def test_few_values_cannot_give_a_median_interval_and_say_so():
+    found = median_interval([1.0, 2.0, 3.0])
+    assert (found.low, found.high, found.confidence) == (1.0, 3.0, 0.75)
+    assert "75.0%" in found.warnings[0]
+
+
+def test_one_value_has_a_mean_and_an_endless_interval():
+    found = describe([5.0])
+    assert (found.mean, found.low, found.high) == (5.0, -math.inf, math.inf)
+    assert any("no interval" in text for text in found.warnings)
+
+
+def test_equal_values_are_warned_about():
+    assert any("equal" in text for text in describe([7.0] * 8).warnings)
+
+
+@pytest.mark.parametrize("values", [[], [math.nan], [1.0, math.inf], ["a"], [[1.0, 2.0]]])
+def test_values_without_an_answer_are_refused(values):
+    with pytest.raises(StatsError):
+        describe(values)
+
+
+def test_missing_values_are_left_out_and_outliers_keep_their_places():
+    found = describe([1.0, math.nan, 1.1, 0.9, 1.0, 1.05, 50.0])
+    assert found.n == 6
+    assert found.outliers == (6,)
+    assert any("missing" in text for text in found.warnings)
+    assert found.mean > 9  # kept
+
+
+def test_modified_z_is_iglewicz_and_hoaglins():
+    assert modified_z([1, 2, 3, 4, 100])[4] == pytest.approx(0.6745 * 97 / 1)
+    assert modified_z([1, 1, 1, 1, 5])[4] == pytest.approx(4 * 0.7979 / 0.8)
+
+
+def test_autocorrelated_values_are_worth_fewer():
+    rng = np.random.default_rng(1)
+    z = rng.standard_normal(4000)
+    for k in range(1, z.size):
+        z[k] = 0.8 * z[k - 1] + 0.6 * z[k]
+    assert effective_size(z) == pytest.approx(4000 * 0.2 / 1.8, rel=0.3)
+    assert effective_size(rng.standard_normal(4000)) > 3000
+
+
+def test_rates_over_fixed_work_average_to_total_work_over_total_time():
+    times = np.array([1.0, 2.0, 4.0])
+    assert average_of(100 / times, "harmonic") == pytest.approx(300 / times.sum())
+    assert average_of([2, 8], "geometric") == pytest.approx(4)
+    with pytest.raises(StatsError, match="negative"):
+        average_of([1.0, 0.0], "harmonic")
+
+
+def test_blocks_are_averaged_each_by_itself():
+    labels, means = block_means([2, 1, 1, 2, 3], [4, 1, 3, 6, math.nan])
+    assert labels.tolist() == [1, 2]
+    assert means.tolist() == [2, 5]
+
+
+def test_the_bootstrap_is_repeatable_and_near_the_t_interval():
+    values = np.random.default_rng(3).normal(10, 1, 40)
+    one, two, t = bootstrap_mean(values), bootstrap_mean(values), mean_interval(values)
+    assert (one.low, one.high) == (two.low, two.high)
+    assert one.low == pytest.approx(t.low, abs=0.1)
+
+
+@given(st.lists(numbers, min_size=2, max_size=60))
+def test_every_list_of_numbers_has_a_summary_in_order(values):
+    found = describe(values)
+    slack = 1e-6 * max(1.0, *(abs(v) for v in values))
+    assert found.minimum - slack <= found.mean <= found.maximum + slack
+    assert found.minimum <= found.median_low <= found.median <= found.median_high <= found.maximum
+    assert found.low <= found.mean <= found.high
+    assert 0 < found.effective_n <= found.n
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), positive), min_size=1, max_size=80))
+def test_groups_are_described_as_each_alone(rows):
+    cells, blocks, values = (np.array(column) for column in zip(*rows, strict=True))
+    for cell, found in describe_groups(values, cells, blocks=blocks).items():
+        alone = describe(values[cells == cell], blocks=blocks[cells == cell])
+        assert repr(found) == repr(alone)

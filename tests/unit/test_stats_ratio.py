@@ -1,0 +1,129 @@
+"""Ratios within blocks, across runs, and what bad input gets."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from vtax.stats.checks import StatsError
+from vtax.stats.contrasts import ratio_of_ratios, unpaired_ratio
+from vtax.stats.ratio import pair_blocks, paired_ratio, ratio_of_logs
+
+positive = st.floats(1e-3, 1e6)
+
+
+def test_the_ratio_is_scipys_paired_t_test_on_logarithms():
+    a, b = np.array([95, 94, 97, 96.0, 93]), np.array([100, 99, 103, 100.0, 98])
+    found = paired_ratio(a, b)
+    reference = scipy_stats.ttest_rel(np.log(a), np.log(b))
+    assert found.p_value == pytest.approx(reference.pvalue)
+    assert (found.low, found.high) == pytest.approx(tuple(np.exp(reference.confidence_interval())))
+    assert found.n_blocks == 5
+
+
+def test_what_both_share_in_a_block_cancels():
+    hour = np.array([1.0, 3.0, 0.5, 7.0, 2.0])
+    found = paired_ratio(95 * hour, 100 * hour)
+    assert found.estimate == pytest.approx(0.95)
+    assert found.high - found.low < 1e-12
+    assert any("resolution" in text for text in found.warnings)
+
+
+def test_overhead_of_a_rate_and_of_a_time_is_lost_performance():
+    rate = paired_ratio([90, 91, 89.0], [100, 100, 100.0])
+    assert rate.overhead("higher").estimate == pytest.approx(0.1, abs=1e-3)
+    time = paired_ratio([125, 125.1, 124.9], [100, 100, 100.0])
+    assert time.overhead("lower").estimate == pytest.approx(0.2, abs=1e-3)
+    assert time.efficiency("lower").low < 0.8 < time.efficiency("lower").high
+
+
+def test_one_block_has_a_ratio_and_an_endless_interval():
+    found = paired_ratio([2.0], [4.0])
+    assert (found.estimate, found.low, found.high, found.p_value) == (0.5, 0.0, math.inf, 1.0)
+    assert any("one block" in text for text in found.warnings)
+    assert found.overhead("lower").high == 1.0
+
+
+@pytest.mark.parametrize(
+    ("treatment", "baseline", "reason"),
+    [
+        ([1, 0.0], [1, 1.0], "zero or a negative"),
+        ([1, 1.0], [1, -1.0], "baseline"),
+        ([1, 2.0], [1.0], "do not pair"),
+        ([], [], "no blocks"),
+        ([math.nan], [1.0], "no blocks"),
+        ([math.inf], [1.0], "infinite"),
+    ],
+)
+def test_ratios_without_an_answer_are_refused_with_the_reason(treatment, baseline, reason):
+    with pytest.raises(StatsError, match=reason):
+        paired_ratio(treatment, baseline)
+
+
+def test_a_missing_block_is_left_out_and_an_outlying_one_is_flagged_at_its_place():
+    baseline = np.full(8, 100.0)
+    treatment = np.array([95, np.nan, 95.1, 94.9, 95.2, 30, 94.8, 95.0])
+    found = paired_ratio(treatment, baseline)
+    assert found.n_blocks == 7
+    assert found.outliers == (5,)
+    assert len(found.warnings) == 2
+
+
+def test_unbalanced_blocks_of_a_resumed_run_pair_where_both_are():
+    pairs = pair_blocks([0, 0, 1, 2], [1, 3, 5, 7], [1, 2, 2, 3], [10, 20, 22, 30])
+    assert pairs.blocks == (1, 2)
+    assert pairs.treatment.tolist() == [5, 7]
+    assert pairs.baseline.tolist() == [10, 21]
+    assert "2 blocks" in pairs.warnings[0]
+
+
+@pytest.mark.parametrize(("blocks", "values"), [([], []), ([9], [1.0]), ([1], [math.nan])])
+def test_a_missing_baseline_is_refused(blocks, values):
+    with pytest.raises(StatsError):
+        pair_blocks([1, 2], [1, 2], blocks, values)
+
+
+def test_runs_without_common_blocks_are_compared_by_welch():
+    rng = np.random.default_rng(1)
+    a, b = rng.lognormal(0, 0.1, 12), rng.lognormal(0.2, 0.02, 5)
+    reference = scipy_stats.ttest_ind(np.log(a), np.log(b), equal_var=False)
+    found = unpaired_ratio(a, b)
+    assert found.p_value == pytest.approx(reference.pvalue)
+    assert found.df == pytest.approx(reference.df)
+
+
+def test_a_ratio_of_ratios_is_their_quotient_and_wider_than_either():
+    first, second = ratio_of_logs([0.1, 0.12, 0.11, 0.09]), ratio_of_logs([0.2, 0.21, 0.19])
+    found = ratio_of_ratios(first, second)
+    assert found.estimate == pytest.approx(first.estimate / second.estimate)
+    assert found.se_log > max(first.se_log, second.se_log)
+
+
+@given(st.lists(st.tuples(positive, positive), min_size=2, max_size=40))
+def test_swapping_the_sides_gives_the_inverse(pairs):
+    a, b = zip(*pairs, strict=True)
+    one, two = paired_ratio(a, b), paired_ratio(b, a)
+    assert one.estimate * two.estimate == pytest.approx(1)
+    assert math.log(one.low) == pytest.approx(-math.log(two.high), abs=1e-9)
+    assert one.p_value == pytest.approx(two.p_value)
+
+
+@given(st.lists(st.tuples(positive, positive), min_size=2, max_size=40), st.floats(0.1, 10))
+def test_units_do_not_matter(pairs, factor):
+    a, b = (np.array(side) for side in zip(*pairs, strict=True))
+    one, two = paired_ratio(a, b), paired_ratio(a * factor, b * factor)
+    assert one.low <= one.estimate <= one.high
+    assert two.estimate == pytest.approx(one.estimate)
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=10), st.lists(st.floats(), max_size=10))
+def test_anything_is_answered_or_refused(a, b):
+    try:
+        found = paired_ratio(a, b)
+    except StatsError:
+        return
+    assert found.n_blocks >= 1
+    assert 0 <= found.p_value <= 1

@@ -1,0 +1,125 @@
+"""Rules that end a run, and the boundaries that let a run be looked at."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from vtax.stats.checks import StatsError
+from vtax.stats.netperf import enough
+from vtax.stats.sequential import nominal_levels, sequential_verdicts
+from vtax.stats.stopping import Rule, decide, interval_confidence
+
+QUIET = 0.001 * np.array([1.0, -1, 2, -2, 0.5, -0.5, 1.5, -1.5])
+LOUD = 100 * QUIET
+
+
+def test_fixed_stops_at_its_number():
+    assert not decide(Rule("fixed", blocks=5), {}, 4).stop
+    assert decide(Rule("fixed", blocks=5), {}, 5).reached
+
+
+def test_precision_stops_when_every_interval_is_narrow():
+    rule = Rule("precision", precision=0.02)
+    assert decide(rule, {"a": QUIET}, 8) == decide(rule, {"a": QUIET, "b": QUIET}, 8).__class__(
+        True, True, "all 1 contrasts have an interval within ±2.0% after 8 blocks"
+    )
+    loud = decide(rule, {"a": QUIET, "b": LOUD}, 8)
+    assert (loud.stop, loud.open) == (False, ("b",))
+
+
+def test_no_rule_judges_before_its_fewest_blocks():
+    assert not decide(Rule("precision", min_blocks=5), {"a": QUIET[:4]}, 4).stop
+    assert not decide(Rule("verdict", min_blocks=5), {"a": QUIET[:4]}, 4).stop
+
+
+@pytest.mark.parametrize("stop", ["precision", "verdict"])
+def test_a_target_missed_at_the_most_blocks_is_said(stop):
+    found = decide(Rule(stop, max_blocks=8), {"a": LOUD}, 8)
+    assert (found.stop, found.reached, found.open) == (True, False, ("a",))
+    assert found.warnings
+
+
+@pytest.mark.parametrize("stop", ["precision", "verdict"])
+def test_a_contrast_without_data_keeps_the_target_open(stop):
+    assert decide(Rule(stop), {"a": QUIET, "b": np.full(8, np.nan)}, 8).open == ("b",)
+
+
+def test_a_budget_ends_a_run_before_the_block_that_would_break_it():
+    rule = Rule("budget", budget_s=100)
+    assert not decide(rule, {}, 3, elapsed_s=70, next_block_s=25).stop
+    assert decide(rule, {}, 3, elapsed_s=80, next_block_s=25).reached
+    bounded = decide(Rule("fixed", blocks=9, budget_s=100), {}, 3, elapsed_s=80, next_block_s=25)
+    assert (bounded.stop, bounded.reached) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "settings_",
+    [{"blocks": 0}, {"min_blocks": 9, "max_blocks": 8}, {"precision": 0}, {"margin": 1}, {"confidence": 1}],
+)
+def test_rules_that_cannot_be_followed_are_refused(settings_):
+    with pytest.raises(StatsError):
+        Rule("fixed", **settings_)
+    with pytest.raises(StatsError):
+        Rule("budget")
+
+
+def test_boundaries_agree_with_published_pocock_and_obrien_fleming_like_ones():
+    """Two looks at half and all of the data, one-sided 0.025, Hwang-Shih-DeCani 1 and -4 (as gsDesign gives)."""
+    early = scipy_stats.norm.isf(nominal_levels(0.025, 1, 2, 1.0))
+    late = scipy_stats.norm.isf(nominal_levels(0.025, 1, 2, -4.0))
+    assert nominal_levels(0.025, 1, 2, 1.0)[0] == pytest.approx(0.025 * (1 - math.exp(-0.5)) / (1 - math.exp(-1)))
+    assert early[0] == pytest.approx(2.155, abs=2e-3)
+    assert late == pytest.approx([2.750, 1.981], abs=2e-3)
+
+
+def test_boundaries_spend_what_was_allowed():
+    levels = np.array(nominal_levels(0.05, 3, 12))
+    sums = np.cumsum(np.random.default_rng(1).standard_normal((60_000, 12)), axis=1)[:, 2:]
+    crossed = sums / np.sqrt(np.arange(3, 13)) >= scipy_stats.norm.isf(levels)
+    assert crossed.any(axis=1).mean() == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / 60_000))
+
+
+def test_a_decision_once_made_stands():
+    clear = math.log(0.8) + 0.01 * np.array([1, -1, 0.5, -0.5, 1, -1.0])
+    later = np.concatenate([clear, np.tile([2.0, -2.0], 10)])
+    assert sequential_verdicts([clear], 0.02, 0.05, 5, 30) == ("below",)
+    assert sequential_verdicts([later], 0.02, 0.05, 5, 30) == ("below",)
+
+
+def test_blocks_beyond_the_last_are_not_looked_at():
+    quiet = 0.3 * np.array([1.0, -1, 2, -2, 1, -1])
+    assert sequential_verdicts([np.concatenate([quiet, np.full(50, 0.5)])], 0.02, 0.05, 5, 6) == ("undecided",)
+
+
+def test_sequential_levels_are_stricter_than_a_single_look():
+    rule = Rule("verdict", min_blocks=5, max_blocks=30)
+    assert all(interval_confidence(rule, n) > 0.95 for n in range(5, 31))
+    assert interval_confidence(Rule("precision", min_blocks=20), 20) < interval_confidence(Rule("precision"), 20)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.floats(-1, 1) | st.just(math.nan), min_size=8, max_size=8), min_size=1, max_size=4))
+def test_any_blocks_give_a_decision(rows):
+    contrasts = {str(i): np.array(row) for i, row in enumerate(rows)}
+    for stop in ("precision", "verdict"):
+        found = decide(Rule(stop, max_blocks=8), contrasts, 8)
+        assert found.stop
+        assert found.reached == (not found.open)
+
+
+def test_netperf_stops_as_its_source_does():
+    """Width 2 t s / sqrt(n) of the mean at most 5 %, between 3 and 10 repetitions."""
+    assert not enough([100, 100]).stop
+    assert enough([100, 100.5, 99.5]).reached
+    wide = enough([100, 120, 80])
+    assert not wide.stop
+    assert wide.width == pytest.approx(2 * scipy_stats.t.ppf(0.975, 2) * 20 / math.sqrt(3) / 100)
+    spent = enough([100, 120, 80, 100, 120, 80, 100, 120, 80, 100])
+    assert (spent.stop, spent.reached) == (True, False)
+    assert spent.warnings
+    with pytest.raises(StatsError):
+        enough([1, 2, 3], minimum=1)

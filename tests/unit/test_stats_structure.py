@@ -1,0 +1,158 @@
+"""Variance components, plans, warm-up, drift, ranks, and interactions find what was put in."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t
+
+from vtax.stats.checks import StatsError
+from vtax.stats.interaction import interaction
+from vtax.stats.ranking import rank
+from vtax.stats.steadiness import find_drift, find_warmup
+from vtax.stats.variance import components, plan
+
+rng = np.random.default_rng(11)
+
+
+def nested(between, trial, sample, blocks=300, trials=5, samples=4):
+    shape = (blocks, trials, samples)
+    block, number, _ = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
+    values = 100 * (
+        1
+        + between * rng.standard_normal((blocks, 1, 1))
+        + trial * rng.standard_normal((blocks, trials, 1))
+        + sample * rng.standard_normal(shape)
+    )
+    return values.ravel(), block.ravel(), number.ravel()
+
+
+def test_three_levels_of_noise_are_told_apart():
+    found = components(*nested(0.03, 0.02, 0.01))
+    assert math.sqrt(found.between_blocks) == pytest.approx(0.03, rel=0.15)
+    assert math.sqrt(found.between_trials) == pytest.approx(0.02, rel=0.15)
+    assert math.sqrt(found.within_trial) == pytest.approx(0.01, rel=0.15)
+    assert sum(found.shares) == pytest.approx(1)
+
+
+def test_levels_that_occur_once_are_merged_with_a_warning():
+    values, blocks, _ = nested(0.03, 0.01, 0.0, trials=1, samples=1)
+    found = components(values, blocks)
+    assert found.between_trials == 0
+    assert math.sqrt(found.between_blocks) == pytest.approx(math.hypot(0.03, 0.01), rel=0.15)
+    assert any("one trial per block" in text for text in found.warnings)
+
+
+def test_no_noise_and_one_block_are_answered():
+    assert components([5.0, 5, 5, 5], [0, 0, 1, 1]).shares == (0, 0, 0)
+    assert any("one block" in text for text in components([1.0, 2.0], [0, 0]).warnings)
+    with pytest.raises(StatsError):
+        components([1.0, -1.0], [0, 1])
+
+
+def test_costly_blocks_get_more_trials_and_the_plan_is_the_cheapest():
+    noise = components(*nested(0.01, 0.05, 0.0, samples=1)[:2])
+    cheap, dear = plan(noise, 1, 10, 0.02), plan(noise, 100, 10, 0.02)
+    assert dear.trials > cheap.trials
+    assert cheap.half_width <= 0.02
+
+    def time_with(trials):
+        variance = 2 * (noise.between_blocks + noise.between_trials / trials)
+        blocks = next(n for n in range(5, 400) if t.ppf(0.975, n - 1) * math.sqrt(variance / n) <= 0.02)
+        return blocks * (100 + 10 * trials)
+
+    assert dear.time_s <= 1.1 * min(time_with(k) for k in range(1, 40))
+
+
+def test_a_warm_up_is_found_where_it_ends():
+    values = 100 + rng.standard_normal(60)
+    values[:7] -= 20
+    found = find_warmup(values)
+    assert (found.trials, found.steady) == (7, True)
+    assert find_warmup(100 + rng.standard_normal(60), alpha=0.001).trials == 0
+
+
+def test_never_steady_is_said():
+    found = find_warmup(np.linspace(0, 100, 80) + rng.standard_normal(80))
+    assert not found.steady
+    assert found.warnings
+
+
+def test_steady_guests_are_called_steady_as_often_as_promised():
+    false = sum(find_warmup(rng.standard_normal(30), permutations=199).trials > 0 for _ in range(200))
+    assert false <= 20  # 5 % of 200, with room for chance
+
+
+def test_drift_is_measured_over_the_whole_run():
+    found = find_drift(100 * (1 + np.linspace(0, 0.1, 30)) + rng.normal(0, 0.3, 30))
+    assert found.change == pytest.approx(0.095, abs=0.01)
+    assert found.low < found.change < found.high
+    assert any("drift" in text for text in found.warnings)
+    assert find_drift([1.0, 2.0]).warnings
+    assert find_drift([5.0] * 9).change == 0
+
+
+def test_ranks_have_probabilities():
+    blocks = rng.standard_normal(12)
+    values = np.exp(np.array([0.5, 0.0, 0.0])[:, None] + blocks + 0.01 * rng.standard_normal((3, 12)))
+    found = rank(values, "higher")
+    assert found.order[0] == 0
+    assert found.best[0] == 1.0
+    assert found.last[1] + found.last[2] == pytest.approx(1)
+    assert rank(values, "lower").last[0] == 1.0
+
+
+def test_equal_platforms_share_their_ranks_and_lost_blocks_are_said():
+    values = np.array([[1.0, 2, 3, 4], [1.0, 2, 3, np.nan]])
+    found = rank(values, "higher")
+    assert found.best == pytest.approx([0.5, 0.5])
+    assert len(found.warnings) == 2
+    with pytest.raises(StatsError):
+        rank(np.array([[1.0, 0.0]]), "higher")
+    with pytest.raises(StatsError):
+        rank(np.array([[np.nan], [1.0]]), "higher")
+
+
+@given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 1000))
+def test_every_rank_is_taken_and_every_platform_has_one(platforms, blocks, seed):
+    values = np.exp(np.random.default_rng(seed).integers(-1, 2, (platforms, blocks)))
+    shares = rank(values, "higher", resamples=99).probabilities
+    assert shares.sum(axis=0) == pytest.approx(np.ones(platforms))
+    assert shares.sum(axis=1) == pytest.approx(np.ones(platforms))
+
+
+def factorial(effect, blocks=10):
+    p, q, b = (x.ravel() for x in np.meshgrid(range(3), range(2), range(blocks), indexing="ij"))
+    noise = 0.03 * rng.standard_normal(blocks)[b] + 0.01 * rng.standard_normal((3, blocks))[p, b]
+    log = noise + 0.01 * rng.standard_normal(p.size) - 0.1 * p - 0.5 * q + effect * (p == 1) * (q == 1)
+    return np.exp(log), p, q, b
+
+
+def test_a_factor_that_changes_the_overhead_is_found_with_its_size():
+    found = interaction(*factorial(0.1))
+    assert found.p_value < 1e-3
+    term = next(row for row in found.table if (row.platform, row.level, row.kind) == ("1", "1", "interaction"))
+    assert term.low < math.exp(0.1) < term.high
+    platform = next(row for row in found.table if (row.platform, row.kind) == ("2", "platform"))
+    assert platform.ratio == pytest.approx(math.exp(-0.2), rel=0.03)
+
+
+def test_interactions_that_cannot_be_asked_are_refused():
+    values, p, q, b = factorial(0.0)
+    with pytest.raises(StatsError, match="two levels"):
+        interaction(values[q == 0], p[q == 0], q[q == 0], b[q == 0])
+    hole = ~((p == 1) & (q == 1))
+    with pytest.raises(StatsError, match="lacks a level"):
+        interaction(values[hole], p[hole], q[hole], b[hole])
+    with pytest.raises(StatsError, match="no noise"):
+        interaction(np.ones(values.size), p, q, b)
+    with pytest.raises(StatsError, match="negative"):
+        interaction(-values, p, q, b)
+
+
+def test_a_lost_trial_is_tolerated_and_said():
+    values, p, q, b = factorial(0.0)
+    values[5] = np.nan
+    assert any("59 of 60" in text for text in interaction(values, p, q, b).warnings)
