@@ -12,6 +12,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
 RUN = [
     *PROJECT["project"]["dependencies"],
+    *PROJECT["project"]["optional-dependencies"]["postgresql"],
     *PROJECT["dependency-groups"]["build"],
     *PROJECT["build-system"]["requires"],
 ]
