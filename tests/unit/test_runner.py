@@ -358,3 +358,21 @@ def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares
     ]
     assert combined(flows, metrics).values == {"throughput": 150.0, "latency": 3.0}
     assert combined(flows[:1], metrics) is flows[0]
+
+
+def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    noisy = "import time; print(1 + time.monotonic_ns() % 97)"
+    table = {"name": "script", "factors": {"code": ["print(2)", noisy]}}
+    design = {"stop": "precision", "precision": 0.01, "min_blocks": 3, "max_blocks": 6, "seed": 3}
+    run = executed(plan_of(study(benchmark=[table], design=design)), store, home)
+    trials = load_run(store.engine, run).trials
+    blocks_of = {
+        (cell.platform, cell.levels["code"]): sorted(trials.block[trials.cell == index].tolist())
+        for index, cell in enumerate(run.cells)
+    }
+    for platform in ("native", "other"):
+        assert blocks_of[platform, "print(2)"] == [0, 1, 2]
+        assert blocks_of[platform, noisy] == [0, 1, 2, 3, 4, 5]
+    assert "miss" in run.stopped_because

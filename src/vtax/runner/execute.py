@@ -111,8 +111,9 @@ class _Execution:
             decision = self._stopping.decide(block, time.monotonic() - self._started)
             if decision.stop:
                 return decision.reason
+            wanted = self._stopping.owed(decision)
             for session in self._plan.sessions(block):
-                self._session(session)
+                self._session(session, wanted)
         return "all blocks are made"
 
     def audit(self) -> None:
@@ -133,9 +134,9 @@ class _Execution:
                 cure="take the field out of must_match, or leave the platform out",
             )
 
-    def _session(self, session: Session) -> None:
-        """The cells a session still owes, in a fresh guest; a lost guest is replaced for the cells after the lost."""
-        remaining = [cell for cell in session.cells if self._owed(cell, session.block)]
+    def _session(self, session: Session, wanted: frozenset[str]) -> None:
+        """The wanted cells a session still owes, in a fresh guest; a lost guest is replaced for what is left."""
+        remaining = [cell for cell in session.cells if cell.key in wanted and self._owed(cell, session.block)]
         while remaining:
             with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
                 while remaining and not opened.lost:

@@ -1,15 +1,18 @@
 """Whether a run has enough blocks: collects values as trials end and asks the study's declared rule.
 
-Judged on whole blocks only, on the primary metric of every cell against the same point on the baseline.
+Judged on whole blocks only, on the primary metrics of every cell against the same point on the baseline. Once the
+fewest blocks are made, an adaptive rule spends time only where its target is still missed: further blocks hold the
+cells of open contrasts and the baseline's cells they are compared with.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from vtax.benchmarks.base import Metric
 from vtax.errors import BadInput
 from vtax.runner.plan import Cell, Plan
 from vtax.stats.checks import Array, StatsError
@@ -59,19 +62,38 @@ class Stopping:
         next_block_s = elapsed_s / blocks if blocks else self._plan.expected_block_s()
         return decide(self._rule, self._contrasts(blocks), blocks, elapsed_s=elapsed_s, next_block_s=next_block_s)
 
-    def _contrasts(self, blocks: int) -> dict[str, Array]:
-        baseline = {c.point.key: c for c in self._plan.cells if c.platform.name == self._plan.study.baseline}
+    def owed(self, decision: Decision) -> frozenset[str]:
+        """Keys of the cells that the next block must hold: all, until an adaptive rule has its fewest blocks."""
+        by_name = {self._name(cell, metric): cell for cell, metric in self._judged()}
+        open_cells = [by_name[name] for name in decision.open]
+        points = {cell.point.key for cell in open_cells}
+        if not points or self._rule.stop not in ("precision", "verdict"):
+            return frozenset(cell.key for cell in self._plan.cells)
+        baseline = {c.key for c in self._plan.cells if self._is_baseline(c) and c.point.key in points}
+        return frozenset({cell.key for cell in open_cells} | baseline)
+
+    def _judged(self) -> Iterator[tuple[Cell, Metric]]:
+        """Every cell and primary metric that has a contrast; of a single platform, the cells themselves."""
         alone = len({c.platform.name for c in self._plan.cells}) == 1
-        contrasts = {}
         for cell in self._plan.cells:
+            if alone or not self._is_baseline(cell):
+                yield from ((cell, metric) for metric in cell.point.benchmark.metrics if metric.primary)
+
+    def _is_baseline(self, cell: Cell) -> bool:
+        return cell.platform.name == self._plan.study.baseline
+
+    def _name(self, cell: Cell, metric: Metric) -> str:
+        return f"{cell.platform.name} {cell.point.label} {cell.key} {metric.name}"
+
+    def _contrasts(self, blocks: int) -> dict[str, Array]:
+        baseline = {c.point.key: c for c in self._plan.cells if self._is_baseline(c)}
+        contrasts = {}
+        for cell, metric in self._judged():
+            logs = self._logs(cell, metric.name, metric.average, blocks)
             base = baseline[cell.point.key]
-            if cell is base and not alone:
-                continue
-            for metric in (m for m in cell.point.benchmark.metrics if m.primary):
-                logs = self._logs(cell, metric.name, metric.average, blocks)
-                if not alone:
-                    logs = logs - self._logs(base, metric.name, metric.average, blocks)
-                contrasts[f"{cell.platform.name} {cell.point.label} {cell.key} {metric.name}"] = logs
+            if cell is not base:
+                logs = logs - self._logs(base, metric.name, metric.average, blocks)
+            contrasts[self._name(cell, metric)] = logs
         return contrasts
 
     def _logs(self, cell: Cell, metric: str, average: Average, blocks: int) -> Array:

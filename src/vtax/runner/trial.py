@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Place, Role
-from vtax.counters import guest as guest_counters
 from vtax.counters.host import HostSample, host_warnings
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.guest.guest import CommandResult, Guest, skew_warning
@@ -237,8 +236,7 @@ class _Counted:
     def _read(self) -> dict[tuple[str, str], float]:
         read: dict[tuple[str, str], float] = {}
         for place, endpoint in self._endpoints.items():
-            counted = guest_counters.parse(endpoint.guest.read_files(guest_counters.PATHS))
-            read.update({(place, name): value for name, value in counted.items()})
+            read.update({(place, name): value for name, value in endpoint.guest.counters().items()})
             cpu_s = endpoint.running.host_cpu_s()
             if cpu_s is not None:
                 read["layer" if place == "guest" else place, "host_cpu_s"] = cpu_s
