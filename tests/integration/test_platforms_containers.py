@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -199,7 +200,8 @@ def test_a_stopped_guest_leaves_nothing(starter):
 def test_a_guest_that_dies_says_how(starter):
     running, guest = starter.ready()
     for pid in running.group.pids():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     with pytest.raises(GuestError) as caught:
         guest.run(["true"])
     assert "ended with status" in caught.value.where
