@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Place, Role
 from vtax.counters.host import HostSample, host_warnings
@@ -77,6 +77,8 @@ def run_trial(
             started.append(_Lane(lane, cell))
         _run_lanes(started, timeout_s, counted)
         outcome = combined([lane.parsed() for lane in started], cell.point.benchmark.metrics)
+        if links is not None:
+            outcome = replace(outcome, used={**outcome.used, **links.used})
     except VtaxError as problem:
         error = str(problem)
     results = {
@@ -91,7 +93,12 @@ def run_trial(
         results=results,
         foreground=foreground,
         counters=counted.differences,
-        warnings=(*(("tool", text) for text in outcome.warnings), *counted.warnings, *_skew(foreground)),
+        warnings=(
+            *(("tool", text) for text in outcome.warnings),
+            *(("link", text) for text in (links.warnings if links else ())),
+            *counted.warnings,
+            *_skew(foreground),
+        ),
         error=error,
     )
 
