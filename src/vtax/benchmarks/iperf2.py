@@ -1,0 +1,156 @@
+"""iperf 2: the tool of the older studies. Rates are taken from the report of the end that they belong to.
+
+Both programs write their reports as comma-separated values: nine fields for TCP, fourteen for UDP, one line for each
+stream and direction. What was sent is in the sender's report, what arrived in the receiver's. These reports do not
+say which socket buffers the kernel granted; netperf's and iperf3's do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+
+PORT = 5001
+_UNLIMITED = "100g"
+_UDP_SERVER_START_S = "0.5"  # a UDP server cannot be seen to listen from outside
+
+
+class Iperf2Parameters(Parameters):
+    """What a study may fix or vary. Absent values are left to the tool."""
+
+    direction: Literal["send", "receive", "both"] = Field("send", description="what the guest does")
+    protocol: Literal["tcp", "udp"] = Field("tcp", description="transport protocol")
+    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
+    parallel: int = Field(1, ge=1, le=128, description="parallel streams")
+    length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
+    window: Size | None = Field(None, ge=1, description="socket buffer asked for on both ends, bytes")
+    mss: int | None = Field(None, ge=88, le=32767, description="TCP maximum segment size, bytes")
+    rate_mbit_s: float = Field(0, ge=0, description="UDP sending rate aimed at, per stream; 0 is as fast as it goes")
+
+    @model_validator(mode="after")
+    def _fits_its_protocol(self) -> Self:
+        if self.protocol == "udp":
+            check_datagram("length", self.length)
+            if self.mss is not None:
+                raise ValueError("mss belongs to tcp, and protocol is udp")
+        elif self.rate_mbit_s:
+            raise ValueError("rate_mbit_s belongs to udp, and protocol is tcp")
+        return self
+
+
+@dataclass(frozen=True)
+class Line:
+    """One report of one stream. from_peer: the server's end sent it. jitter_ms, loss_percent: UDP receivers only."""
+
+    from_peer: bool
+    mbit_s: float
+    jitter_ms: float | None = None
+    loss_percent: float | None = None
+
+
+class Iperf2:
+    """See the module."""
+
+    name = "iperf2"
+    title = "network throughput (iperf 2)"
+    tool = "iperf"
+    needs_network = True
+    Parameters = Iperf2Parameters
+    metrics: Sequence[Metric] = (
+        Metric(
+            "throughput", "Mbit/s", "higher", "throughput at the receiver, both directions together", primary=True
+        ),
+        Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
+        Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
+        Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
+        Metric("loss", "%", "lower", "UDP datagrams lost"),
+        Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
+    )
+    version_argv = ("iperf", "-v")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of."""
+        match = re.search(r"iperf version (\S+)", output)
+        if not match:
+            raise BenchmarkError("iperf -v printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: Iperf2Parameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        p, udp = parameters, parameters.protocol == "udp"
+        check_socket_buffer("window", p.window)
+        port = PORT + context.flow
+        both = ["-p", str(port), "-y", "C", *(["-u"] if udp else [])]
+        for flag, value in (("-l", p.length), ("-w", p.window), ("-M", p.mss)):
+            both += [flag, str(value)] if value is not None else []
+        client = ["iperf", "-c", context.peer_address, *both, "-t", str(p.duration_s), "-P", str(p.parallel)]
+        client += {"send": [], "receive": ["-R"], "both": ["--full-duplex"]}[p.direction]
+        if udp:
+            client += ["-b", f"{p.rate_mbit_s:g}m" if p.rate_mbit_s else _UNLIMITED]
+        server = Command("server", ("iperf", "-s", *both), place="peer", ready_port=None if udp else port)
+        return server, Command("client", tuple(client), before=(("sleep", _UDP_SERVER_START_S),) if udp else ())
+
+    def expected_s(self, parameters: Iperf2Parameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        return parameters.duration_s + 0.7
+
+    def parse(self, parameters: Iperf2Parameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """See Benchmark.parse."""
+        p, port = parameters, PORT + context.flow
+        client, server = (list(lines(results[role].stdout, port)) for role in ("client", "server"))
+        values: dict[str, float] = {"throughput": 0.0, "sent": 0.0}
+        for direction in ("send", "receive") if p.direction == "both" else (p.direction,):
+            sender, receiver = (client, server) if direction == "send" else (server, client)
+            sent = [line for line in sender if line.from_peer == (direction == "receive")]
+            received = [line for line in receiver if line.from_peer == (direction == "receive")]
+            if len(sent) != p.parallel or len(received) != p.parallel:
+                raise BenchmarkError(
+                    f"iperf reported {len(sent)} streams at the sender and {len(received)} at the receiver, "
+                    f"not {p.parallel}: {_said(results)}"
+                )
+            rate = sum(line.mbit_s for line in received)
+            check_link(rate, context)
+            values[f"throughput_{direction}"] = rate
+            values["throughput"] += rate
+            values["sent"] += sum(line.mbit_s for line in sent)
+            for name in ("jitter_ms", "loss_percent") if p.protocol == "udp" else ():
+                worst = max(getattr(line, name) or 0.0 for line in received)
+                metric = name.partition("_")[0]
+                values[metric] = max(values.get(metric, 0.0), worst)
+        return Outcome(values, {"streams": p.parallel})
+
+
+def lines(report: str, port: int) -> Iterable[Line]:
+    """The reports of single streams. Sums (identifier -1), headers and everything else are left out.
+
+    port: of the server; the end that has it as its own is the peer, whatever its address looks like from here.
+    """
+    for text in report.splitlines():
+        fields = text.split(",")
+        if len(fields) not in (9, 14) or not fields[5].isdigit() or not fields[8].isdigit():
+            continue
+        from_peer = fields[2] == str(port)
+        mbit_s = int(fields[8]) / 1e6
+        is_receiver = len(fields) == 14 and int(fields[11]) >= 0
+        if is_receiver:
+            yield Line(from_peer, mbit_s, float(fields[9]), float(fields[12]))
+        else:
+            yield Line(from_peer, mbit_s)
+
+
+def _said(results: Mapping[Role, CommandResult]) -> str:
+    told = [result.stderr.strip() or result.stdout.strip() for result in results.values()]
+    return "; ".join(text[-200:] for text in told if text) or "it said nothing"
+
+
+BENCHMARK = Iperf2()
