@@ -19,6 +19,7 @@ from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
 from vtax.platforms import _qemu_probe, _qemu_trial, registry
+from vtax.platforms import qemu as qemu_driver
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import Probe
@@ -244,6 +245,15 @@ def test_a_broken_machine_is_given_up_long_before_the_deadline(tmp_path):
     assert time.monotonic() - began < 10
     running.process.kill()
     running.process.wait(5)
+
+
+def test_a_disaster_on_the_console_is_told_before_what_came_after_it(tmp_path):
+    console = tmp_path / "console.log"
+    assert qemu_driver.telling_lines(console) == ""
+    console.write_text("[ 1.0] one\n[ 1.1] two\n[ 1.2] three\n[ 1.3] four\n")
+    assert qemu_driver.telling_lines(console) == "[ 1.1] two | [ 1.2] three | [ 1.3] four"
+    console.write_text("[ 9.9] Kernel panic - not syncing: sysrq triggered crash\n" + "[ 9.9] RAX: 0\n" * 30)
+    assert qemu_driver.telling_lines(console) == "[ 9.9] Kernel panic - not syncing: sysrq triggered crash"
 
 
 def test_a_host_is_virtual_when_its_cpu_says_so():

@@ -34,10 +34,12 @@ from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import GuestSpec, Probe
-from vtax.platforms.contained import StdioGuest, last_lines
+from vtax.platforms.contained import StdioGuest
 
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
+_DISASTERS = ("Kernel panic", "Out of memory", "vtax-init:")
+_SHOWN_LINES, _LONGEST_LINE = 3, 90
 
 
 class Qemu:
@@ -182,17 +184,27 @@ def _pin_and_run(connection: socket.socket, cpus: Sequence[int]) -> None:
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> str:
-    """What is known of a machine: whether QEMU runs or how it ended, its complaint, the console's last lines."""
+    """What is known of a machine: the console's telling lines, QEMU's complaint, whether it runs or how it ended."""
     try:
         status: int | None = process.wait(0.05)
     except subprocess.TimeoutExpired:
         status = None
     parts = ["QEMU is still running" if status is None else f"QEMU ended with status {status}"]
     if complaint := _complaint(stderr):
-        parts.append(f"it said: {complaint}")
-    if shown := last_lines(console):
-        parts.append(f"console: {shown}")
+        parts.insert(0, f"QEMU: {complaint}")
+    if shown := telling_lines(console):
+        parts.insert(0, f"console: {shown}")
     return "; ".join(parts)
+
+
+def telling_lines(console: Path) -> str:
+    """What a console says of a disaster, else its last lines; on one line of bounded length."""
+    try:
+        lines = console.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    found = [line for line in lines if any(word in line for word in _DISASTERS)] or lines
+    return " | ".join(line.strip()[:_LONGEST_LINE] for line in found[-_SHOWN_LINES:])
 
 
 def _complaint(stderr: Path) -> str:

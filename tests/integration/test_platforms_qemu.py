@@ -1,0 +1,229 @@
+"""QEMU guests: every machine boots the image, is pinned and limited as asked, joins the lab, and leaves nothing."""
+
+import hashlib
+import os
+import secrets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from lab_guests import LabGuests
+from support import needs_program, needs_root
+
+from vtax.errors import GuestError, PlatformError
+from vtax.guest.guest import Guest
+from vtax.host.journal import clean
+from vtax.host.resources import Tree
+from vtax.image.image import Image
+from vtax.network.unchanged import host_network
+from vtax.platforms import registry
+from vtax.platforms.base import GuestSpec, Resources
+
+pytestmark = [needs_root, needs_program("qemu-system-x86_64", "qemu-img"), pytest.mark.root]
+CPUS = sorted(os.sched_getaffinity(0))
+MEMORY = 256 << 20
+READY_S = 120.0
+MACHINES = {
+    "qemu-tcg": {},
+    "qemu-tcg-e1000": {"nic": "e1000", "disk": "ide"},
+    "qemu-tcg-rtl8139": {"nic": "rtl8139", "disk": "ide"},
+    "qemu-tcg-microvm": {"machine": "microvm"},
+    "q35-sata": {"machine": "q35", "disk": "sata"},
+    "no-cache": {"cache": "none", "aio": "native"},
+    "kvm-virtio": {"accel": "kvm"},
+    "kvm-emulated": {"accel": "kvm", "nic": "e1000", "disk": "ide"},
+    "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
+}
+
+
+def machine(name, image):
+    platform = registry.make(name, "qemu", MACHINES[name])
+    probe = platform.probe(image)
+    if not probe.available:
+        pytest.skip(f"{name} does not run here: {probe.reason}")
+    return platform
+
+
+def spec_of(image, home, journal, vcpus=1):
+    name = f"vtax-{secrets.token_hex(3)}"
+    journal.hold(Tree(str(home.guests / name)))
+    (home.guests / name).mkdir()
+    return GuestSpec(name, image, Resources(vcpus, MEMORY, tuple(CPUS[-vcpus:])), home.guests / name, journal)
+
+
+def left_of(name):
+    """Processes and cgroups of a guest."""
+    found = [path for path, _, _ in os.walk("/sys/fs/cgroup") if Path(path).name == name]
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if name.encode() in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_machine_boots_the_image_from_its_disk_and_is_told_its_size(name, image, private_home, journal):
+    platform = machine(name, image)
+    running = platform.start(spec_of(image, private_home, journal))
+    guest = Guest(running.channel)
+    hello = guest.hello(READY_S)
+    assert hello.pid == 1
+    root = guest.run(["findmnt", "-no", "SOURCE,FSTYPE", "/"]).stdout.split()
+    assert root == ["/dev/vda" if platform.options.disk == "virtio-blk" else "/dev/sda", "ext4"]
+    assert guest.run(["nproc"]).stdout.strip() == "1"
+    total_kib = int(guest.run(["sed", "-n", "s/^MemTotal: *//p", "/proc/meminfo"]).stdout.split()[0])
+    assert 0.75 * MEMORY < total_kib * 1024 <= MEMORY
+    first = guest.clock()
+    guest.run(["sleep", "2"])
+    assert abs(guest.clock().rate_error(first)) < 0.002
+    running.stop()
+
+
+def test_a_guest_is_pinned_thread_by_thread_and_counts_its_cpu_time(image, private_home, journal):
+    platform = machine("qemu-tcg", image)
+    spec = spec_of(image, private_home, journal)
+    running = platform.start(spec)
+    guest = Guest(running.channel)
+    guest.hello(READY_S)
+    threads = {}
+    for task in Path(f"/proc/{running.process.pid}/task").iterdir():
+        threads[(task / "comm").read_text().strip(), task.name] = os.sched_getaffinity(int(task.name))
+    virtual = [cpus for (comm, _), cpus in threads.items() if comm.startswith("CPU ")]
+    others = [cpus for (comm, _), cpus in threads.items() if not comm.startswith("CPU ")]
+    assert virtual == [{CPUS[-1]}]
+    rest = set(CPUS[:-1]) or set(CPUS)
+    assert all(cpus == rest for cpus in others)
+    assert running.notes == (() if CPUS[:-1] else running.notes)
+    before = running.host_cpu_s()
+    spin = guest.run(["python3", "-c", "import time\nwhile time.process_time() < 1: pass"])
+    used = running.host_cpu_s() - before
+    assert 0.5 < used < spin.outside_s * 2
+    running.stop()
+    running.stop()
+    assert running.host_cpu_s() >= before + used
+    assert left_of(spec.name) == []
+    assert [str(held) for held in journal.held] == [f"files {spec.directory}"]
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
+def test_two_virtual_cpus_on_two_cpus_leave_no_cpu_for_the_rest_which_is_noted(image, private_home, journal):
+    platform = machine("qemu-tcg", image)
+    spec = spec_of(image, private_home, journal, vcpus=2)
+    running = platform.start(spec)
+    guest = Guest(running.channel)
+    guest.hello(READY_S)
+    assert guest.run(["nproc"]).stdout.strip() == "2"
+    if len(CPUS) == 2:
+        assert "share the virtual CPUs' host CPUs" in running.notes[0]
+    running.stop()
+
+
+def test_what_a_guest_writes_never_reaches_the_image(image, private_home, journal):
+    platform = machine("qemu-tcg", image)
+    before = image.disk.stat()
+    start = hashlib.sha256(image.disk.open("rb").read(1 << 20)).digest()
+    for _ in range(2):
+        running = platform.start(spec_of(image, private_home, journal))
+        guest = Guest(running.channel)
+        guest.hello(READY_S)
+        script = "test ! -e /written && echo here > /written && sync && cat /written"
+        assert guest.run(["sh", "-c", script]).stdout == "here\n"
+        guest.shutdown(sync=True)
+        running.stop()
+    after = image.disk.stat()
+    assert (after.st_mtime_ns, after.st_blocks) == (before.st_mtime_ns, before.st_blocks)
+    assert hashlib.sha256(image.disk.open("rb").read(1 << 20)).digest() == start
+
+
+@pytest.mark.parametrize("name", ["qemu-tcg", "qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm"])
+def test_every_card_carries_traffic_in_the_lab_and_the_host_is_unchanged(name, image, private_home, journal):
+    machine(name, image)
+    before = host_network()
+    with LabGuests("point-to-point", name, image, journal, private_home) as at:
+        at.links.verify()
+        driver = at.run("guest", "ethtool", "-i", "eth0").splitlines()[0]
+        wanted = {"qemu-tcg-e1000": "e1000", "qemu-tcg-rtl8139": "8139cp"}.get(name, "virtio_net")
+        assert driver == f"driver: {wanted}"
+        for direction in ("send", "receive"):
+            assert at.measure("iperf3", duration_s=1, direction=direction).values["throughput"] > 1
+        assert host_network() == before
+    assert host_network() == before
+
+
+@pytest.mark.parametrize("link", [{"queues": 2}, {"attachment": "macvtap"}, {"attachment": "macvtap", "queues": 2}])
+def test_a_card_has_the_queues_and_the_attachment_its_link_asks_for(link, image, private_home, journal):
+    machine("qemu-tcg", image)
+    with LabGuests("point-to-point", "qemu-tcg", image, journal, private_home, link) as at:
+        at.links.verify()
+        offered = at.run("guest", "ethtool", "-l", "eth0").partition("Combined:")[2].split()[0]
+        assert int(offered) == link.get("queues", 1)
+        assert at.measure("iperf3", duration_s=1).values["throughput"] > 1
+
+
+def test_qemus_own_complaint_is_the_error_of_a_start_that_fails(image, private_home, journal):
+    machine("qemu-tcg", image)
+    spec = spec_of(image, private_home, journal)
+    with pytest.raises(PlatformError) as caught:
+        registry.make("mine", "qemu", {"cpu": "no-such-cpu"}).start(spec)
+    assert "unable to find CPU model 'no-such-cpu'" in str(caught.value)
+    assert left_of(spec.name) == []
+    gone = spec_of(Image("none", private_home.root), private_home, journal)
+    with pytest.raises(PlatformError, match=r"disk\.raw"):
+        registry.get("qemu-tcg").start(gone)
+    assert left_of(gone.name) == []
+
+
+def test_a_panic_is_an_error_with_the_consoles_last_words(image, private_home, journal):
+    platform = machine("qemu-tcg", image)
+    running = platform.start(spec_of(image, private_home, journal))
+    guest = Guest(running.channel)
+    guest.hello(READY_S)
+    began = time.monotonic()
+    with pytest.raises(GuestError) as caught:
+        guest.run(["sh", "-c", "echo c > /proc/sysrq-trigger"], timeout_s=60)
+    assert "Kernel panic - not syncing: sysrq" in caught.value.where
+    assert "QEMU ended with status 0" in caught.value.where
+    assert time.monotonic() - began < 50
+    running.stop()
+
+
+def test_kvm_is_judged_by_doing_within_its_time(image, private_home):
+    probe = registry.get("kvm-virtio").probe(image)
+    assert probe.seconds < 20
+    if not probe.available:
+        assert probe.reason
+        assert probe.cure
+    again = registry.get("kvm-virtio").probe(image)
+    assert again.seconds < 2
+    assert (again.available, again.reason) == (probe.available, probe.reason)
+    assert list(private_home.journal.iterdir()) == list(private_home.guests.iterdir()) == []
+
+
+def test_emulation_is_judged_in_a_moment(image, private_home):
+    for name in ("qemu-tcg", "qemu-tcg-microvm"):
+        machine(name, image)
+        assert registry.get(name).probe(image).seconds < 1.5
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.2, 1.0, None])
+def test_a_killed_process_leaves_nothing_after_clean(delay_s, image, private_home):
+    machine("qemu-tcg", image)
+    name = f"vtax-{secrets.token_hex(3)}"
+    script = Path(__file__).with_name("hold_guest.py")
+    child = subprocess.Popen(
+        [sys.executable, script, "qemu-tcg", name, image.directory], stdout=subprocess.PIPE, text=True
+    )
+    with child:
+        assert child.stdout.readline() == "starting\n"
+        if delay_s is None:
+            assert child.stdout.readline() == "ready\n"
+        else:
+            time.sleep(delay_s)
+        child.kill()
+    assert clean(private_home.journal).problems == ()
+    assert left_of(name) == []
+    assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
