@@ -129,6 +129,15 @@ def _p_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Arr
     return tail(np.abs(mean)), inside, mean
 
 
+def _at_least(members: int) -> int:
+    """`members` up to 10, beyond that the next of 13, 17, 22, ...: a family of hundreds then needs a dozen boundaries
+    instead of hundreds, each a little stricter than Holm's."""
+    bound = 10
+    while bound < members:
+        bound = -(-bound * 5 // 4)
+    return members if members <= 10 else bound
+
+
 def _step_down(p: Array, one_sided: float, first: int, last: int) -> npt.NDArray[np.int64]:
     """Blocks after which each contrast crossed its boundary (NEVER: not yet), Holm's step-down in each family."""
     looks = np.arange(first, first + p.shape[-1])
@@ -139,7 +148,7 @@ def _step_down(p: Array, one_sided: float, first: int, last: int) -> npt.NDArray
         changed = []
         for r in np.unique(remaining[remaining > 0]):
             studies = todo[remaining == r]
-            levels = t_levels(one_sided / int(r), first, last)[: p.shape[-1]]
+            levels = t_levels(one_sided / _at_least(int(r)), first, last)[: p.shape[-1]]
             crossed = p[studies] <= levels
             when = np.where(crossed.any(-1), looks[np.argmax(crossed, axis=-1)], NEVER)
             new = (found[studies] == NEVER) & (when != NEVER)
