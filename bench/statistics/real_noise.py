@@ -7,7 +7,7 @@ values.csv has the columns block, trial and value (one metric of one cell, in an
 Three kinds of false comparisons are made from it, in which nothing differs but noise:
 
 - within blocks: in every block the trials are dealt at random to two sides of equal size (both sides of one guest);
-- neighbours: blocks 1 and 2, 3 and 4, ... are a pair, each pair's order drawn at random: two guests, as in a real run;
+- neighbours: blocks 1 and 2, 3 and 4, ... are a pair, its order drawn at random: two guests, as in a real run;
 - halves: the first half of the blocks against the second, as others do, and random halves, trials as if independent.
 """
 
@@ -84,9 +84,8 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5000)
     options = parser.parse_args()
     values, rng = read(options.values), np.random.default_rng(2013)
-    print(
-        f"{values.shape[0]} blocks of {values.shape[1]} trials; CV of blocks {values.mean(1).std() / values.mean():.2%}"
-    )
+    cv = values.mean(axis=1).std(ddof=1) / values.mean()
+    print(f"{values.shape[0]} blocks of {values.shape[1]} trials; CV of blocks {cv:.2%}")
     if values.shape[1] >= 2:
         report("within blocks", within(values, options.splits, rng))
     report("neighbours", neighbours(values, options.splits, rng))
