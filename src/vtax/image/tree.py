@@ -76,7 +76,7 @@ def _mmdebstrap(
         *([f"deb {mirror} {recipe.suite} main"] if mirror else []),
     ]
     try:
-        run(argv, timeout_s=_BUILD_TIMEOUT_S, mark=mark)
+        run(argv, timeout_s=_BUILD_TIMEOUT_S, mark=mark, environment={"TMPDIR": str(target.parent)})
     except CommandFailed as error:
         raise ImageError(
             "mmdebstrap could not make the guest's file system",
