@@ -1,0 +1,127 @@
+"""sockperf: how long single messages take there and back, under a fixed load or one after another.
+
+Under a fixed load (`under-load`) the client sends at its own pace whatever the answers do, so queues show in the
+upper percentiles; `ping-pong` waits for every answer. All times are full round trips.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.network import check_datagram, check_socket_buffer
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+
+PORT = 11111
+_UDP_SERVER_START_S = "0.5"  # a UDP server cannot be seen to listen from outside
+_RATE_TOLERANCE = 0.02
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PERCENTILES = {"latency_p50": "50.000", "latency_p90": "90.000", "latency_p99": "99.000", "latency_p999": "99.900"}
+
+
+class SockperfParameters(Parameters):
+    """What a study may fix or vary. Absent values are left to the tool."""
+
+    mode: Literal["under-load", "ping-pong"] = Field("under-load", description="at a fixed rate, or one by one")
+    protocol: Literal["tcp", "udp"] = Field("udp", description="transport protocol")
+    duration_s: int = Field(5, ge=1, le=3600, description="seconds, of which 0.4 are the tool's own warm-up")
+    message_size: Size = Field(64, ge=14, le=65507, description="bytes of a message")
+    messages_per_second: int = Field(1000, ge=1, le=10_000_000, description="load, mode under-load")
+    reply_every: int = Field(1, ge=1, le=1000, description="which messages are answered, mode under-load")
+    socket_buffer: Size | None = Field(None, ge=1, description="socket buffers asked for on both ends, bytes")
+
+    @model_validator(mode="after")
+    def _fits_its_protocol(self) -> Self:
+        if self.protocol == "udp":
+            check_datagram("message_size", self.message_size)
+        return self
+
+
+class Sockperf:
+    """See the module."""
+
+    name = "sockperf"
+    title = "message latency (sockperf)"
+    tool = "sockperf"
+    needs_network = True
+    Parameters = SockperfParameters
+    metrics: Sequence[Metric] = (
+        Metric("latency_p50", "us", "lower", "median round trip", primary=True),
+        Metric("latency_mean", "us", "lower", "mean round trip"),
+        Metric("latency_p90", "us", "lower", "90th percentile"),
+        Metric("latency_p99", "us", "lower", "99th percentile"),
+        Metric("latency_p999", "us", "lower", "99.9th percentile"),
+        Metric("latency_max", "us", "lower", "longest round trip"),
+        Metric("messages", "1/s", "higher", "messages sent", over_flows="sum"),
+        Metric("dropped", "%", "lower", "messages without an answer that should have one"),
+    )
+    version_argv = ("sockperf", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of."""
+        match = re.search(r"sockperf, version (\S+)", output)
+        if not match:
+            raise BenchmarkError("sockperf --version printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: SockperfParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        p, tcp = parameters, parameters.protocol == "tcp"
+        check_socket_buffer("socket_buffer", p.socket_buffer)
+        port = PORT + context.flow
+        both = ["-i", context.peer_address, "-p", str(port), *(["--tcp"] if tcp else [])]
+        both += ["--buffer-size", str(p.socket_buffer)] if p.socket_buffer is not None else []
+        client = ["sockperf", p.mode, *both, "-t", str(p.duration_s), "-m", str(p.message_size), "--full-rtt"]
+        if p.mode == "under-load":
+            client += ["--mps", str(p.messages_per_second), "--reply-every", str(p.reply_every)]
+        return (
+            Command("server", ("sockperf", "server", *both), place="peer", ready_port=port if tcp else None),
+            Command("client", tuple(client), before=() if tcp else (("sleep", _UDP_SERVER_START_S),)),
+        )
+
+    def expected_s(self, parameters: SockperfParameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        return parameters.duration_s + 1.0
+
+    def parse(
+        self, parameters: SockperfParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
+        """See Benchmark.parse."""
+        p, client = parameters, results["client"]
+        text = _COLOUR.sub("", client.stdout + client.stderr)
+        if client.status != 0 or "Summary:" not in text:
+            said = [
+                line for line in text.splitlines() if "ERROR" in line or "No messages" in line or "Invalid" in line
+            ]
+            raise BenchmarkError(f"sockperf failed with status {client.status}: {'; '.join(said) or text[-300:]}")
+        values = {name: _found(rf"percentile {number} =\s*([0-9.]+)", text) for name, number in _PERCENTILES.items()}
+        values["latency_mean"] = _found(r"Round trip is ([0-9.]+) usec", text)
+        values["latency_max"] = _found(r"<MAX> observation =\s*([0-9.]+)", text)
+        run_s, sent = (_found(rf"\[Total Run\].*?{name}=([0-9.]+)", text) for name in ("RunTime", "SentMessages"))
+        values["messages"] = sent / run_s
+        answered, counted = _found(r"Total ([0-9]+) observations", text), _found(r"dropped messages = ([0-9]+)", text)
+        values["dropped"] = 100 * counted / max(answered + counted, 1)
+        used: dict[str, Any] = {"observations": int(answered)}
+        warnings = []
+        if p.mode == "under-load" and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second:
+            warnings.append(
+                f"messages_per_second: asked for {p.messages_per_second}, sent {values['messages']:.0f}; "
+                "latencies are those of the lower load"
+            )
+        return Outcome(values, used, tuple(warnings))
+
+
+def _found(pattern: str, text: str) -> float:
+    match = re.search(pattern, text)
+    if not match:
+        raise BenchmarkError(f"sockperf's output lacks what {pattern!r} should find; its format is not known to vtax")
+    return float(match[1])
+
+
+BENCHMARK = Sockperf()

@@ -1,0 +1,70 @@
+"""sockperf: what its commands ask for and what its real output means."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.sockperf import BENCHMARK, SockperfParameters
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+FIXTURES = Path(__file__).parent / "fixtures" / "sockperf"
+CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1")
+SUITES = ["bookworm", "trixie"]
+
+
+def parse(fixture, **parameters):
+    result = CommandResult(("sockperf",), 0, (FIXTURES / f"{fixture}.txt").read_text(), "", 2.1, 2.1)
+    return BENCHMARK.parse(SockperfParameters(**parameters), CONTEXT, {"client": result})
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("kind", ["udp-under-load", "tcp-under-load", "udp-ping-pong", "tcp-ping-pong"])
+def test_percentiles_rise_and_the_load_is_what_was_sent(suite, kind):
+    protocol, _, mode = kind.partition("-")
+    outcome = parse(f"{suite}-{kind}", protocol=protocol, mode=mode, messages_per_second=2000)
+    v = outcome.values
+    assert 0 < v["latency_p50"] <= v["latency_p90"] <= v["latency_p99"] <= v["latency_p999"] <= v["latency_max"]
+    assert outcome.used["observations"] > 1000
+    if mode == "under-load":
+        assert v["messages"] == pytest.approx(2000, rel=0.1)
+        assert parse(f"{suite}-{kind}", protocol=protocol, messages_per_second=1900).warnings == ()
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_load_that_was_not_reached_is_a_warning(suite):
+    outcome = parse(f"{suite}-udp-overload", messages_per_second=1_000_000)
+    assert any(text.startswith("messages_per_second: asked for 1000000") for text in outcome.warnings)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize(("protocol", "said"), [("tcp", "Connection refused"), ("udp", "Is the server down")])
+def test_an_unreachable_peer_is_an_error_although_the_exit_status_is_0(suite, protocol, said):
+    with pytest.raises(BenchmarkError, match=said):
+        parse(f"{suite}-{protocol}-refused", protocol=protocol)
+
+
+def test_output_of_another_format_is_not_guessed_at():
+    result = CommandResult(("sockperf",), 0, "sockperf: Summary: Latency is fine", "", 1, 1)
+    with pytest.raises(BenchmarkError, match="not known"):
+        BENCHMARK.parse(SockperfParameters(), CONTEXT, {"client": result})
+
+
+def test_parameters_reach_both_ends():
+    server, client = BENCHMARK.commands(SockperfParameters(protocol="tcp", socket_buffer=65536), CONTEXT)
+    for command in (server, client):
+        assert "-i 198.18.0.1 -p 11111 --tcp --buffer-size 65536" in " ".join(command.argv)
+    assert server.ready_port == 11111
+    assert "--mps 1000 --reply-every 1" in " ".join(client.argv)
+
+
+@pytest.mark.parametrize("wrong", [{"message_size": 13}, {"message_size": 65508}, {"mode": "throughput"}])
+def test_what_sockperf_cannot_do_is_refused_before_the_run(wrong):
+    with pytest.raises(ValidationError):
+        SockperfParameters(**wrong)
+
+
+def test_the_version_is_read_from_what_the_tool_prints():
+    assert BENCHMARK.version_of((FIXTURES / "trixie-version.txt").read_text()) == "3.7-no.git"
