@@ -84,7 +84,10 @@ class LabGuests:
         there, here = self.guests[flow.server], self.guests[flow.client]
         handle = there.start(server.argv)
         try:
-            there.wait_port(server.ready_port, handle=handle)
+            if server.ready_port is not None:
+                there.wait_port(server.ready_port, handle=handle)
+            for argv in client.before:
+                self._output(here, argv)
             result = here.run(client.argv, timeout_s=120)
         finally:
             served = there.stop(handle)

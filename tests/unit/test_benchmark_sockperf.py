@@ -29,8 +29,8 @@ def test_percentiles_rise_and_the_load_is_what_was_sent(suite, kind):
     assert 0 < v["latency_p50"] <= v["latency_p90"] <= v["latency_p99"] <= v["latency_p999"] <= v["latency_max"]
     assert outcome.used["observations"] > 1000
     if mode == "under-load":
-        assert v["messages"] == pytest.approx(2000, rel=0.1)
-        assert parse(f"{suite}-{kind}", protocol=protocol, messages_per_second=1900).warnings == ()
+        assert v["messages"] == pytest.approx(2000, rel=0.15)
+        assert parse(f"{suite}-{kind}", protocol=protocol, messages_per_second=1500).warnings == ()
 
 
 @pytest.mark.parametrize("suite", SUITES)
