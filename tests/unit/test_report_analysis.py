@@ -135,7 +135,7 @@ def test_a_missed_precision_is_a_shortfall(store: Store) -> None:
         stop="precision", precision=0.01, min_blocks=2, max_blocks=5,
     )  # fmt: skip
     assert row(analysis, "other").target_missed
-    assert any("where ±1.0% was wanted: other, tool: speed" in text for text in analysis.shortfalls)
+    assert any("where ±1.0% was wanted: other, tool speed" in text for text in analysis.shortfalls)
 
 
 def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:

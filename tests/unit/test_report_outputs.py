@@ -64,7 +64,7 @@ def test_the_table_reads_at_a_glance(analysis: Analysis) -> None:
 
 
 def test_secondary_metrics_are_shown_on_request(analysis: Analysis) -> None:
-    assert "sysbench-cpu: 95th percentile latency" in shown(analysis, 140, every_metric=True)
+    assert "sysbench-cpu · 95th percentile latency" in shown(analysis, 140, every_metric=True)
 
 
 @pytest.mark.parametrize("width", [80, 100, 140, 200])

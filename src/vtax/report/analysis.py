@@ -94,8 +94,13 @@ class Section:
 
     @property
     def title(self) -> str:
-        """`stream: triad`."""
-        return f"{self.label}: {self.metric.title or self.metric.name}"
+        """`stream · triad`: what a table of it is called."""
+        return f"{self.label} · {self.metric.title or self.metric.name}"
+
+    @property
+    def name(self) -> str:
+        """`stream triad`: how sentences call it."""
+        return f"{self.label} {self.metric.name}"
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,9 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
         guests=data.guests,
         failures=data.failures,
         cells=run.cells,
-        remarks=remarks_of(data, [(s.title, p.name, r) for s in sections for p in s.points for r in p.rows]),
+        remarks=remarks_of(
+            data, [(s.name, p.name, r, s.metric.is_primary) for s in sections for p in s.points for r in p.rows]
+        ),
         shortfalls=shortfalls,
     )
 
@@ -326,7 +333,7 @@ def _shortfalls(data: RunData, sections: tuple[Section, ...], rule: Rule) -> tup
         for point in section.points:
             for row in point.rows:
                 if row.target_missed and row.ratio is not None:
-                    place = ", ".join(filter(None, [row.platform.name, section.title, point.name]))
+                    place = ", ".join(filter(None, [row.platform.name, section.name, point.name]))
                     found.append(
                         f"interval of ±{row.ratio.half_width:.1%} where ±{rule.precision:.1%} was wanted: {place}"
                     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -49,7 +50,7 @@ def _contrasts(analysis: Analysis) -> Iterator[_Found]:
     for section in sections:
         alone = sum(other.label == section.label for other in sections) == 1
         for point in section.points:
-            name = section.label if alone else section.title
+            name = section.label if alone else section.name
             for row in point.rows:
                 yield _Found(f"{name} ({point.name})" if point.levels else name, row, section.better)
 
@@ -72,8 +73,9 @@ def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> st
     if kind == "undecided":
         needed = [c.row.verdict.blocks_needed for c in these if c.row.verdict is not None]
         known = [n for n in needed if n]
-        more = f", which about {max(known)} more blocks would settle" if known and len(known) == len(needed) else ""
-        return f"is undecided on {_names(these, with_share=True)}{more}"
+        more = f" (about {max(known)} more blocks would settle all)" if known and len(known) == len(needed) else ""
+        which = f"in all {total} comparisons" if len(these) == total > 1 else f"on {_names(these)}"
+        return f"is undecided {which}{more}"
     if len(these) <= _MOST_NAMED:
         return f"is {kind} on {_names(these, with_share=True)}"
     ordered = sorted(these, key=lambda c: _share(c)[0])
@@ -100,7 +102,7 @@ def _share(found: _Found) -> tuple[float, float, float]:
 
 def _share_text(found: _Found) -> str:
     estimate, low, high = _share(found)
-    return f"{share(estimate)} [{share(low)}, {share(high)}]"
+    return f"{share(estimate)} [{share(low)}, {share(high)}]" if math.isfinite(high) else share(estimate)
 
 
 def share(value: float) -> str:

@@ -74,7 +74,7 @@ def mean_and_half_width(mean: float, half: float, scale: Scale) -> tuple[str, st
         return number(mean), ""
     if half == 0:
         return number(mean), "±0"
-    decimals = max(0, min(decimals_of(half), _decimals_for(mean, 5)))
+    decimals = max(0, _decimals_for(mean, 3), min(decimals_of(half), _decimals_for(mean, 5)))
     return fixed(mean, decimals), "±" + (fixed(half, decimals) if round(half, decimals) else number(half, 1))
 
 
@@ -97,7 +97,9 @@ def ratio(value: float) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """`[0.993, 1.002]`."""
+    """`[0.993, 1.002]`; nothing when it is not bounded."""
+    if not math.isfinite(high):
+        return ""
     return f"[{ratio(low)}, {ratio(high)}]"
 
 

@@ -11,7 +11,7 @@ from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
-_Given = tuple[str, str, str, int]  # code, text, place, times
+_Given = tuple[str, str, str, int, bool]  # code, text, place, times, whether about more than secondary metrics
 
 
 class _Row(Protocol):
@@ -25,13 +25,15 @@ class _Row(Protocol):
 class Remark:
     """A warning. code: its kind. texts: what was said; more than one when they differ in their numbers alone.
 
-    places: where it holds, empty for the whole run. times: how often it was given.
+    places: where it holds, empty for the whole run. times: how often it was given. is_primary: false when it is about
+    metrics alone that tables do not show first.
     """
 
     code: str
     texts: tuple[str, ...]
     places: tuple[str, ...]
     times: int
+    is_primary: bool = True
 
     @property
     def text(self) -> str:
@@ -51,49 +53,55 @@ class _Gathered:
     texts: dict[str, None] = field(default_factory=dict)
     places: dict[str, None] = field(default_factory=dict)
     times: int = 0
+    is_primary: bool = False
 
 
-def remarks_of(data: RunData, rows: Iterable[tuple[str, str, _Row]]) -> tuple[Remark, ...]:
+def remarks_of(data: RunData, rows: Iterable[tuple[str, str, _Row, bool]]) -> tuple[Remark, ...]:
     """All remarks: failed trials, lost guests and limits they were not given, the run's and trials' own, statistics.
 
-    rows: (section title, point name, row).
+    rows: (section name, point name, row, whether its metric is a primary one).
     """
     found: dict[tuple[str, str], _Gathered] = {}
-    for code, text, place, times in (*_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows)):
+    everything = (*_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows))
+    for code, said, place, times, is_primary in everything:
+        text = "; ".join(line.strip() for line in said.splitlines() if line.strip())
         gathered = found.setdefault((code, _NUMBER.sub("#", text)), _Gathered())
         gathered.texts[text] = None
         gathered.times += times
+        gathered.is_primary |= is_primary
         if place:
             gathered.places[place] = None
-    return tuple(Remark(code, tuple(g.texts), tuple(g.places), g.times) for (code, _), g in found.items())
+    return tuple(
+        Remark(code, tuple(g.texts), tuple(g.places), g.times, g.is_primary) for (code, _), g in found.items()
+    )
 
 
 def _of_trials(data: RunData) -> Iterator[_Given]:
     for failure in data.failures:
         code = "failed-warmup" if failure.is_warmup else "failed-trial"
         place = f"{place_of(data.run.cells[failure.cell])}, block {failure.block + 1}"
-        yield code, failure.error or "the trial failed", place, 1
+        yield code, failure.error or "the trial failed", place, 1, True
 
 
 def _of_guests(data: RunData) -> Iterator[_Given]:
     for guest in data.guests:
         if guest.error:
             when = f"block {guest.block + 1}" if guest.block >= 0 else "before the first block"
-            yield "lost-guest", guest.error, f"{guest.platform}, {when}", 1
+            yield "lost-guest", guest.error, f"{guest.platform}, {when}", 1, True
         for note in guest.notes:
-            yield "guest", note, guest.platform, 1
+            yield "guest", note, guest.platform, 1, True
 
 
 def _of_store(data: RunData) -> Iterator[_Given]:
     for warning in data.warnings:
         place = "" if warning.cell is None else place_of(data.run.cells[warning.cell])
-        yield warning.code, warning.text, place, warning.times
+        yield warning.code, warning.text, place, warning.times, True
 
 
-def _of_rows(rows: Iterable[tuple[str, str, _Row]]) -> Iterator[_Given]:
-    for title, point, row in rows:
+def _of_rows(rows: Iterable[tuple[str, str, _Row, bool]]) -> Iterator[_Given]:
+    for name, point, row, is_primary in rows:
         for text in row.warnings:
-            yield "statistics", text, ", ".join(filter(None, [row.platform.name, title, point])), 1
+            yield "statistics", text, ", ".join(filter(None, [row.platform.name, name, point])), 1, is_primary
 
 
 def place_of(cell: CellRecord) -> str:

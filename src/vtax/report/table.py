@@ -18,6 +18,7 @@ from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.answers import answers
 from vtax.report.document import as_json
 from vtax.report.host import host_line, run_line
+from vtax.report.remarks import Remark
 from vtax.stats.verdict import Kind
 
 __all__ = ["as_json", "render"]
@@ -140,7 +141,9 @@ def _verdict(row: Row) -> Text:
     parts = []
     if row.verdict is not None:
         sign, style = VERDICTS[row.verdict.kind]
-        parts.append(Text(f"{sign} {row.verdict}", style=style))
+        parts.append(Text(f"{sign} {row.verdict.kind}", style=style))
+        if needed := row.verdict.blocks_needed:
+            parts.append(Text(f"about {needed} more block{'s' if needed > 1 else ''}", style=style))
     elif row.trouble:
         parts.append(Text(row.trouble, style="red"))
     if row.target_missed:
@@ -170,10 +173,15 @@ def _footer(analysis: Analysis, *, hidden: int) -> Iterator[RenderableType]:
         yield _block("Not tested", [_about(f"{p.name}:", (), r) for p, r in zip(untested, reasons, strict=True)])
     if analysis.shortfalls:
         yield _block("Declared and not reached", [Text(text, style="yellow") for text in analysis.shortfalls])
-    if analysis.remarks:
-        yield _block("Warnings", [_remark(r.text, r.where, r.times) for r in analysis.remarks])
+    shown = [remark for remark in analysis.remarks if remark.is_primary or not hidden]
+    if shown:
+        yield _block("Warnings", [_remark(remark) for remark in shown])
     if hidden:
-        yield Text(f"{hidden} more metric{'s' if hidden > 1 else ''}: vtax show {analysis.name} --all", style="dim")
+        left = len(analysis.remarks) - len(shown)
+        more = f"{hidden} more metric{'s' if hidden > 1 else ''}"
+        if left:
+            more += f", with {left} more warning{'s' if left > 1 else ''}"
+        yield Text(f"{more}: vtax show {analysis.name} --all", style="dim")
 
 
 def _about(platform: str, marks: tuple[str, ...], text: str) -> Text:
@@ -189,6 +197,7 @@ def _block(title: str, lines: list[Text]) -> RenderableType:
     return Group(Text(title, style="bold"), Padding(bullets, (0, 0, 1, 1)))
 
 
-def _remark(text: str, where: str, times: int) -> Text:
-    count = f" ({times} times)" if times > 1 else ""
-    return Text(text + count).append(f"  {where}" if where else "", style="dim")
+def _remark(remark: Remark) -> Text:
+    count = f" ({remark.times} times)" if remark.times > 1 else ""
+    where = f"  {remark.where}" if remark.where else ""
+    return Text(f"{remark.code}: ", style="yellow").append(remark.text + count, style="default").append(where, "dim")
