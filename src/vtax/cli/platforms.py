@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from vtax.cli.output import json_option, print_json, print_table
-from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms.base import Driver, Probe
-from vtax.platforms.registry import drivers, get, names
+from vtax.platforms.registry import drivers, forms, get, names
 
 
 @click.command("platforms")
@@ -29,6 +28,7 @@ def command(driver_name: str | None, no_probe: bool, as_json: bool) -> None:
         platform = get(name)
         probe = None if no_probe else platform.probe(image)
         rows.append((name, platform.driver.name, platform.driver.summary, probe))
+    rows += [(form, driver.name, driver.summary, None) for form, driver in forms().items()]
     if as_json:
         print_json([{"name": n, "driver": d, "summary": s, **_probe_json(p)} for n, d, s, p in rows])
         return
@@ -41,9 +41,7 @@ def command(driver_name: str | None, no_probe: bool, as_json: bool) -> None:
 def _driver(name: str) -> Driver:
     if name in drivers():
         return drivers()[name]
-    if name in names():
-        return get(name).driver
-    raise BadInput(f"there is no driver or platform {name!r}", cure="vtax platforms lists them")
+    return get(name).driver
 
 
 def _explain(driver: Driver, as_json: bool) -> None:
@@ -55,7 +53,10 @@ def _explain(driver: Driver, as_json: bool) -> None:
     fields = driver.Options.model_fields
     print_table(
         ("option", "default", "meaning"),
-        [(name, str(info.get_default()), info.description or "") for name, info in fields.items()],
+        [
+            (n, "(needed)" if f.is_required() else str(f.get_default()), f.description or "")
+            for n, f in fields.items()
+        ],
     )
     print_table(
         ("platform", "its options"),

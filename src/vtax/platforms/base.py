@@ -68,7 +68,7 @@ class GuestSpec:
 
 
 class RunningGuest(Protocol):
-    """A started guest."""
+    """A started guest. One whose /scratch lies elsewhere has an attribute `scratch` that says where."""
 
     @property
     def channel(self) -> Channel:
@@ -94,6 +94,9 @@ class Driver(Protocol):
 
     name: of the driver. Options: a pydantic model of its options, every field with a description and a default.
     variants: the platforms it ships, name -> option values. summary: one line for `vtax platforms`.
+
+    A driver of machines that the user already has may also define `argument`, the option that a platform's name
+    `DRIVER:VALUE` sets, and `joins_topologies = False` when its network cards are the user's as well.
     """
 
     name: str
@@ -128,6 +131,11 @@ class Platform:
     def start(self, spec: GuestSpec) -> RunningGuest:
         """See Driver.start."""
         return self.driver.start(self.options, spec)
+
+    @property
+    def joins_topologies(self) -> bool:
+        """Whether its guests can be joined to a topology, their network cards being made for them."""
+        return bool(getattr(self.driver, "joins_topologies", True))
 
     def identity(self) -> dict[str, Any]:
         """What defines it, for cell keys and the report: driver and every option, not the name."""

@@ -27,12 +27,25 @@ def names() -> list[str]:
     return sorted((n for d in drivers().values() for n in d.variants), key=lambda n: (n != "native", n))
 
 
+def forms() -> Mapping[str, Driver]:
+    """Drivers whose platforms are named `DRIVER:ARGUMENT`, by the form of those names, such as `ssh:HOST`."""
+    return {f"{d.name}:{key.upper()}": d for d in drivers().values() if (key := argument(d))}
+
+
+def argument(driver: Driver) -> str:
+    """The option that the second part of a name `DRIVER:ARGUMENT` sets; empty when there is no such form."""
+    return str(getattr(driver, "argument", ""))
+
+
 def get(name: str) -> Platform:
-    """The shipped platform of a name. Raises BadInput with the nearest names."""
+    """The platform of a name: a shipped one, or `DRIVER:ARGUMENT`. Raises BadInput with the nearest names."""
     for driver in drivers().values():
         if name in driver.variants:
             return make(name, driver.name, driver.variants[name])
-    near = get_close_matches(name, names(), 3)
+    driver_name, _, value = name.partition(":")
+    if value and driver_name in drivers() and (key := argument(drivers()[driver_name])):
+        return make(name, driver_name, {key: value})
+    near = get_close_matches(name, [*names(), *forms()], 3)
     raise BadInput(
         f"there is no platform {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
         cure="vtax platforms lists them",

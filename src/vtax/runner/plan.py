@@ -155,6 +155,7 @@ def make_plan(
     check_host(study, loaded.source)
     checked = _checked_points(loaded, image)
     named = [resolve_platform(study, name) for name in study.platforms]
+    _refuse_networks(named, checked, loaded.source)
     planned = tuple(PlannedPlatform(p, probes[p.name] if probes else p.probe(image)) for p in named)
     baseline = next(p for p in planned if p.platform.name == study.baseline)
     if not baseline.probe.available:
@@ -194,6 +195,18 @@ def resolve_platform(study: Study, name: str) -> Platform:
         if table.name == name:
             return platform_registry.make(name, table.driver, table.options)
     return platform_registry.get(name)
+
+
+def _refuse_networks(platforms: Sequence[Platform], checked: Sequence[Point], source: str) -> None:
+    """Raise BadInput for a network benchmark on a machine whose cards are the user's."""
+    networked = next((point for point in checked if point.link), None)
+    unable = next((platform for platform in platforms if not platform.joins_topologies), None)
+    if networked and unable:
+        raise BadInput(
+            f"{networked.label} needs a network, and the cards of {unable.name} cannot be joined to one of vtax's",
+            where=f"{source}: key platforms",
+            cure=f"take network benchmarks out of studies with {unable.name}",
+        )
 
 
 def split_cpus(vcpus: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -163,7 +163,8 @@ class OpenSession:
     def _lanes(self, cell: Cell) -> list[Lane]:
         """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""
         resources = self._plan.resources
-        alone = Context(resources.vcpus, resources.memory_bytes, scratch=SCRATCH)
+        scratch = getattr(self._endpoints["guest"].running, "scratch", SCRATCH)
+        alone = Context(resources.vcpus, resources.memory_bytes, scratch=scratch)
         if self._links is None or cell.point.link is None:
             return [Lane(alone, {"guest": self._endpoints["guest"]})]
         self._links.apply(cell.point.link.model_dump())
