@@ -1,0 +1,256 @@
+"""A machine over OpenSSH: this host itself, behind an sshd of the tests on a loopback port."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import needs_program, needs_root
+
+from vtax.errors import PlatformError
+from vtax.guest.guest import Guest
+from vtax.host.journal import Journal, clean, start_time_of
+from vtax.host.resources import Tree
+from vtax.platforms import registry
+from vtax.platforms.base import GuestSpec, Resources
+
+pytestmark = [needs_root, needs_program("sshd", "ssh", "ssh-keygen", "unshare"), pytest.mark.root]
+
+SERVER = """
+ListenAddress 127.0.0.1
+Port {port}
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/authorized_keys
+PermitRootLogin prohibit-password
+StrictModes no
+UsePAM no
+PidFile none
+"""
+CLIENT = """
+Host lab
+  HostName 127.0.0.1
+  Port {port}
+  User root
+  IdentityFile {directory}/key
+  IdentitiesOnly yes
+  UserKnownHostsFile {directory}/known_hosts
+Host stranger
+  HostName 127.0.0.1
+  Port {port}
+  UserKnownHostsFile /dev/null
+Host nobody
+  HostName 127.0.0.1
+  Port 1
+"""
+# sshd wants /run/sshd, which only the service makes: it gets a /run of its own.
+SERVE = "mount -t tmpfs none /run && mkdir /run/sshd && exec {sshd} -D -e -f {config}"
+GREETED = 'command="echo Welcome to the lab; exec /bin/sh -c \\"$SSH_ORIGINAL_COMMAND\\"" '
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """The ssh configuration of a client that may log in to the host `lab`, which greets on standard output."""
+    directory = tmp_path_factory.mktemp("ssh")
+    for name in ("host_key", "key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (directory / "authorized_keys").write_text(GREETED + (directory / "key.pub").read_text())
+    (directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {(directory / 'host_key.pub').read_text()}")
+    (directory / "server").write_text(SERVER.format(port=port, directory=directory))
+    (directory / "client").write_text(CLIENT.format(port=port, directory=directory))
+    line = SERVE.format(sshd="/usr/sbin/sshd", config=directory / "server")
+    with (directory / "log").open("wb") as log:
+        server = subprocess.Popen(["unshare", "--mount", "sh", "-c", line], stdin=subprocess.DEVNULL, stderr=log)
+    wait_until(lambda: "Server listening" in (directory / "log").read_text())
+    yield str(directory / "client")
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.fixture
+def there(tmp_path):
+    """The directory of the machine below which guests make theirs."""
+    directory = tmp_path / "there"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def remote(config, there):
+    options = {"host": "lab", "config": config, "local_user": "root", "scratch": str(there)}
+    return registry.make("lab", "ssh", options)
+
+
+def wait_until(true, timeout_s=15):
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def spec(journal, private_home, image=None, plugboard=None):
+    name = f"vtax-{secrets.token_hex(3)}"
+    directory = private_home.guests / name
+    journal.hold(Tree(str(directory)))
+    directory.mkdir()
+    return GuestSpec(name, image, Resources(1, 128 << 20, (0,)), directory, journal, plugboard)
+
+
+def started(platform, journal, private_home):
+    running = platform.start(spec(journal, private_home))
+    guest = Guest(running.channel)
+    guest.hello(30)
+    return running, guest
+
+
+def leave_a_program(guest):
+    """Start a program that its parents do not wait for, in a session of its own; returns its PID."""
+    pid = int(guest.run(["sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"]).stdout)
+    assert not gone(pid)
+    return pid
+
+
+def gone(pid):
+    return start_time_of(pid) is None
+
+
+def test_the_agent_answers_and_the_machine_is_left_as_it_was(remote, journal, private_home, there):
+    before = journal.held
+    running, guest = started(remote, journal, private_home)
+    seen = guest.run(["stat", "-c", "%a %U", running.scratch]).stdout.split()
+    assert seen == ["700", "root"]
+    assert Path(running.scratch).parent == there
+    assert any("no limit" in note for note in running.notes)
+    assert running.host_cpu_s() is None
+    guest.run(["touch", f"{running.scratch}/file"])
+    pid = leave_a_program(guest)
+    running.stop()
+    running.stop()
+    assert list(there.iterdir()) == []
+    assert gone(pid)
+    assert [str(held) for held in journal.held if held not in before] == [f"files {running.ssh.stderr.parent}"]
+
+
+@pytest.mark.parametrize("loss", ["client killed", "everything killed"])
+def test_a_lost_connection_leaves_nothing_on_the_machine(loss, remote, private_home, there):
+    if loss == "client killed":
+        with Journal(private_home.journal) as journal:
+            running, guest = started(remote, journal, private_home)
+            pid = leave_a_program(guest)
+            running.ssh.process.kill()
+            with pytest.raises(PlatformError, match="did not confirm"):
+                running.stop()
+    else:
+        pid = killed_holder(remote)
+        assert clean(private_home.journal).problems == ()
+    wait_until(lambda: not list(there.iterdir()))
+    assert gone(pid)
+
+
+def killed_holder(remote):
+    """Start a guest in a process of its own and kill that; returns the PID of a program left in the guest."""
+    script = f"""
+import secrets, sys, time
+from vtax.guest.guest import Guest
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.resources import Tree
+from vtax.platforms import registry
+from vtax.platforms.base import GuestSpec, Resources
+home = Home.from_environment().ensure()
+journal = Journal(home.journal)
+directory = home.guests / "vtax-held"
+journal.hold(Tree(str(directory)))
+directory.mkdir()
+platform = registry.make("lab", "ssh", {remote.options.model_dump()!r})
+running = platform.start(GuestSpec("vtax-held", None, Resources(1, 1 << 27, (0,)), directory, journal))
+guest = Guest(running.channel)
+guest.hello(30)
+print(guest.run(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]).stdout, flush=True)
+time.sleep(600)
+"""
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    pid = int(child.stdout.readline())
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    return pid
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"), [("stranger", "Host key verification failed"), ("nobody", "Connection refused")]
+)
+def test_a_machine_that_cannot_be_reached_is_explained(host, reason, config, private_home):
+    probe = registry.make("lab", "ssh", {"host": host, "config": config, "local_user": "root"}).probe(None)
+    assert not probe.available
+    assert reason in probe.reason
+    assert shlex.split(probe.cure.partition(": ")[2])[:3] == ["ssh", "-F", config]
+    assert probe.seconds < 20
+
+
+def test_a_missing_python_is_explained(remote, private_home):
+    options = {**remote.options.model_dump(), "python": "/nowhere/python3"}
+    probe = registry.make("lab", "ssh", options).probe(None)
+    assert not probe.available
+    assert "/nowhere/python3" in probe.reason
+
+
+def test_a_topology_is_refused(remote, journal, private_home):
+    with pytest.raises(PlatformError, match="topology"):
+        remote.start(spec(journal, private_home, plugboard=object()))
+
+
+STUDY = """
+name = "remote"
+platforms = ["native", "lab"]
+[design]
+blocks = 2
+[[platform]]
+name = "lab"
+driver = "ssh"
+options = {{ host = "lab", config = "{config}", local_user = "root", scratch = "{scratch}" }}
+[[benchmark]]
+name = "{benchmark}"
+"""
+
+
+def vtax(*arguments):
+    command = [sys.executable, "-m", "vtax", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_study_measures_the_machine_beside_native(config, image, private_home, there, tmp_path):
+    study = tmp_path / "remote.toml"
+    study.write_text(
+        STUDY.format(config=config, scratch=there, benchmark="dd") + 'parameters = { file_size = "4MiB" }\n'
+    )
+    done = vtax("run", str(study), "--strict", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "lab" in json.dumps(json.loads(done.stdout))
+    assert list(there.iterdir()) == []
+    report = tmp_path / "report.html"
+    vtax("report", "--output", str(report))
+    assert "sets no limit there" in report.read_text()
+
+
+def test_a_network_benchmark_is_refused_before_the_run(config, image, private_home, tmp_path):
+    study = tmp_path / "remote.toml"
+    study.write_text(STUDY.format(config=config, scratch=tmp_path, benchmark="iperf3"))
+    done = vtax("run", str(study))
+    assert done.returncode == 2
+    assert "take network benchmarks out" in done.stderr
+
+
+def test_probing_with_the_image_takes_the_agent_there(remote, image, private_home):
+    probe = remote.probe(image)
+    assert (probe.available, probe.marks) == (True, ("remote",)), probe.reason
+    assert list(private_home.journal.iterdir()) == []

@@ -1,0 +1,57 @@
+"""The ssh driver without a machine: names, options, and the line that a login shell is given."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import BadInput
+from vtax.platforms import registry, ssh
+
+SHELLS = [shell for shell in ("sh", "bash", "dash", "zsh", "csh", "fish", "busybox") if shutil.which(shell)]
+
+
+def test_a_name_with_a_colon_gives_the_host() -> None:
+    platform = registry.get("ssh:root@web1")
+    assert platform.name == "ssh:root@web1"
+    assert platform.identity()["options"]["host"] == "root@web1"
+    assert not platform.joins_topologies
+    assert registry.get("native").joins_topologies
+
+
+@pytest.mark.parametrize("name", ["ssh:", "ssh", "native:x", "shh:web1", ":web1"])
+def test_other_names_with_colons_are_no_platforms(name: str) -> None:
+    with pytest.raises(BadInput, match="there is no platform"):
+        registry.get(name)
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=reboot", "web1 reboot", "a\nb"])
+def test_a_host_cannot_be_an_option_or_several_words(host: str) -> None:
+    with pytest.raises(BadInput, match="option host"):
+        registry.get(f"ssh:{host}")
+
+
+def test_forms_of_names_are_listed() -> None:
+    assert registry.forms()["ssh:HOST"] is ssh.DRIVER
+
+
+def test_an_unknown_local_user_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="no user 'no-such-user'"):
+        ssh.client(ssh.SshOptions(host="web1", local_user="no-such-user"))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell: str, tmp_path: Path) -> None:
+    awkward = """quote ' double " back \\\\ dollar $HOME `id` !! \n * ünï"""
+    script = "import os,sys; print(os.environ['VTAX_MARK'], sys.argv[1], sep='|')"
+    line = ssh.remote_line(sys.executable, str(tmp_path / "work"), "mark-1", [sys.executable, "-c", script, awkward])
+    command = ["busybox", "sh", "-c", line] if shell == "busybox" else [shell, "-c", line]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"mark-1|{awkward}\n"
+    assert list(tmp_path.iterdir()) == []
+    assert len(shlex.split(line)) == 6
