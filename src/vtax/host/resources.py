@@ -163,8 +163,8 @@ class ControlGroup:
             return False
         end_processes(lambda: _members(directories), str(self), politely=False)
         for top in directories:
-            for path in sorted([top, *(p for p in top.rglob("*") if p.is_dir())], reverse=True):
-                _remove_cgroup_directory(path)
+            for path, _, _ in os.walk(top, topdown=False):
+                _remove_cgroup_directory(Path(path))
         return True
 
     def __str__(self) -> str:
@@ -247,9 +247,9 @@ def is_mount_point(path: Path) -> bool:
 def _members(directories: list[Path]) -> list[int]:
     pids: set[int] = set()
     for top in directories:
-        for procs in [*top.rglob("cgroup.procs")]:
+        for path, _, _ in os.walk(top):  # a runtime may be removing some of them meanwhile
             with suppress(OSError):
-                pids.update(int(line) for line in procs.read_text().split())
+                pids.update(int(line) for line in Path(path, "cgroup.procs").read_text().split())
     return sorted(pids - {os.getpid()})
 
 
