@@ -1,8 +1,8 @@
 """The promise: a run of 1 000 000 measurements in 500 cells is shown and reported in at most 10 s and 1 GiB.
 
-Fills a store with invented figures (in bulk through the schema, as a run of weeks would fill it trial by trial),
-then times `vtax show`, `vtax report` in every format, opening the store, and adding a trial. Each command runs in a process
-of its own, with its peak memory. Exits 1 when a promise is broken.
+Fills a store with invented figures (in bulk, as a run of weeks would fill it trial by trial), then times `vtax show`,
+`vtax report` in every format, opening the store, and adding a trial. Each command runs in a process of its own, with
+its peak memory. Exits 1 when a promise is broken.
 Usage: python bench/report_scale.py [--keep FILE] [--measurements N]
 """
 

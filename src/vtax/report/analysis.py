@@ -254,12 +254,23 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
     for (cell_index, metric_index), row in rows.items():
         cell = data.run.cells[cell_index]
         grouped.setdefault((cell.label, metric_index), {}).setdefault(cell.point, []).append(row)
+    measured = {
+        (label, point)
+        for (label, _), points in grouped.items()
+        for point, found in points.items()
+        if any(row.summary for row in found)
+    }
     sections = []
     for (label, metric_index), points in grouped.items():
-        everything = [row for found in points.values() for row in found]
-        if all(row.summary is None for row in everything) and not data.run.metrics[metric_index].is_primary:
+        points = {  # noqa: PLW2901
+            point: found
+            for point, found in points.items()
+            if any(row.summary for row in found)
+            or (data.run.metrics[metric_index].is_primary and (label, point) not in measured)
+        }
+        if not points:
             continue  # a metric this benchmark did not give with these parameters
-        first = everything[0].cell
+        first = next(row for found in points.values() for row in found).cell
         sections.append(
             Section(
                 label, first.benchmark, first.tool_version, data.run.metrics[metric_index],

@@ -56,9 +56,14 @@ def means(section: Section, analysis: Analysis) -> Spec:
                  row.summary.mean, (row.summary.high - row.summary.low) / 2, scale))) + f" {scale.unit}"}
         )  # fmt: skip
         dots += _dots(shared, row.blocks, row.block_means / scale.divisor)
-    x = {"type": "quantitative", "title": f"{section.metric.title or section.metric.name}, {scale.unit}"}
+    x = {
+        "type": "quantitative",
+        "title": f"{section.metric.title or section.metric.name}, {scale.unit}",
+        "scale": {"domain": _means_domain(cells, dots), "nice": False},
+    }
     layers = [
-        _layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}}, {"x": {"field": "mean", **x}},
+        _layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}, "clip": True},
+               {"x": {"field": "mean", **x}},
                tooltip=[("platform", ""), ("text", f"mean ±{analysis.level}")]),
         *_dot_layers(dots, x, "value"),
         *_interval_layers(cells, x, f"mean, {analysis.level} interval"),
@@ -85,10 +90,9 @@ def ratios(section: Section, analysis: Analysis) -> Spec | None:
             below = row.ratio.estimate < domain[0]
             beyond.append({**shared, "at": domain[0 if below else 1], "text": f"◀ {text}" if below else f"{text} ▶"})
             continue
-        finite = np.isfinite(row.ratio.high)
+        low, high = (row.ratio.low, row.ratio.high) if np.isfinite(row.ratio.high) else (None, None)
         cells.append({**shared, "mean": row.ratio.estimate, "text": f"{text}: {row.verdict}",
-                      "low": max(row.ratio.low, domain[0]) if finite else None,
-                      "high": min(row.ratio.high, domain[1]) if finite else None})  # fmt: skip
+                      "low": low, "high": high})  # fmt: skip
         dots += _dots(shared, *_block_ratios(row, bases[id(row)]))
     x = {
         "type": "quantitative",
@@ -178,6 +182,14 @@ def _block_ratios(row: Row, base: Row | None) -> tuple[Any, Any]:
     return blocks, np.exp(log_ratios(row.block_means[mine], base.block_means[theirs]))
 
 
+def _means_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:
+    """Zero to a little more than everything measured; an interval much wider than that runs off the edge."""
+    measured = [each["mean"] for each in cells] + [dot["value"] for dot in dots]
+    least, most = min(0.0, *measured, 0.0), max(0.0, *measured, 0.0)
+    bounds = [each["high"] for each in cells if each["high"] is not None]
+    return [least * 1.05, max(most, min(max(bounds, default=0.0), most * 1.3)) * 1.05 or 1.0]
+
+
 def _domain(rows: list[Row], margin: float) -> tuple[float, float]:
     """What the axis of ratios shows: all near ones with their blocks, or everything when none is near."""
     found = [row.ratio for row in rows if row.ratio is not None]
@@ -206,7 +218,7 @@ def _dot_layers(dots: list[Spec], x: Spec, title: str) -> list[Spec]:
             "x": {"field": "value", **x},
             "yOffset": {"field": "jitter", "type": "quantitative", "scale": {"domain": [-2.2, 2.2]}},
         }
-        mark = {"type": "circle", "size": 22, "opacity": 0.75, "clip": True}
+        mark = {"type": "circle", "size": 26, "opacity": 0.8, "clip": True}
         return [_layer(dots, mark, encoding, tooltip=[("platform", ""), ("block", ""), ("value", title)])]
     boxes = []
     for name in dict.fromkeys(dot["row"] for dot in dots):
@@ -229,9 +241,10 @@ def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
     ink = {"color": "@ink"}
     ends = [{**cell, "end": cell[side]} for cell in with_interval for side in ("low", "high")]
     return [
-        _layer(with_interval, {"type": "rule", "strokeWidth": 2, **ink},
+        _layer(with_interval, {"type": "rule", "strokeWidth": 2, "clip": True, **ink},
                {"x": {"field": "low", **x}, "x2": {"field": "high"}}, tooltip, colour=False),
-        _layer(ends, {"type": "tick", "thickness": 2, "size": 9, **ink}, {"x": {"field": "end", **x}}, tooltip,
+        _layer(ends, {"type": "tick", "thickness": 2, "size": 9, "clip": True, **ink},
+               {"x": {"field": "end", **x}}, tooltip,
                colour=False),
         _layer(cells, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
                        "stroke": "@paper", "strokeWidth": 1, **ink}, {"x": {"field": "mean", **x}}, tooltip,

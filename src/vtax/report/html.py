@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from vtax.guest.audit import Difference, differences
+from vtax.guest.audit import differences
 from vtax.report import charts, numbers
 from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.report.answers import answers, share
@@ -56,7 +56,7 @@ class Line:
     bootstrap: str
     kind: str
     sign: str
-    verdict: str
+    more: str
     notes: tuple[str, ...]
 
 
@@ -155,7 +155,7 @@ def _figure(name: str, caption: str, spec: charts.Spec) -> Figure:
 
 
 def _line(row: Row, scale: numbers.Scale) -> Line:
-    mean = half = sd = cv = median = n = ratio = interval = bootstrap = kind = sign = verdict = ""
+    mean = half = sd = cv = median = n = ratio = interval = bootstrap = kind = sign = more = ""
     if row.summary is not None:
         s = row.summary
         mean, half = numbers.mean_and_half_width(s.mean, (s.high - s.low) / 2, scale)
@@ -168,7 +168,8 @@ def _line(row: Row, scale: numbers.Scale) -> Line:
         if row.ratio.bootstrap_low is not None and row.ratio.bootstrap_high is not None:
             bootstrap = numbers.interval(row.ratio.bootstrap_low, row.ratio.bootstrap_high)
     if row.verdict is not None:
-        kind, sign, verdict = row.verdict.kind, SIGNS[row.verdict.kind], str(row.verdict)
+        kind, sign, needed = row.verdict.kind, SIGNS[row.verdict.kind], row.verdict.blocks_needed
+        more = f"about {needed} more block{'s' if needed > 1 else ''}" if needed else ""
     notes = [row.trouble] if row.trouble else []
     if row.failed:
         notes.append(f"{row.failed} failed trial{'s' if row.failed > 1 else ''}")
@@ -176,7 +177,7 @@ def _line(row: Row, scale: numbers.Scale) -> Line:
         notes.append("declared precision not reached")
     return Line(
         row.platform.name, row.platform.marks, row.platform.is_baseline, mean, half, sd, cv, median, n, ratio,
-        interval, bootstrap, kind, sign, verdict, tuple(notes),
+        interval, bootstrap, kind, sign, more, tuple(notes),
     )  # fmt: skip
 
 
@@ -223,5 +224,12 @@ def _guests(analysis: Analysis) -> Iterator[dict[str, Any]]:
         }
 
 
-def _audit(facts: Mapping[str, Mapping[str, Any]]) -> tuple[Difference, ...]:
-    return differences(facts) if len(facts) > 1 else ()
+def _audit(facts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """(fact, [(platforms, what all of these show)]) for every fact that is not the same everywhere."""
+    found = []
+    for difference in differences(facts) if len(facts) > 1 else ():
+        groups: dict[str, list[str]] = {}
+        for platform, text in difference.values.items():
+            groups.setdefault(text, []).append(platform)
+        found.append((difference.field, [(", ".join(names), text) for text, names in groups.items()]))
+    return found
