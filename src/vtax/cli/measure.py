@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from vtax.cli.progress import clock, observer
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.home import Home
-from vtax.host.journal import clean
+from vtax.host.journal import Journal, clean
 from vtax.report.analysis import analyse
 from vtax.runner.execute import execute
 from vtax.runner.plan import Plan
@@ -25,8 +28,10 @@ def prepare_host(home: Home) -> None:
         )
 
 
-def measure(plan: Plan, run: RunHandle, home: Home, store: Store, *, as_json: bool, strict: bool) -> None:
-    """Carry the plan out and print the result.
+def measure(
+    plan: Plan, run: RunHandle, home: Home, store: Store, *, as_json: bool, strict: bool, tune: bool = False
+) -> None:
+    """Carry the plan out and print the result. tune: set the host's knobs for it, and put them back.
 
     Raises RunInterrupted with how to go on, or the error that ended the run; with strict, VtaxError when a trial
     failed or a precision target was not reached.
@@ -34,7 +39,7 @@ def measure(plan: Plan, run: RunHandle, home: Home, store: Store, *, as_json: bo
     from vtax.cli.show import print_result
 
     try:
-        with observer() as watching:
+        with observer() as watching, _tuned_host(run, home, tune):
             execute(plan, run, home, watching)
     except RunInterrupted as stop:
         raise RunInterrupted(
@@ -48,6 +53,21 @@ def measure(plan: Plan, run: RunHandle, home: Home, store: Store, *, as_json: bo
     click.echo(f"report: vtax report {run.name}", err=True)
     if strict and analysis.shortfalls:
         raise VtaxError("not everything that was declared was reached", where="; ".join(analysis.shortfalls))
+
+
+@contextmanager
+def _tuned_host(run: RunHandle, home: Home, tune: bool) -> Iterator[None]:
+    """The knobs of vtax doctor, set while the block runs and noted with the run."""
+    if not tune:
+        yield
+        return
+    from vtax.doctor.knobs import tuned
+
+    with Journal(home.journal) as journal, tuned(journal) as changed:
+        told = "; ".join(changed) or "nothing had to be changed"
+        click.echo(f"tuned: {told}", err=True)
+        run.add_warning("tuned", f"the host was tuned for this run: {told}")
+        yield
 
 
 __all__ = ["clock", "measure", "prepare_host"]

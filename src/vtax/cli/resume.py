@@ -16,9 +16,10 @@ from vtax.store.store import Store
 
 @click.command("resume")
 @click.argument("run_name", metavar="[RUN]", default="last")
+@click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(run_name: str, strict: bool, as_json: bool) -> None:
+def command(run_name: str, tune: bool, strict: bool, as_json: bool) -> None:
     """Go on with RUN (default: the last one) where it stopped, with the same plan and seed."""
     need_root("measuring")
     home = Home.from_environment().ensure()
@@ -30,4 +31,4 @@ def command(run_name: str, strict: bool, as_json: bool) -> None:
         prepare_host(home)
         plan = rebuild_plan(run, home)
         announce(plan)
-        measure(plan, run, home, store, as_json=as_json, strict=strict)
+        measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)

@@ -27,6 +27,7 @@ from vtax.study.load import load
 @click.option("--budget", metavar="TIME", help="No block starts that would end after this time, e.g. 2h.")
 @click.option("--seed", type=int, help="Seed of the order; recorded either way.")
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and stop.")
+@click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -36,6 +37,7 @@ def command(
     budget: str | None,
     seed: int | None,
     only_plan: bool,
+    tune: bool,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -52,7 +54,7 @@ def command(
             return
         store = Store.open(home.store_url)
         run = begin(store, plan, vtax_version=__version__)
-        measure(plan, run, home, store, as_json=as_json, strict=strict)
+        measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)
 
 
 def announce(plan: Plan) -> None:
@@ -60,7 +62,7 @@ def announce(plan: Plan) -> None:
     design = plan.study.design
     available = [p.platform.name for p in plan.platforms if p.probe.available]
     rules = {
-        "fixed": f"{design.blocks} blocks",
+        "fixed": f"{design.blocks} block" + "s" * (design.blocks != 1),
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
         f"±{design.precision:.1%}",
         "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
@@ -69,7 +71,7 @@ def announce(plan: Plan) -> None:
     started = time.strftime("%H:%M")
     click.echo(f"{plan.study.title or plan.study.name}", err=True)
     click.echo(
-        f"{len(plan.points)} points x {len(available)} platforms ({', '.join(available)}), {rules[design.stop]}, "
+        f"points: {len(plan.points)}, platforms: {', '.join(available)}; {rules[design.stop]}, "
         f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block from {started}",
         err=True,
     )
