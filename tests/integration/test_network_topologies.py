@@ -115,3 +115,45 @@ def test_what_a_topology_cannot_be_built_with_is_refused_before_the_run():
         registry.check_link("router", {"attachment": "macvtap"}, "study.toml")
     with pytest.raises(BadInput, match="cards"):
         registry.check_link("router", {"cards": 3}, "study.toml")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@needs_program("ovs-vswitchd", "ovs-vsctl", "ovs-ofctl")
+def test_only_the_first_packets_of_a_flow_reach_the_controller_in_the_guest(platform, lab):
+    with lab(platform, "router-openflow") as at:
+        if at.guests["guest"].run(["sh", "-c", "command -v osken-manager"]).status != 0:
+            pytest.skip("the image has no osken-manager")
+        at.links.apply({})
+        before = at.links.counters()
+        outcome = at.measure("iperf3", duration_s=2)
+        after = at.links.counters()
+        counted = {name: after[name] - before[name] for name in after}
+        assert counted["receiver.eth0.rx_bytes"] > bytes_of(outcome, 2)
+        assert 0 < counted["openflow.to_guest_packets"] < 20
+        assert counted["openflow.flows"] == 4
+        assert counted["openflow.switched_bytes"] > bytes_of(outcome, 2)
+        assert counted["lab.guest-eth0.tx_bytes"] < 100_000
+        assert any("switch runs in" in note for note in at.links.notes)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@needs_program("ovs-vswitchd", "ovs-vsctl")
+def test_pairs_on_vlans_share_a_trunk_and_nothing_else(platform, lab):
+    with lab(platform, "vlan-pairs", pairs=1 if platform == "qemu-tcg" else 2) as at:
+        for number in range(len(at.links.flows)):
+            outcome, carried = measured(at, flow=number)
+            suffix = str(number) if number else ""
+            assert carried["lab.trunk-right"]["rx_bytes"] > bytes_of(outcome)
+            assert carried[f"lab.guest{suffix}-eth0"]["rx_bytes"] > bytes_of(outcome)
+        before = at.links.counters()
+        at.run("guest", "ping", "-c", "3", "-i", "0.2", "-W", "5", "198.18.0.1")
+        after = at.links.counters()
+        trunk, guest = (crossed(before, after, hop) for hop in ("lab.trunk-left", "lab.guest-eth0"))
+        assert trunk["tx_packets"] == guest["rx_packets"] >= 3
+        assert trunk["tx_bytes"] == guest["rx_bytes"] + 4 * guest["rx_packets"]  # the tag of IEEE 802.1Q
+        if len(at.links.flows) == 2:
+            guest1 = at.links.end("guest1").namespace
+            guest1.ip("address add 198.18.0.9/24 dev eth0")
+            before = at.links.counters()
+            assert at.guests["guest1"].run(["ping", "-c", "1", "-W", "1", "198.18.0.1"]).status != 0
+            assert crossed(before, at.links.counters(), "lab.peer-eth0")["tx_packets"] == 0
