@@ -59,13 +59,13 @@ class Daemon:
             raise PlatformError(f"the Docker daemon does not answer: {error}", where=str(self.socket)) from error
 
     def ensure_image(self, image: Image) -> str:
-        """The image's name in this daemon, imported when it is not there yet; older ones of vtax are removed."""
+        """The image's name in this daemon, imported when it is not there yet; vtax's older ones go, unless in use."""
         name = f"{_REPOSITORY}:{image.key}"
         known = run(self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", _REPOSITORY)).stdout.split()
         if name not in known:
             run(self.command("import", str(image.archive), name), timeout_s=_IMPORT_TIMEOUT_S)
-            if self.private and known:
-                run(self.command("image", "rm", "--force", *known), check=False)
+            if known:
+                run(self.command("image", "rm", *known), check=False)
         return name
 
 
