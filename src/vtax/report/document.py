@@ -41,8 +41,8 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "warnings": [vars(remark) for remark in analysis.remarks],
         "shortfalls": analysis.shortfalls,
     }  # fmt: skip
-    finite: dict[str, Any] = _finite(plain)
-    return finite
+    result: dict[str, Any] = finite(plain)
+    return result
 
 
 def _section(section: Section) -> dict[str, Any]:
@@ -95,11 +95,12 @@ def _row(row: Row, better: Better) -> dict[str, Any]:
     return plain
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A value of plain types with null for every number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _finite(each) for key, each in value.items()}
+        return {str(key): finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [finite(each) for each in value]
     return value

@@ -5,7 +5,7 @@ Nothing is shown that the HTML report and the JSON do not show too; all three co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.box import Box
 from rich.console import Console, Group, RenderableType
@@ -21,7 +21,7 @@ from vtax.report.host import host_line, run_line
 from vtax.report.remarks import Remark
 from vtax.stats.verdict import Kind
 
-__all__ = ["as_json", "render"]
+__all__ = ["as_json", "bullets", "heading", "name_of", "put", "render"]
 
 VERDICTS: dict[Kind, tuple[str, str]] = {
     "slower": ("▼", "bold red"),
@@ -29,7 +29,7 @@ VERDICTS: dict[Kind, tuple[str, str]] = {
     "equivalent": ("=", "bold cyan"),
     "undecided": ("?", "yellow"),
 }
-_LINES = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+LINES = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
 _BAR_CELLS = 10
 _WIDE = 110
 
@@ -39,14 +39,19 @@ def render(analysis: Analysis, console: Console, *, every_metric: bool = False) 
     parts: list[RenderableType] = [_header(analysis)]
     sections = analysis.sections if every_metric else analysis.primary
     for section in sections:
-        parts += [Text(), _heading(section), _table(section, analysis, wide=console.width >= _WIDE)]
+        parts += [Text(), heading(section), _table(section, analysis, wide=console.width >= _WIDE)]
     parts += [Text(), *_footer(analysis, hidden=len(analysis.sections) - len(sections))]
+    put(parts, console)
+
+
+def put(parts: Sequence[RenderableType], console: Console) -> None:
+    """Print the parts; in what is no terminal, without the spaces that pad tables to their width."""
     if console.is_terminal:
         console.print(Group(*parts))
         return
     with console.capture() as captured:
         console.print(Group(*parts))
-    for line in captured.get().splitlines():  # tables are padded to their width, which only clutters a file
+    for line in captured.get().splitlines():
         console.out(line.rstrip(), highlight=False)
 
 
@@ -58,7 +63,8 @@ def _header(analysis: Analysis) -> Group:
     return Group(*lines)
 
 
-def _heading(section: Section) -> Text:
+def heading(section: Section) -> Text:
+    """The line above a table of a section: what, which way is better, the tool."""
     arrow = "higher is better" if section.metric.better == "higher" else "lower is better"
     heading = Text(section.title, style="bold")
     version = f"{section.benchmark} {section.tool_version}".strip()
@@ -69,9 +75,7 @@ def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
     means = [row.summary.mean for point in section.points for row in point.rows if row.summary]
     scale = numbers.scale_for(section.metric.unit, means)
     several = any(point.levels for point in section.points)
-    table = Table(
-        box=_LINES, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0), header_style="dim", show_edge=False
-    )
+    table = Table(box=LINES, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0), header_style="dim", show_edge=False)
     longest = max((len(point.name) for point in section.points), default=0)
     table.add_column("platform", no_wrap=wide, overflow="fold", min_width=min(longest, 20))
     table.add_column(f"mean, {scale.unit}", justify="right", no_wrap=wide)
@@ -89,12 +93,13 @@ def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
         if several:
             table.add_row(Text(point.name, style="italic"))
         for row in point.rows:
-            name = Text("  " if several else "").append_text(_name(row))
+            name = Text("  " if several else "").append_text(name_of(row))
             table.add_row(name, *(_wide_cells if wide else _narrow_cells)(row, section, scale))
     return table
 
 
-def _name(row: Row) -> Text:
+def name_of(row: Row) -> Text:
+    """A platform with its marks."""
     name = Text(row.platform.name)
     return name.append(f" ({', '.join(row.platform.marks)})", style="yellow") if row.platform.marks else name
 
@@ -167,15 +172,15 @@ def _footer(analysis: Analysis, *, hidden: int) -> Iterator[RenderableType]:
     untested = [p for p in analysis.platforms if not p.available]
     found = [a for a in answers(analysis) if a.platform not in {p.name for p in untested}]
     if found:
-        yield _block("In short", [_about(a.platform, a.marks, a.text) for a in found])
+        yield bullets("In short", [_about(a.platform, a.marks, a.text) for a in found])
     if untested:
         reasons = [". To do: ".join(filter(None, [p.reason.rstrip("."), p.cure])) for p in untested]
-        yield _block("Not tested", [_about(f"{p.name}:", (), r) for p, r in zip(untested, reasons, strict=True)])
+        yield bullets("Not tested", [_about(f"{p.name}:", (), r) for p, r in zip(untested, reasons, strict=True)])
     if analysis.shortfalls:
-        yield _block("Declared and not reached", [Text(text, style="yellow") for text in analysis.shortfalls])
+        yield bullets("Declared and not reached", [Text(text, style="yellow") for text in analysis.shortfalls])
     shown = [remark for remark in analysis.remarks if remark.is_primary or not hidden]
     if shown:
-        yield _block("Warnings", [_remark(remark) for remark in shown])
+        yield bullets("Warnings", [_remark(remark) for remark in shown])
     if hidden:
         left = len(analysis.remarks) - len(shown)
         more = f"{hidden} more metric{'s' if hidden > 1 else ''}"
@@ -188,13 +193,14 @@ def _about(platform: str, marks: tuple[str, ...], text: str) -> Text:
     return Text.assemble((platform, "bold"), f" ({', '.join(marks)}) " if marks else " ", text)
 
 
-def _block(title: str, lines: list[Text]) -> RenderableType:
-    bullets = Table.grid(padding=(0, 1, 0, 0))
-    bullets.add_column(width=1)
-    bullets.add_column(overflow="fold")
+def bullets(title: str, lines: list[Text]) -> RenderableType:
+    """A titled list."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(overflow="fold")
     for line in lines:
-        bullets.add_row("·", line)
-    return Group(Text(title, style="bold"), Padding(bullets, (0, 0, 1, 1)))
+        grid.add_row("·", line)
+    return Group(Text(title, style="bold"), Padding(grid, (0, 0, 1, 1)))
 
 
 def _remark(remark: Remark) -> Text:
