@@ -25,6 +25,14 @@ from vtax.store.store import Store
 from vtax.study.load import validate
 
 
+@pytest.fixture(scope="module", autouse=True)
+def private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("home")
+        patch.setenv("VTAX_HOME", str(home))
+        yield home / "cache"
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('report') / 'store.sqlite'}") as opened:
@@ -150,6 +158,20 @@ def test_every_figure_is_there_without_javascript_too(page: str) -> None:
     figures = page.count("<figure>")
     assert figures == 4
     assert page.count('<div class="static"><svg') == figures
+
+
+def test_the_script_of_the_figures_is_put_together_once(page: str, private_cache: Path) -> None:
+    (kept,) = private_cache.iterdir()
+    kept.write_text("window.vegaEmbed = null;", encoding="utf-8")
+    assert charts.javascript() == "window.vegaEmbed = null;"
+    kept.unlink()
+    assert "vegaEmbed" in charts.javascript()
+
+
+def test_a_home_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "file"))
+    assert "vegaEmbed" in charts.javascript()
 
 
 def test_text_from_guests_cannot_become_markup(store: Store) -> None:

@@ -11,14 +11,20 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from vtax.errors import VtaxError
+from vtax.host.home import Home
 from vtax.report import numbers
 from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.replacing import replacing
 from vtax.stats.ratio import log_ratios
 
+_VEGA_LITE = "6.4"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#B3A200", "#6A3D9A")
 GREY = "#7F8790"
@@ -139,18 +145,29 @@ def static_svg(spec: Spec, name: str) -> str:
     text = spec_text({**spec, "width": _STATIC_WIDTH, "background": None})
     for placeholder, colour in PLACEHOLDERS.items():
         text = text.replace(placeholder, colour)
-    svg: str = vl_convert.vegalite_to_svg(text, vl_version="6.4")
+    svg: str = vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE)
     svg = re.sub(r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"', r'<svg\1 role="img"', svg, count=1)
     svg = re.sub(r'(?<=")(clip|gradient_)(?=\d)', rf"{name}-\1", svg)
     return re.sub(r"(?<=url\(#)(?=clip|gradient_)", f"{name}-", svg)
 
 
 def javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script without any address in need of a network."""
+    """Vega, Vega-Lite and Vega-Embed as one script without any address in need of a network.
+
+    Putting it together takes seconds, so the result is kept in the home, where that may be written.
+    """
     import vl_convert
 
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version="6.4")
-    return bundle.replace("</script", "<\\/script")
+    kept = Home.from_environment().root / "cache" / f"vega-{version('vl-convert-python')}-{_VEGA_LITE}.js"
+    with suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_VEGA_LITE)
+    script = bundle.replace("</script", "<\\/script")
+    with suppress(OSError, VtaxError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(kept) as new:
+            new.write_text(script, encoding="utf-8")
+    return script
 
 
 def spec_text(spec: Spec) -> str:

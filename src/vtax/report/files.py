@@ -7,20 +7,16 @@ for the whole. Warm-up trials are marked, not removed.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from vtax.errors import StoreError
 from vtax.report.analysis import analyse
 from vtax.report.document import as_json
 from vtax.report.html import html
+from vtax.report.replacing import replacing
 from vtax.store.query import RunData, load
 from vtax.store.store import Store
 
@@ -39,11 +35,11 @@ def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
         text = (
             html(analysis) if file_format == "html" else json.dumps(as_json(analysis), indent=1, default=str) + "\n"
         )
-        with _replacing(path) as new:
+        with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
         return
     table = tidy(load(store.engine, store.open_run(run_name)))
-    with _replacing(path) as new:
+    with replacing(path) as new:
         (_write_csv if file_format == "csv" else _write_parquet)(table, new)
 
 
@@ -129,28 +125,3 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
     from pyarrow import parquet
 
     parquet.write_table(table, path, compression="zstd")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A new file beside the path that takes its place once it is whole. Raises StoreError when that cannot be."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(handle)
-        new = Path(name)
-        try:
-            yield new
-            new.chmod(0o666 & ~_umask())
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"{path} cannot be written: {error.strerror or error}", cure="choose another place with --output"
-        ) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,0 +1,246 @@
+"""Where the noise of a run comes from, whether its figures drift, and what a better plan would have been.
+
+The plan is for the ratio, not for the cell: what blocks share cancels there, so its noise between blocks is taken
+from the log-ratios that were measured, and its costs are those of both sides.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.stats.checks import StatsError
+from vtax.stats.steadiness import Drift, find_drift
+from vtax.stats.stopping import interval_confidence
+from vtax.stats.variance import Components, Plan, components, plan
+from vtax.stats.verdict import MINIMUM_BLOCKS, holm
+from vtax.store.query import RunData
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a cell costs in time. block_s: its share of starting its guest, and its warm-up. trial_s: median trial."""
+
+    block_s: float
+    trial_s: float
+
+
+@dataclass(frozen=True)
+class CellNoise:
+    """The noise of one metric of one cell.
+
+    between_blocks, between_trials, within_trial: shares of the whole noise, None for a level that cannot be told from
+    the one above (one block, one trial a block, no samples in a trial). effective_n: of the trials. drift_p: of its
+    test, Holm-adjusted over the cells shown. trials: per block. half_width, time_s: of the ratio as it was measured,
+    and what both sides took. plan: the cheapest way to the study's precision, None for the baseline and where
+    there is no ratio. trouble: why something is missing.
+    """
+
+    row: Row
+    between_blocks: float | None = None
+    between_trials: float | None = None
+    within_trial: float | None = None
+    drift: Drift | None = None
+    drift_p: float = 1.0
+    trials: float = 0.0
+    half_width: float | None = None
+    time_s: float | None = None
+    plan: Plan | None = None
+    trouble: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NoiseTable:
+    """All cells of a section. points: (name, cells), as in the section."""
+
+    section: Section
+    points: tuple[tuple[str, tuple[CellNoise, ...]], ...]
+
+
+def noise(data: RunData, analysis: Analysis, *, every_metric: bool = False) -> tuple[NoiseTable, ...]:
+    """A table for every primary metric (or every metric) of a run; every cell has an answer or its trouble."""
+    sections = analysis.sections if every_metric else analysis.primary
+    found = _components(data, sections)
+    costs = _costs(data)
+    tables = []
+    for section in sections:
+        points = []
+        for point in section.points:
+            base = next((row for row in point.rows if row.platform.is_baseline), None)
+            cells = [_cell(row, base, section, found, costs, analysis) for row in point.rows]
+            points.append((point.name, tuple(cells)))
+        tables.append(NoiseTable(section, tuple(points)))
+    return _adjusted(tables)
+
+
+_Key = tuple[str, str]  # cell key, metric name
+_Found = Mapping[_Key, Components | StatsError]
+
+
+def _components(data: RunData, sections: tuple[Section, ...]) -> _Found:
+    """Of every cell and metric with values: sorted once, then one pass of arrays a cell."""
+    trials, measured = data.trials, data.measurements
+    used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
+    trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
+    group = trials.cell[trial] * len(data.run.metrics) + metric
+    order = np.argsort(group, kind="stable")
+    names, starts = np.unique(group[order], return_index=True)
+    wanted = {(row.cell.key, s.metric.name) for s in sections for p in s.points for row in p.rows}
+    found: dict[_Key, Components | StatsError] = {}
+    for name, part in zip(names.tolist(), np.split(order, starts[1:]), strict=True):
+        cell, number = divmod(name, len(data.run.metrics))
+        key = data.run.cells[cell].key, data.run.metrics[number].name
+        if key in wanted:
+            try:
+                found[key] = components(value[part], trials.block[trial[part]])
+            except StatsError as error:
+                found[key] = error
+    return found
+
+
+def _costs(data: RunData) -> dict[str, Cost]:
+    """Cell key -> what it costs. A guest's start is shared evenly by the cells it serves."""
+    trials, cells = data.trials, data.run.cells
+    measured = trials.is_ok & ~trials.is_warmup & ~np.isnan(trials.outside_s)
+    warmups = _per_block(trials.cell[trials.is_warmup], trials.block[trials.is_warmup])
+    order = np.argsort(trials.cell[measured], kind="stable")
+    names, starts = np.unique(trials.cell[measured][order], return_index=True)
+    parts = np.split(trials.outside_s[measured][order], starts[1:])
+    guest_s = _guest_s(data)
+    costs = {}
+    for index, times in zip(names.tolist(), parts, strict=True):
+        trial_s = float(np.median(times))
+        start_s = guest_s.get(cells[index].platform, 0.0)
+        costs[cells[index].key] = Cost(start_s + warmups.get(index, 0.0) * trial_s, trial_s)
+    return costs
+
+
+def _per_block(cells: NDArray[np.int64], blocks: NDArray[np.int64]) -> dict[int, float]:
+    """Cell index -> trials in a block, on average."""
+    found = {}
+    for cell in np.unique(cells).tolist():
+        mine = blocks[cells == cell]
+        found[cell] = mine.size / np.unique(mine).size
+    return found
+
+
+def _guest_s(data: RunData) -> dict[str, float]:
+    """Platform -> seconds of guest start that one of its cells costs in a block."""
+    cells = Counter(cell.platform for cell in data.run.cells)
+    found = {}
+    for platform, number in cells.items():
+        mine = [g for g in data.guests if g.platform == platform and g.ready_s is not None and g.block >= 0]
+        blocks = len({g.block for g in mine})
+        if blocks:
+            ready_s = statistics.median(g.ready_s for g in mine if g.ready_s is not None)
+            found[platform] = ready_s * len(mine) / blocks / number
+    return found
+
+
+def _cell(
+    row: Row, base: Row | None, section: Section, found: _Found, costs: Mapping[str, Cost], analysis: Analysis
+) -> CellNoise:
+    parts = found.get((row.cell.key, section.metric.name))
+    if row.summary is None or parts is None:
+        return CellNoise(row, trouble=row.trouble or "no trial went well")
+    result = CellNoise(row, trials=row.summary.n / max(1, row.blocks.size))
+    try:
+        result = replace(result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence))
+    except StatsError as error:
+        result = replace(result, trouble=str(error))
+    if isinstance(parts, StatsError):
+        return replace(result, trouble=str(parts))
+    result = replace(result, **_shares(parts), warnings=parts.warnings)
+    if row is base:
+        return result
+    other = found.get((base.cell.key, section.metric.name)) if base else None
+    if row.ratio is None or not isinstance(other, Components) or base is None:
+        return replace(result, trouble=row.trouble or "the baseline has no values here")
+    return _planned(result, (parts, other), (costs.get(row.cell.key), costs.get(base.cell.key)), analysis)
+
+
+def _shares(parts: Components) -> dict[str, float | None]:
+    blocks, trials, within = parts.shares
+    return {
+        "between_blocks": blocks if parts.blocks > 1 else None,
+        "between_trials": trials if parts.trials > 1 else None,
+        "within_trial": within if parts.samples > 1 else None,
+    }
+
+
+def _planned(
+    cell: CellNoise, sides: tuple[Components, Components], costs: tuple[Cost | None, Cost | None], analysis: Analysis
+) -> CellNoise:
+    """What the ratio's precision took, and the cheapest plan for the precision the study asks for."""
+    ratio, rule = cell.row.ratio, analysis.rule
+    assert ratio is not None
+    if costs[0] is None or costs[1] is None:
+        return replace(cell, trouble="how long trials take is not known, so there is no plan")
+    cost = Cost(costs[0].block_s + costs[1].block_s, costs[0].trial_s + costs[1].trial_s)
+    made = replace(cell, time_s=ratio.n_blocks * (cost.block_s + cell.trials * cost.trial_s))
+    if ratio.n_blocks < 2:
+        return replace(made, trouble="one block: there is no plan without noise between blocks")
+    made = replace(made, half_width=ratio.half_width)
+    per_trial = [s.between_trials + s.within_trial / max(s.samples, 1) for s in sides]
+    of_blocks = ratio.se_log**2 * ratio.n_blocks - sum(t / s.trials for t, s in zip(per_trial, sides, strict=True))
+    joint = Components(1.0, max(of_blocks, 0.0) / 2, sum(per_trial) / 2, 0.0, ratio.n_blocks, cell.trials, 1.0, ())
+    fewest = MINIMUM_BLOCKS if rule.stop == "fixed" else rule.min_blocks
+    try:
+        best = plan(joint, cost.block_s, cost.trial_s, rule.precision, interval_confidence(rule, 0), min_blocks=fewest)
+    except StatsError as error:
+        return replace(made, trouble=str(error))
+    return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))
+
+
+def _adjusted(tables: list[NoiseTable]) -> tuple[NoiseTable, ...]:
+    """The tables with the p-values of drift adjusted over all their cells."""
+    tested = [cell for table in tables for _, cells in table.points for cell in cells if cell.drift]
+    p_values = iter(holm([cell.drift.p_value for cell in tested if cell.drift]).tolist()) if tested else iter(())
+
+    def adjusted(cell: CellNoise) -> CellNoise:
+        return replace(cell, drift_p=next(p_values)) if cell.drift else cell
+
+    return tuple(
+        NoiseTable(t.section, tuple((name, tuple(adjusted(c) for c in cells)) for name, cells in t.points))
+        for t in tables
+    )
+
+
+def hardest(tables: tuple[NoiseTable, ...]) -> tuple[str, Plan] | None:
+    """The contrast whose plan takes the most blocks: (its name, its plan); None without any plan."""
+    plans = [(where, cell.plan) for where, cell in _places(tables) if cell.plan]
+    return max(plans, key=lambda each: (each[1].blocks, each[1].time_s), default=None)
+
+
+def drifting(tables: tuple[NoiseTable, ...], alpha: float) -> list[tuple[str, CellNoise]]:
+    """(place, cell) of every cell whose figures drift significantly."""
+    return [(where, cell) for where, cell in _places(tables) if cell.drift and cell.drift_p <= alpha]
+
+
+def warnings_of(tables: tuple[NoiseTable, ...]) -> dict[str, list[str]]:
+    """Warning or trouble -> the places where it holds."""
+    found: dict[str, list[str]] = {}
+    for where, cell in _places(tables):
+        for text in dict.fromkeys(filter(None, [cell.trouble, *cell.warnings])):
+            found.setdefault(text, []).append(where)
+    return found
+
+
+def _places(tables: tuple[NoiseTable, ...]) -> Iterator[tuple[str, CellNoise]]:
+    for table in tables:
+        for point, cells in table.points:
+            for cell in cells:
+                yield place(cell.row, table.section, point), cell
+
+
+def place(row: Row, section: Section, point: Point | str) -> str:
+    """`docker, iperf3 throughput, direction=send`: where something holds."""
+    name = point if isinstance(point, str) else point.name
+    return ", ".join(filter(None, [row.platform.name, section.name, name]))
