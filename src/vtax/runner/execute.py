@@ -171,12 +171,17 @@ class _Execution:
             self._run.set_tool_version(benchmark.name, version)
 
     def _progress(self, block: int) -> Progress:
-        """Trials done and left, and the time left at this run's own pace."""
+        """Trials done and left, and the time left at this run's own pace; a time budget bounds both."""
         per_block = len(self._plan.cells) * self._plan.trials_per_cell
-        total = per_block * self._plan.most_blocks
         elapsed = time.monotonic() - self._started
-        left = elapsed / self._measured * (total - len(self._done))
-        return Progress(block, self._plan.most_blocks, len(self._done), total, elapsed, left)
+        each = elapsed / self._measured
+        blocks = self._plan.most_blocks
+        budget = self._plan.study.design.budget
+        if budget is not None:
+            blocks = min(blocks, max(block + 1, int(budget / (each * per_block))))
+        total = per_block * blocks
+        left = each * (total - len(self._done))
+        return Progress(block, blocks, len(self._done), total, elapsed, max(left, 0.0))
 
 
 def _record(

@@ -122,7 +122,8 @@ class Plan:
                 cells = [c for c in self.cells if c.platform is platform and self._home_of(c.point) == surroundings]
                 if not sequential:
                     generator.shuffle(cells)
-                sessions.append(Session(block, platform, tuple(cells)))
+                groups = [cells] if platform.links_change else _by_link(cells)
+                sessions += [Session(block, platform, tuple(group)) for group in groups]
         if not sequential:
             generator.shuffle(sessions)
         return sessions
@@ -207,6 +208,17 @@ def _refuse_networks(platforms: Sequence[Platform], checked: Sequence[Point], so
             where=f"{source}: key platforms",
             cure=f"take network benchmarks out of studies with {unable.name}",
         )
+
+
+def _by_link(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Cells by the settings of their links; those without a network ride in the first guest."""
+    groups: dict[LinkSettings, list[Cell]] = {cell.point.link: [] for cell in cells if cell.point.link}
+    if not groups:
+        return [list(cells)]
+    first = next(iter(groups))
+    for cell in cells:
+        groups[cell.point.link or first].append(cell)
+    return list(groups.values())
 
 
 def split_cpus(vcpus: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
