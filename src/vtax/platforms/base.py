@@ -96,7 +96,8 @@ class Driver(Protocol):
     variants: the platforms it ships, name -> option values. summary: one line for `vtax platforms`.
 
     A driver of machines that the user already has may also define `argument`, the option that a platform's name
-    `DRIVER:VALUE` sets, and `joins_topologies = False` when its network cards are the user's as well.
+    `DRIVER:VALUE` sets, and `joins_topologies = False` when its network cards are the user's as well. A driver whose
+    guests do not follow when MTU or offloads of their links change says `links_change = False`.
     """
 
     name: str
@@ -136,6 +137,11 @@ class Platform:
     def joins_topologies(self) -> bool:
         """Whether its guests can be joined to a topology, their network cards being made for them."""
         return bool(getattr(self.driver, "joins_topologies", True))
+
+    @property
+    def links_change(self) -> bool:
+        """Whether a guest follows when its links change; otherwise every setting needs a fresh guest."""
+        return bool(getattr(self.driver, "links_change", True))
 
     def identity(self) -> dict[str, Any]:
         """What defines it, for cell keys and the report: driver and every option, not the name."""

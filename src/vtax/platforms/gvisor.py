@@ -1,0 +1,163 @@
+"""gVisor: the guest's system calls are answered by a kernel in user space (runsc's "sentry"), not by the host's.
+
+`runsc run` starts one container from a bundle that is written here: no daemon, no image store. Its root is the same
+overlay that other containers get; how gVisor itself caches and overlays files is left at runsc's defaults.
+
+The sandbox has a network stack of its own. runsc copies interfaces, addresses and routes into it once, at its start,
+and takes the addresses away from the host's side, so the guest's network namespace is made and joined to the topology
+before runsc starts. The namespace has a name, and is in the journal.
+
+The limits are those of the cgroup that runsc is started in: everything of the sandbox stays there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vtax.guest import bootstrap
+from vtax.guest.guest import ENVIRONMENT
+from vtax.host import namespaces
+from vtax.host.journal import Held
+from vtax.host.process import run
+from vtax.host.resources import NetworkNamespace
+from vtax.image.image import Image
+from vtax.network.namespace import NAMES, Namespace
+from vtax.platforms import contained, trial_start
+from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.contained import Program, StdioGuest
+
+OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
+_CURE = "install a newer runsc (gvisor.dev, Installation), and give its path as the option runsc if it is not on PATH"
+_KVM_CURE = (
+    "use gvisor-systrap; the kvm platform needs the processor's own virtualization, on bare metal, and /dev/kvm"
+)
+# What runtimes give a container's root (Docker's default set); they count inside the sandbox only.
+_CAPABILITIES = [
+    f"CAP_{name}"
+    for name in (
+        "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE",
+        "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP",
+    )
+]  # fmt: skip
+
+# Releases before August 2024 take every network namespace of Linux 6.11 and later for the host's, and refuse it,
+# because they find this directory's rmem_default there (gVisor issue 10704): Debian 13 has both. It is hidden from
+# runsc; newer ones do not look.
+_HIDDEN = namespaces.tmpfs(Path("/proc/sys/net"))
+
+
+class GvisorOptions(BaseModel):
+    """How the sandbox catches system calls, and with which runsc."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    platform: Literal["systrap", "ptrace", "kvm"] = Field(
+        "systrap", description="how system calls are caught: seccomp traps, ptrace, or the host's virtualization"
+    )
+    runsc: str = Field("runsc", description="the runsc program: a name on PATH, or a path")
+
+
+class Gvisor:
+    """See the module."""
+
+    name = "gvisor"
+    summary = "gVisor sandbox: a kernel in user space"
+    Options = GvisorOptions
+    variants: Mapping[str, Mapping[str, Any]] = {
+        f"gvisor-{platform}": {"platform": platform} for platform in ("systrap", "ptrace", "kvm")
+    }
+    links_change = False
+
+    def probe(self, options: GvisorOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        probe = trial_start.probe(
+            self.launch,
+            options,
+            image,
+            programs={options.runsc: "runsc"},
+            version_argv=(options.runsc, "--version"),
+        )
+        if probe.available or probe.cure:
+            return probe
+        if options.platform == "kvm":
+            lack = "" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "there is no usable /dev/kvm; "
+            return replace(probe, reason=lack + probe.reason, cure=_KVM_CURE)
+        return replace(probe, cure=_CURE)
+
+    def start(self, options: GvisorOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(self, options: GvisorOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+        """Start a guest whose first program is argv."""
+        root = contained.overlay_root(spec)
+        (spec.directory / "config.json").write_text(json.dumps(bundle(spec, root.path, argv)))
+        program = Program(command_line(options, spec), [root.mount, _HIDDEN], limited=True)
+        guest = contained.start(spec, lambda group: program, lambda: _network(spec))
+        if spec.plugboard is not None:
+            guest.remarks.append(OWN_STACK)
+        return guest
+
+
+def command_line(options: GvisorOptions, spec: GuestSpec) -> list[str]:
+    """The runsc command. Its records lie in the guest's directory."""
+    return [
+        options.runsc,
+        f"--root={spec.directory / 'runsc'}",
+        f"--platform={options.platform}",
+        "--network=sandbox",
+        "--ignore-cgroups",
+        "run",
+        f"--bundle={spec.directory}",
+        spec.name,
+    ]
+
+
+def bundle(spec: GuestSpec, root: Path, argv: Sequence[str]) -> dict[str, Any]:
+    """config.json of the OCI runtime specification, 1.0. The interfaces are those of the namespace of its name."""
+    network = {"type": "network", "path": str(NAMES / spec.name)}
+    capabilities = dict.fromkeys(("bounding", "effective", "permitted"), _CAPABILITIES)
+    return {
+        "ociVersion": "1.0.0",
+        "process": {
+            "user": {"uid": 0, "gid": 0},
+            "args": list(argv),
+            "env": [f"{key}={value}" for key, value in ENVIRONMENT.items()],
+            "cwd": "/",
+            "capabilities": capabilities,
+        },
+        "root": {"path": str(root)},
+        "hostname": spec.name,
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
+            {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "nodev"]},
+            {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev"]},
+        ],
+        "linux": {"namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")] + [network]},
+    }
+
+
+def _network(spec: GuestSpec) -> list[Held]:
+    """The guest's network namespace, joined to its topology; with only a loopback when it has none."""
+    held = spec.journal.hold(NetworkNamespace(spec.name))
+    try:
+        run(["ip", "netns", "add", spec.name])
+        if spec.plugboard is None:
+            Namespace.named(spec.name).quieten()
+        else:
+            spec.plugboard.plug_namespace(NAMES / spec.name)
+    except BaseException:
+        held.release()
+        raise
+    return [held]
+
+
+DRIVER = Gvisor()

@@ -1,0 +1,67 @@
+"""The gVisor driver without runsc: what it tells runsc, and the order its guests run their cells in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from vtax.host.journal import Journal
+from vtax.image.image import Image
+from vtax.platforms import gvisor, registry
+from vtax.platforms.base import GuestSpec, Probe, Resources
+from vtax.runner.plan import Plan, make_plan
+from vtax.study.load import LoadedStudy, validate
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Iterator[GuestSpec]:
+    with Journal(tmp_path / "journal") as journal:
+        yield GuestSpec("vtax-1", Image("key", tmp_path), Resources(1, 1 << 28, (0,)), tmp_path, journal)
+
+
+def test_every_way_to_catch_system_calls_is_a_platform(spec: GuestSpec) -> None:
+    for way in ("systrap", "ptrace", "kvm"):
+        options = cast("gvisor.GvisorOptions", registry.get(f"gvisor-{way}").options)
+        assert f"--platform={way}" in gvisor.command_line(options, spec)
+
+
+def test_limits_and_records_stay_with_the_guest(spec: GuestSpec) -> None:
+    command = gvisor.command_line(gvisor.GvisorOptions(runsc="/opt/runsc"), spec)
+    assert command[0] == "/opt/runsc"
+    assert "--ignore-cgroups" in command
+    assert f"--root={spec.directory}/runsc" in command
+
+
+def test_the_bundle_takes_the_interfaces_of_the_named_namespace(spec: GuestSpec) -> None:
+    bundle = json.loads(json.dumps(gvisor.bundle(spec, Path("/root-of-guest"), ["prog", "word"])))
+    assert {"type": "network", "path": "/run/netns/vtax-1"} in bundle["linux"]["namespaces"]
+    assert bundle["process"]["args"] == ["prog", "word"]
+    assert bundle["root"] == {"path": "/root-of-guest"}
+
+
+def plan_of(*platforms: str) -> Plan:
+    benchmarks = [
+        {"name": "iperf3", "link_factors": {"mtu": [500, 1500, 9000]}, "factors": {"direction": ["send", "receive"]}},
+        {"name": "sysbench-cpu"},
+    ]
+    declared = {"name": "links", "platforms": list(platforms), "benchmark": benchmarks, "design": {"blocks": 1}}
+    probes = {name: Probe(True) for name in platforms}
+    return make_plan(
+        LoadedStudy(validate(declared, "test"), "test"), image=Image("key", Path("/nowhere")), probes=probes
+    )
+
+
+def test_a_sandbox_that_keeps_its_links_gets_a_fresh_guest_for_each_setting() -> None:
+    plan = plan_of("native", "gvisor-systrap")
+    sessions = plan.sessions(0)
+    assert [s.platform.name for s in sessions].count("native") == 1
+    fresh = [s for s in sessions if s.platform.name == "gvisor-systrap"]
+    assert len(fresh) == 3
+    for session in fresh:
+        assert len({cell.point.link for cell in session.cells if cell.point.link}) == 1
+    ran = [cell.key for session in fresh for cell in session.cells]
+    assert sorted(ran) == sorted(cell.key for cell in plan.cells if cell.platform.name == "gvisor-systrap")
