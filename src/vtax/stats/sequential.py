@@ -26,7 +26,7 @@ from vtax.stats.checks import Array, StatsError
 Direction = Literal["above", "below", "equivalent", "undecided"]
 DIRECTIONS: tuple[Direction, ...] = ("undecided", "above", "below", "equivalent")  # codes 0 to 3 of `decide_studies`
 SHAPE = 1.0  # of the spending function: 1 is like Pocock's, early; -4 like O'Brien & Fleming's, late
-HELD_BACK = 0.85  # share of alpha that is spent: with t instead of z up to 1.2 times it is used (bench/statistics)
+HELD_BACK = 0.8  # share of alpha that is spent: with t instead of z up to 1.2 times it is used (bench/statistics)
 GRID = 241  # points of the recursive integration: levels are within 1 % of those of 2001 points
 NEVER = 2**31
 

@@ -7,7 +7,7 @@ ISMM 2013, sections 6 and 7): block (with its fresh guest), trial in the guest, 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +125,7 @@ def plan(
     noise: Components, block_s: float, trial_s: float, half_width: float, confidence: float = 0.95,
     *, min_blocks: int = 5, max_trials: int = 100,
 ) -> Plan:  # fmt: skip
-    """Cheapest trials per block and number of blocks for a ratio's relative half-width.
+    """Cheapest trials per block and number of blocks for a ratio's relative half-width, from min_blocks on.
 
     block_s: time to start the cell's guest once; trial_s: of one trial. Trials per block are sqrt(c2/c1 T1/T2)
     (Kalibera & Jones 2013, eq. 1: costs c, variances T squared). The baseline is taken to be as noisy as the cell,
@@ -140,15 +140,23 @@ def plan(
     else:
         trials = max_trials if trial_noise > 0 else 1
     trials = max(1, min(max_trials, trials))
-    variance = 2 * (noise.between_blocks + trial_noise / trials)
-    low, high = min_blocks, 1_000_000
 
-    def reached(n: int) -> float:
-        return t_quantile((1 + confidence) / 2, n - 1) * math.sqrt(variance / n)
+    def reached(blocks: int, trials: int) -> float:
+        variance = 2 * (noise.between_blocks + trial_noise / trials)
+        return t_quantile((1 + confidence) / 2, blocks - 1) * math.sqrt(variance / blocks)
 
-    if reached(high) > half_width:
+    most = 1_000_000
+    if reached(most, trials) > half_width:
         warnings = (*warnings, "more than a million blocks are needed")
+    blocks = _least(min_blocks, most, lambda n: reached(n, trials) <= half_width)
+    if blocks == min_blocks:  # fewer trials may do as well in the blocks that must be made anyway
+        trials = _least(1, trials, lambda n: reached(blocks, n) <= half_width)
+    return Plan(trials, blocks, reached(blocks, trials), blocks * (block_s + trials * trial_s), warnings)
+
+
+def _least(low: int, high: int, enough: Callable[[int], bool]) -> int:
+    """The least number from low to high that is enough, high when none is."""
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) <= half_width else (middle + 1, high)
-    return Plan(trials, low, reached(low), low * (block_s + trials * trial_s), warnings)
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low
