@@ -1,27 +1,44 @@
-"""`vtax show`: the result of a run in the terminal."""
+"""`vtax show`: the result of a run in the terminal, or a further look at it."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vtax.cli.output import json_option, print_json
 from vtax.host.home import Home
-from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.table import as_json as analysis_json
-from vtax.report.table import render
+from vtax.report.table import put, render
+from vtax.store.query import RunData, load
 from vtax.store.store import Store
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 
 @click.command("show")
 @click.argument("run_name", metavar="[RUN]", default="last")
 @click.option("--all", "every_metric", is_flag=True, help="Every metric, not only the primary ones.")
+@click.option("--variance", is_flag=True, help="Where the noise is, what drifts, and how many blocks and trials pay.")
+@click.option("--ranking", is_flag=True, help="How probably each platform is the best, the second, ... the last.")
+@click.option("--interaction", is_flag=True, help="Whether factors change the overhead.")
 @json_option
-def command(run_name: str, every_metric: bool, as_json: bool) -> None:
-    """Print the result of RUN (default: the last one)."""
-    analysis = analyse(Store.open(Home.from_environment().store_url), run_name)
-    print_result(analysis, as_json=as_json, every_metric=every_metric)
+def command(
+    run_name: str, every_metric: bool, variance: bool, ranking: bool, interaction: bool, as_json: bool
+) -> None:
+    """Print the result of RUN (default: the last one), or a further look at it."""
+    store = Store.open(Home.from_environment().store_url)
+    data = load(store.engine, store.open_run(run_name))
+    analysis = analyse_data(data)
+    wanted = {"variance": variance, "ranking": ranking, "interaction": interaction}
+    views = [name for name, is_wanted in wanted.items() if is_wanted]
+    if views:
+        _print_views(views, data, analysis, as_json=as_json, every_metric=every_metric)
+    else:
+        print_result(analysis, as_json=as_json, every_metric=every_metric)
 
 
 def print_result(analysis: Analysis, *, as_json: bool, every_metric: bool = False) -> None:
@@ -29,6 +46,45 @@ def print_result(analysis: Analysis, *, as_json: bool, every_metric: bool = Fals
     if as_json:
         print_json(analysis_json(analysis))
         return
+    render(analysis, console(), every_metric=every_metric)
+
+
+def console() -> Console:
+    """Where results are printed: as wide as the terminal, or wide enough for every table in a file."""
     from rich.console import Console
 
-    render(analysis, Console(highlight=False, width=None if sys.stdout.isatty() else 160), every_metric=every_metric)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+
+
+def _print_views(views: list[str], data: RunData, analysis: Analysis, *, as_json: bool, every_metric: bool) -> None:
+    parts: list[RenderableType] = []
+    plain: dict[str, Any] = {"schema": "vtax.views/1", "run": analysis.name, "confidence": analysis.rule.confidence}
+    for view in views:
+        shown, plain[view] = _view(view, data, analysis, every_metric)
+        parts += shown
+    if as_json:
+        print_json(plain)
+    else:
+        put(parts, console())
+
+
+def _view(
+    view: str, data: RunData, analysis: Analysis, every_metric: bool
+) -> tuple[list[RenderableType], list[dict[str, Any]]]:
+    """(what the terminal shows, the same as JSON)."""
+    from vtax.report import views
+
+    if view == "variance":
+        from vtax.report.noise import noise
+
+        tables = noise(data, analysis, every_metric=every_metric)
+        return views.noise_parts(tables, analysis), views.noise_json(tables, analysis)
+    if view == "ranking":
+        from vtax.report.ranking import rankings
+
+        ranked = rankings(analysis, every_metric=every_metric)
+        return views.ranking_parts(ranked), views.ranking_json(ranked)
+    from vtax.report.factors import factor_effects
+
+    found = factor_effects(analysis, every_metric=every_metric)
+    return views.factor_parts(found, analysis), views.factors_json(found)

@@ -105,7 +105,6 @@ def _told(found: FactorEffect, analysis: Analysis) -> FactorEffect:
         f"F({effect.df[0]:g}, {effect.df[1]:g}) = {number(effect.f, 3)}, p = {number(effect.p_value, 2)}"
         + (f", adjusted {number(found.p_adjusted, 2)}" if found.p_adjusted != effect.p_value else "")
     )  # fmt: skip
-    subject = f"{found.factor} and {found.section.name}"
     if found.p_adjusted > analysis.rule.alpha:
         text = f"no sign that the overhead depends on {found.factor} (which is no proof that it does not)"
     else:
@@ -116,7 +115,7 @@ def _told(found: FactorEffect, analysis: Analysis) -> FactorEffect:
             text = f"{found.factor} changes the overhead, {size}"
         else:
             text = f"{found.factor} changes the overhead by less than ±{plain_percent(margin)}, {size}"
-    return replace(found, text=f"{subject}: {text}; {test}")
+    return replace(found, text=f"{text}; {test}")
 
 
 def _size(term: Term, found: FactorEffect, analysis: Analysis) -> str:

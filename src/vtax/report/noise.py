@@ -157,7 +157,7 @@ def _cell(
         result = replace(result, trouble=str(error))
     if isinstance(parts, StatsError):
         return replace(result, trouble=str(parts))
-    result = replace(result, **_shares(parts), warnings=parts.warnings)
+    result = _shared(result, parts)
     if row is base:
         return result
     other = found.get((base.cell.key, section.metric.name)) if base else None
@@ -166,13 +166,15 @@ def _cell(
     return _planned(result, (parts, other), (costs.get(row.cell.key), costs.get(base.cell.key)), analysis)
 
 
-def _shares(parts: Components) -> dict[str, float | None]:
+def _shared(cell: CellNoise, parts: Components) -> CellNoise:
     blocks, trials, within = parts.shares
-    return {
-        "between_blocks": blocks if parts.blocks > 1 else None,
-        "between_trials": trials if parts.trials > 1 else None,
-        "within_trial": within if parts.samples > 1 else None,
-    }
+    return replace(
+        cell,
+        between_blocks=blocks if parts.blocks > 1 else None,
+        between_trials=trials if parts.trials > 1 else None,
+        within_trial=within if parts.samples > 1 else None,
+        warnings=parts.warnings,
+    )
 
 
 def _planned(
@@ -193,7 +195,9 @@ def _planned(
     joint = Components(1.0, max(of_blocks, 0.0) / 2, sum(per_trial) / 2, 0.0, ratio.n_blocks, cell.trials, 1.0, ())
     fewest = MINIMUM_BLOCKS if rule.stop == "fixed" else rule.min_blocks
     try:
-        best = plan(joint, cost.block_s, cost.trial_s, rule.precision, interval_confidence(rule, 0), min_blocks=fewest)
+        best = plan(
+            joint, cost.block_s, cost.trial_s, rule.precision, interval_confidence(rule, 0), min_blocks=fewest
+        )
     except StatsError as error:
         return replace(made, trouble=str(error))
     return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))

@@ -1,0 +1,285 @@
+"""The further looks at a run as terminal tables and as JSON: its noise, the ranks of its platforms, its factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vtax.report import numbers
+from vtax.report.analysis import Analysis, Section
+from vtax.report.document import finite
+from vtax.report.factors import FactorEffect
+from vtax.report.noise import CellNoise, NoiseTable, drifting, hardest, warnings_of
+from vtax.report.ranking import PointRanking
+from vtax.report.table import LINES, bullets, heading, name_of
+
+_MOST_PLACES = 2
+
+
+def noise_parts(tables: Sequence[NoiseTable], analysis: Analysis) -> list[RenderableType]:
+    """Two tables a metric, where the noise is and what to plan, then what drifts, a summary and the warnings."""
+    given = tuple(tables)
+    parts: list[RenderableType] = []
+    for table in given:
+        parts += [heading(table.section), _noise_table(table, analysis), Text()]
+        if any(cell.half_width is not None for _, cells in table.points for cell in cells):
+            parts += [_plan_table(table, analysis), Text()]
+    said = []
+    if top := hardest(given):
+        where, plan = top
+        target = numbers.plain_percent(analysis.rule.precision)
+        said.append(Text(f"Every ratio within ±{target}: at most {_times(plan.trials, plan.blocks)}, for {where}."))
+    drifts = drifting(given, analysis.rule.alpha)
+    said += [
+        Text(f"{where}: drifts over the run by {_signed(cell.drift.change)} (p = {numbers.number(cell.drift_p, 2)})")
+        for where, cell in drifts
+        if cell.drift
+    ]
+    if said:
+        parts.append(bullets("In short", said))
+    return [*parts, *_warnings(warnings_of(given))]
+
+
+def _plain_table() -> Table:
+    return Table(box=LINES, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+
+
+def _noise_table(table: NoiseTable, analysis: Analysis) -> Table:
+    shown = _plain_table()
+    shown.add_column("platform", overflow="fold")
+    for column in ("CV", "n", "effective", "blocks", "trials", "within"):
+        shown.add_column(column, justify="right", no_wrap=True)
+    shown.add_column("drift", justify="right", no_wrap=True)
+    shown.add_column(f"{analysis.level} interval", no_wrap=True)
+    shown.add_column("p", justify="right", no_wrap=True)
+    for point, cells in table.points:
+        if point:
+            shown.add_row(Text(point, style="italic"))
+        for cell in cells:
+            indent = Text("  " if point else "")
+            shown.add_row(indent.append_text(name_of(cell.row)), *_noise_cells(cell))
+    return shown
+
+
+def _noise_cells(cell: CellNoise) -> list[RenderableType]:
+    summary = cell.row.summary
+    if summary is None:
+        return [Text("–", style="dim")]
+    shares = [_share(each) for each in (cell.between_blocks, cell.between_trials, cell.within_trial)]
+    shown: list[RenderableType] = [
+        numbers.percent(summary.cv), str(summary.n), numbers.number(summary.effective_n, 3), *shares,
+    ]  # fmt: skip
+    drift = cell.drift
+    if drift is None or not abs(drift.low) < float("inf"):
+        return [*shown, "–"]
+    interval = f"[{_signed(drift.low)}, {_signed(drift.high)}]"
+    return [*shown, _signed(drift.change), Text(interval, style="dim"), numbers.number(cell.drift_p, 2)]
+
+
+def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
+    shown = _plain_table()
+    shown.add_column(f"ratio to {analysis.baseline}", overflow="fold")
+    shown.add_column("this run", no_wrap=True)
+    shown.add_column("gave", justify="right", no_wrap=True)
+    shown.add_column("took", justify="right", no_wrap=True)
+    shown.add_column(f"for ±{numbers.plain_percent(analysis.rule.precision)}", no_wrap=True)
+    shown.add_column("takes", justify="right", no_wrap=True)
+    for point, cells in table.points:
+        if point:
+            shown.add_row(Text(point, style="italic"))
+        for cell in cells:
+            if cell.row.ratio is None or cell.time_s is None:
+                continue
+            did = [
+                _times(round(cell.trials, 1), cell.row.ratio.n_blocks),
+                "" if cell.half_width is None else f"±{numbers.percent(cell.half_width)}",
+                numbers.duration(cell.time_s),
+            ]
+            advised = (
+                [_times(cell.plan.trials, cell.plan.blocks), numbers.duration(cell.plan.time_s)] if cell.plan else []
+            )
+            shown.add_row(Text("  " if point else "").append_text(name_of(cell.row)), *did, *advised)
+    return shown
+
+
+def _times(trials: float, blocks: int) -> str:
+    return f"{trials:g} trial{'s' if trials != 1 else ''} x {blocks} block{'s' if blocks != 1 else ''}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value * 100:.0f}\N{NO-BREAK SPACE}%"
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + numbers.percent(value)
+
+
+def ranking_parts(found: Sequence[PointRanking]) -> list[RenderableType]:
+    """A table a metric: a row per platform, a column per rank, the chance of it in each cell; then the warnings."""
+    parts: list[RenderableType] = []
+    warnings: dict[str, list[str]] = {}
+    for section in dict.fromkeys(each.section.title for each in found):
+        mine = [each for each in found if each.section.title == section]
+        parts += [heading(mine[0].section), _ranking_table(mine), Text()]
+        for each in mine:
+            for text in each.warnings:
+                warnings.setdefault(text, []).append(_where(each.section, each.point.name))
+    return [*parts, *_warnings(warnings)]
+
+
+def _ranking_table(found: Sequence[PointRanking]) -> Table:
+    shown = _plain_table()
+    shown.add_column("platform", overflow="fold")
+    for number in range(max(len(each.rows) for each in found)):
+        shown.add_column(_ordinal(number), justify="right", no_wrap=True)
+    for each in found:
+        if each.point.levels:
+            shown.add_row(Text(each.point.name, style="italic"))
+        if each.ranking is None:
+            shown.add_row(Text(each.trouble, style="red"))
+            continue
+        for row, chances in zip(each.rows, each.ranking.probabilities.tolist(), strict=True):
+            indent = Text("  " if each.point.levels else "")
+            cells = [Text(f"{p:.2f}", style="bold" if p >= 0.5 else "") if p >= 0.005 else "·" for p in chances]
+            shown.add_row(indent.append_text(name_of(row)), *cells)
+    return shown
+
+
+def _ordinal(number: int) -> str:
+    if number == 0:
+        return "best"
+    return f"{number + 1}{ {1: 'nd', 2: 'rd'}.get(number % 10, 'th') if number not in (11, 12) else 'th' }"
+
+
+def factor_parts(found: Sequence[FactorEffect], analysis: Analysis) -> list[RenderableType]:
+    """Of every factor its answer in words and its table; then the warnings."""
+    if not found:
+        return [Text("no factor of this run has more than one level, so there is nothing to compare")]
+    parts: list[RenderableType] = []
+    warnings: dict[str, list[str]] = {}
+    for each in found:
+        title = Text(f"{each.section.title} by {each.factor}", style="bold")
+        parts += [title, Text(each.text or each.trouble, style="" if each.effect else "red")]
+        if each.effect:
+            parts += [_factor_table(each, analysis)]
+        parts.append(Text())
+        for text in each.warnings:
+            warnings.setdefault(text, []).append(f"{each.section.name}, {each.factor}")
+    return [*parts, *_warnings(warnings)]
+
+
+def _factor_table(found: FactorEffect, analysis: Analysis) -> Table:
+    assert found.effect is not None
+    shown = _plain_table()
+    shown.add_column("term", overflow="fold")
+    shown.add_column("ratio", justify="right", no_wrap=True)
+    shown.add_column(f"{analysis.level} interval", no_wrap=True)
+    shown.add_column("p", justify="right", no_wrap=True)
+    for term in found.effect.table:
+        level = f"{found.factor}={term.level}"
+        name = {"platform": term.platform, "factor": level}.get(term.kind, f"{term.platform} x {level}")
+        interval = Text(numbers.interval(term.low, term.high), style="dim")
+        shown.add_row(name, numbers.ratio(term.ratio), interval, numbers.number(term.p_value, 2))
+    return shown
+
+
+def _where(section: Section, point: str) -> str:
+    return ", ".join(filter(None, [section.name, point]))
+
+
+def _warnings(found: Mapping[str, Sequence[str]]) -> list[RenderableType]:
+    lines = []
+    for text, places in found.items():
+        more = len(places) - _MOST_PLACES
+        where = "; ".join(places[:_MOST_PLACES]) + (f"; and {more} more" if more > 0 else "")
+        lines.append(Text(text).append(f"  {where}", style="dim"))
+    return [bullets("Warnings", lines)] if lines else []
+
+
+def noise_json(tables: Sequence[NoiseTable], analysis: Analysis) -> list[dict[str, Any]]:
+    """One entry per metric and cell; shares, half-widths and changes are fractions, times seconds."""
+    return [
+        finite(
+            {
+                **_named(table.section),
+                "levels": dict(cell.row.cell.levels),
+                "platform": cell.row.platform.name,
+                "cv": cell.row.summary.cv if cell.row.summary else None,
+                "n": cell.row.summary.n if cell.row.summary else 0,
+                "effective_n": cell.row.summary.effective_n if cell.row.summary else None,
+                "shares": {
+                    "between_blocks": cell.between_blocks,
+                    "between_trials": cell.between_trials,
+                    "within_trial": cell.within_trial,
+                },
+                "drift": {**vars(cell.drift), "p_adjusted": cell.drift_p} if cell.drift else None,
+                "done": {
+                    "trials": cell.trials,
+                    "blocks": int(cell.row.blocks.size),
+                    "half_width": cell.half_width,
+                    "time_s": cell.time_s,
+                },
+                "target": analysis.rule.precision,
+                "plan": vars(cell.plan) if cell.plan else None,
+                "trouble": cell.trouble,
+                "warnings": cell.warnings,
+            }
+        )
+        for table in tables
+        for _, cells in table.points
+        for cell in cells
+    ]
+
+
+def ranking_json(found: Sequence[PointRanking]) -> list[dict[str, Any]]:
+    """One entry per metric and point; probabilities: platform -> of each rank, the best first."""
+    return [
+        finite(
+            {
+                **_named(each.section),
+                "levels": dict(each.point.levels),
+                "order": [row.platform.name for row in each.rows],
+                "probabilities": (
+                    {r.platform.name: p.tolist() for r, p in zip(each.rows, each.ranking.probabilities, strict=True)}
+                    if each.ranking
+                    else None
+                ),
+                "blocks": each.ranking.blocks if each.ranking else 0,
+                "trouble": each.trouble,
+                "warnings": each.warnings,
+            }
+        )
+        for each in found
+    ]
+
+
+def factors_json(found: Sequence[FactorEffect]) -> list[dict[str, Any]]:
+    """One entry per metric and factor: the F-test, the model's table and standard deviations."""
+    entries = []
+    for each in found:
+        effect = None
+        if each.effect:
+            effect = {**vars(each.effect), "table": [vars(term) for term in each.effect.table]}
+        entries.append(
+            finite(
+                {
+                    **_named(each.section),
+                    "factor": each.factor,
+                    "levels": each.levels,
+                    "effect": effect,
+                    "p_adjusted": each.p_adjusted,
+                    "text": each.text,
+                    "trouble": each.trouble,
+                    "warnings": each.warnings,
+                }
+            )
+        )
+    return entries
+
+
+def _named(section: Section) -> dict[str, str]:
+    return {"label": section.label, "benchmark": section.benchmark, "metric": section.metric.name}
