@@ -68,7 +68,7 @@ def test_the_machine_has_the_guests_cpus_and_memory_and_nothing_by_default():
     words = argv()
     assert values(words, "-smp") == ["2"]
     assert values(words, "-m") == [f"size={512 << 10}k"]
-    assert values(words, "-cpu") == ["max"]
+    assert values(words, "-cpu") == ["max,erms=off,fsrm=off,la57=off"]
     assert values(words, "-accel") == ["tcg,thread=multi"]
     assert {"-nodefaults", "-no-user-config", "-no-reboot", "-S"} <= set(words)
     assert values(argv(accel="kvm"), "-cpu") == ["host"]
@@ -108,6 +108,11 @@ def test_the_disk_is_an_overlay_with_the_chosen_cache_and_engine():
     [drive] = values(argv(cache="none", aio="native"), "-drive")
     assert drive == "if=none,id=root,file=/guests/vtax-1/disk.qcow2,format=qcow2,cache=none,aio=native"
     assert command.disk(QemuOptions(), Path("/a,b"))[1].split(",format")[0] == "if=none,id=root,file=/a,,b"
+
+
+def test_only_an_emulated_kernel_is_spared_what_no_guest_uses():
+    assert "cryptomgr.notests" in command.kernel_command_line(QemuOptions(), None)
+    assert "initcall_blacklist" not in command.kernel_command_line(QemuOptions(accel="kvm"), None)
 
 
 def test_cards_are_taps_opened_by_name_with_the_topologys_addresses():

@@ -7,6 +7,11 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+_EMULATED_CPU = "max,erms=off,fsrm=off,la57=off"
+"""All that QEMU can emulate, but three things. With ERMS and FSRM, kernels and C libraries copy and clear memory by
+single-byte string instructions, which hardware does fast and QEMU byte by byte; with LA57, every walk of the page
+tables is a step longer, on a host that seldom has it."""
+
 
 class QemuOptions(BaseModel):
     """Options of the driver `qemu`."""
@@ -29,7 +34,7 @@ class QemuOptions(BaseModel):
     )
     cpu: str = Field(
         "auto", pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
-        description="CPU model and flags as for qemu -cpu; auto: max with tcg, host with kvm",
+        description="CPU model and flags as for qemu -cpu; auto: host with kvm, with tcg max but what emulates badly",
     )  # fmt: skip
     kernel: Literal["image", "host"] = Field("image", description="kernel of the guest: the image's or the host's")
 
@@ -52,7 +57,7 @@ class QemuOptions(BaseModel):
     @property
     def cpu_model(self) -> str:
         """What -cpu gets."""
-        return {"tcg": "max", "kvm": "host"}[self.accel] if self.cpu == "auto" else self.cpu
+        return {"tcg": _EMULATED_CPU, "kvm": "host"}[self.accel] if self.cpu == "auto" else self.cpu
 
     @property
     def modules(self) -> tuple[str, ...]:
