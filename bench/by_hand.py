@@ -27,6 +27,7 @@ from vtax.host.journal import Journal
 from vtax.host.process import child_environment, run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.build import find
+from vtax.network.settings import LinkSettings
 from vtax.runner.events import Silent
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, make_plan, split_cpus
@@ -119,6 +120,8 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
             run(["ip", "-n", bridge, "link", "set", port, "master", "br0", "up"])
             run(["ip", "-n", name, "address", "add", address, "dev", "eth0"])
             run(["ip", "-n", name, "link", "set", "eth0", "up"])
+            control = LinkSettings().congestion  # a host may prefer another one
+            run(["ip", "-n", name, "route", "replace", "198.18.200.0/24", "dev", "eth0", "congctl", control])
         context = Context(1, plan.resources.memory_bytes, peer_address="198.18.200.2", guest_address="198.18.200.1")
         commands = {c.role: c for c in plan.points[0].benchmark.commands(plan.points[0].parameters, context)}
         inside = ["chroot", str(plan.image.tree)]
