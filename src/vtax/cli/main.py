@@ -17,6 +17,7 @@ COMMANDS = {
     "resume": "Go on with an interrupted run, same plan, same seed.",
     "list": "List the runs in the store.",
     "show": "Print the result of a run.",
+    "contrast": "Compare any platform, level or run with any other.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
     "doctor": "Say what can run here and what disturbs measuring.",
     "platforms": "List the ways to run the guest, with their options.",

@@ -1,4 +1,4 @@
-"""The further looks at a run as terminal tables and as JSON: its noise, the ranks of its platforms, its factors."""
+"""The further looks at runs as terminal tables and as JSON: noise, ranks of platforms, factors, contrasts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from rich.text import Text
 
 from vtax.report import numbers
 from vtax.report.analysis import Analysis, Section
+from vtax.report.contrast import Compared, Contrasts
 from vtax.report.document import finite
 from vtax.report.factors import FactorEffect
 from vtax.report.noise import CellNoise, NoiseTable, drifting, hardest, warnings_of
 from vtax.report.ranking import PointRanking
-from vtax.report.table import LINES, bullets, heading, name_of
+from vtax.report.table import LINES, VERDICTS, bullets, heading, name_of
 
 _MOST_PLACES = 2
 
@@ -185,6 +186,80 @@ def _factor_table(found: FactorEffect, analysis: Analysis) -> Table:
         interval = Text(numbers.interval(term.low, term.high), style="dim")
         shown.add_row(name, numbers.ratio(term.ratio), interval, numbers.number(term.p_value, 2))
     return shown
+
+
+def contrast_parts(found: Contrasts) -> list[RenderableType]:
+    """A table a metric with both means, their ratio and its verdict; then how it was compared, and the warnings."""
+    parts: list[RenderableType] = []
+    warnings: dict[str, list[str]] = {text: [] for text in found.warnings}
+    for title in dict.fromkeys(each.section.title for each in found.compared):
+        mine = [each for each in found.compared if each.section.title == title]
+        parts += [heading(mine[0].section), _contrast_table(mine, found), Text()]
+        for each in mine:
+            for text in each.warnings:
+                warnings.setdefault(text, []).append(_where(each.section, each.name))
+    how = "paired by block" if found.is_paired else "two samples of blocks"
+    margin = numbers.plain_percent(found.margin)
+    parts.append(
+        Text(f"{found.left.text} / {found.right.text}, {how}; within ±{margin} is equivalent; Holm-corrected over "
+             f"{found.family} contrast{'s' if found.family != 1 else ''}", style="dim")
+    )  # fmt: skip
+    return [*parts, Text(), *_warnings(warnings)]
+
+
+def _contrast_table(compared: Sequence[Compared], found: Contrasts) -> Table:
+    means = [row.summary.mean for each in compared for row in (each.left, each.right) if row.summary]
+    scale = numbers.scale_for(compared[0].section.metric.unit, means)
+    shown = _plain_table()
+    shown.add_column("at" if any(each.name for each in compared) else "", overflow="fold")
+    for side in (found.left, found.right):
+        shown.add_column(f"{side.text}, {scale.unit}", justify="right", overflow="fold")
+    shown.add_column("ratio", justify="right", no_wrap=True)
+    shown.add_column(f"{numbers.plain_percent(found.confidence)} interval", no_wrap=True)
+    shown.add_column("blocks", justify="right", no_wrap=True)
+    shown.add_column("verdict", overflow="fold", min_width=12)
+    for each in compared:
+        cells: list[RenderableType] = [
+            scale.number(row.summary.mean) if row.summary else "–" for row in (each.left, each.right)
+        ]
+        if each.ratio is None or each.verdict is None:
+            shown.add_row(each.name, *cells, "", "", "", Text(each.trouble, style="red"))
+            continue
+        sign, style = VERDICTS[each.verdict.kind]
+        ratio = Text(numbers.ratio(each.ratio.estimate), style="bold")
+        interval = Text(numbers.interval(each.ratio.low, each.ratio.high), style="dim")
+        verdict = Text(f"{sign} {each.verdict}", style=style)
+        shown.add_row(each.name, *cells, ratio, interval, str(each.ratio.n_blocks), verdict)
+    return shown
+
+
+def contrast_json(found: Contrasts) -> dict[str, Any]:
+    """Both sides, how they were compared, and one entry per metric and common point; ratios are left / right."""
+    sides = {
+        name: {"text": side.text, "run": side.analysis.name, "platform": side.platform, "levels": dict(side.levels)}
+        for name, side in (("left", found.left), ("right", found.right))
+    }
+    entries = [
+        {
+            **_named(each.section),
+            "unit": each.section.metric.unit,
+            "better": each.section.metric.better,
+            "levels": dict(each.levels),
+            "left_mean": each.left.summary.mean if each.left.summary else None,
+            "right_mean": each.right.summary.mean if each.right.summary else None,
+            "ratio": vars(each.ratio) if each.ratio else None,
+            "verdict": {**vars(each.verdict), "text": str(each.verdict)} if each.verdict else None,
+            "trouble": each.trouble,
+            "warnings": each.warnings,
+        }
+        for each in found.compared
+    ]
+    plain: dict[str, Any] = {
+        "schema": "vtax.contrast/1", **sides, "paired": found.is_paired, "margin": found.margin,
+        "confidence": found.confidence, "family": found.family, "contrasts": entries, "warnings": found.warnings,
+    }  # fmt: skip
+    result: dict[str, Any] = finite(plain)
+    return result
 
 
 def _where(section: Section, point: str) -> str:

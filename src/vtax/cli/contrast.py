@@ -1,0 +1,38 @@
+"""`vtax contrast`: any cells against any, within a run or across runs."""
+
+from __future__ import annotations
+
+import click
+
+from vtax.cli.output import json_option, print_json
+from vtax.host.home import Home
+
+
+@click.command("contrast")
+@click.argument("left")
+@click.argument("right")
+@click.option("--metric", default="", help="The metric to compare; default: every primary one.")
+@click.option("--benchmark", "label", default="", help="The benchmark, by its label; default: all.")
+@json_option
+def command(left: str, right: str, metric: str, label: str, as_json: bool) -> None:
+    """Compare LEFT with RIGHT: ratios LEFT / RIGHT with intervals and verdicts.
+
+    Each side is [RUN:]PLATFORM[@factor=level,...]; without a run it is of the last one. Within a run, sides are
+    paired by block:
+
+    \b
+      vtax contrast podman docker
+      vtax contrast lxc@direction=send lxc@direction=receive
+      vtax contrast tour-1:podman tour-2:podman
+    """
+    from vtax.cli.show import console
+    from vtax.report.contrast import contrast
+    from vtax.report.table import put
+    from vtax.report.views import contrast_json, contrast_parts
+    from vtax.store.store import Store
+
+    found = contrast(Store.open(Home.from_environment().store_url), left, right, metric=metric, label=label)
+    if as_json:
+        print_json(contrast_json(found))
+    else:
+        put(contrast_parts(found), console())

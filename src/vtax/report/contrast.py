@@ -1,0 +1,301 @@
+"""Any cells against any: platform against platform, level against level, run against run.
+
+A side is written `[RUN:]PLATFORM[@factor=level,...]`. Within one run the two sides are paired by block; across runs,
+which share no blocks, they are compared as two samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from vtax.errors import BadInput
+from vtax.report.analysis import Analysis, Row, Section, analyse
+from vtax.report.ranking import aligned
+from vtax.stats.analysis import Comparison, Contrast
+from vtax.stats.analysis import analyse as judge
+from vtax.stats.checks import StatsError, check_positive
+from vtax.stats.contrasts import unpaired_ratio
+from vtax.stats.ratio import Ratio, log_ratios
+from vtax.stats.stopping import interval_confidence
+from vtax.stats.verdict import Verdict, judge_family
+from vtax.store.records import CellRecord
+from vtax.store.store import LAST, Store
+
+_MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: a platform of a run, at some levels. text: as it was written."""
+
+    text: str
+    analysis: Analysis
+    platform: str
+    levels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric of one pair of cells. ratio: left / right; None when there is no answer, trouble then says why."""
+
+    section: Section
+    levels: Mapping[str, Any]
+    left: Row
+    right: Row
+    ratio: Ratio | None = None
+    verdict: Verdict | None = None
+    trouble: str = ""
+
+    @property
+    def name(self) -> str:
+        """`direction=send`: what the two sides have in common."""
+        return ", ".join(f"{factor}={level}" for factor, level in self.levels.items())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of ratio and verdict, each text once."""
+        found = [text for part in (self.ratio, self.verdict) if part is not None for text in part.warnings]
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """All contrasts of two sides. margin, confidence: of the right side's run. warnings: about the runs."""
+
+    left: Side
+    right: Side
+    is_paired: bool
+    margin: float
+    confidence: float
+    compared: tuple[Compared, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def family(self) -> int:
+        """How many contrasts the verdicts are corrected for."""
+        return sum(each.ratio is not None for each in self.compared)
+
+
+def contrast(store: Store, left: str, right: str, *, metric: str = "", label: str = "") -> Contrasts:
+    """Every contrast of two sides: all primary metrics they share, or the metric and benchmark label named.
+
+    Raises BadInput, with near names, for what does not exist, and when the sides have nothing in common.
+    """
+    runs: dict[str, Analysis] = {}
+    sides = side_of(store, left, runs), side_of(store, right, runs)
+    _check_names(sides, metric, label)
+    pairs = list(_pairs(sides[0], sides[1], metric, label))
+    if not pairs:
+        raise BadInput(
+            f"{left} and {right} have nothing in common that was measured",
+            cure="name runs with the same benchmarks and levels, or a metric with --metric",
+        )
+    if all(pair.left is pair.right for pair in pairs):
+        raise BadInput(f"{left} and {right} are the same cells", cure="vary the platform, a level, or the run")
+    is_paired = sides[0].analysis.name == sides[1].analysis.name
+    judged = _paired(pairs, sides[1]) if is_paired else _unpaired(pairs, sides[1])
+    rule = sides[1].analysis.rule
+    found = Contrasts(sides[0], sides[1], is_paired, rule.margin, rule.confidence, tuple(judged), ())
+    return found if is_paired else replace(found, warnings=tuple(_differences(sides[0], sides[1], pairs)))
+
+
+def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None) -> Side:
+    """A side from its text. runs: analyses that were made already, by run name; added to.
+
+    What stands before the first colon is a run, unless the whole is a platform of the last run (`ssh:server`).
+    """
+    known = {} if runs is None else runs
+    head, colon, rest = text.partition(":")
+    name, chosen = LAST, text
+    names = {run.name for run in store.runs()} | {LAST} if colon else set()
+    if head in names:
+        name, chosen = head, rest
+    name = store.open_run(name).name
+    if name not in known:
+        known[name] = analyse(store, name)
+    analysis = known[name]
+    platforms = [p.name for p in analysis.platforms]
+    platform = max(
+        (p for p in platforms if chosen == p or chosen.startswith(f"{p}@")), key=len, default=chosen.partition("@")[0]
+    )
+    if platform not in platforms:
+        if colon and head not in names and not any(p.partition(":")[0] == head for p in platforms):
+            store.open_run(head)  # raises, with the nearest names
+        raise _unknown("platform", platform, platforms, text, analysis.name)
+    record = next(p for p in analysis.platforms if p.name == platform)
+    if not record.available:
+        raise BadInput(f"{analysis.name} could not test {platform}: {record.reason}", where=text, cure=record.cure)
+    return Side(text, analysis, platform, _levels(chosen[len(platform) + 1 :], text, analysis))
+
+
+def _levels(written: str, text: str, analysis: Analysis) -> dict[str, str]:
+    """factor -> level as the run spells it."""
+    there: dict[str, dict[str, str]] = {}
+    for cell in analysis.cells:
+        for factor, level in cell.levels.items():
+            there.setdefault(factor, {}).setdefault(str(level).casefold(), str(level))
+    levels = {}
+    for part in filter(None, written.split(",")):
+        factor, equals, level = (each.strip() for each in part.partition("="))
+        if not equals:
+            raise BadInput(f"{part!r} is not of the form factor=level", where=text)
+        if factor not in there:
+            raise _unknown("factor", factor, list(there), text, analysis.name)
+        if level.casefold() not in there[factor]:
+            raise _unknown(f"level of {factor},", level, list(there[factor].values()), text, analysis.name)
+        levels[factor] = there[factor][level.casefold()]
+    return levels
+
+
+def _unknown(kind: str, given: str, names: Sequence[str], where: str, run: str) -> BadInput:
+    near = get_close_matches(given, names, n=3, cutoff=0.5) or names
+    cure = f"did you mean {', '.join(near)}?" if names else "the run has none: every level was fixed"
+    return BadInput(f"{run} has no {kind} {given!r}", where=where, cure=cure)
+
+
+def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
+    for side in sides:
+        sections = side.analysis.sections
+        labels = list(dict.fromkeys(section.label for section in sections))
+        if label and label not in labels:
+            raise _unknown("benchmark", label, labels, "--benchmark", side.analysis.name)
+        metrics = list(dict.fromkeys(s.metric.name for s in sections if not label or s.label == label))
+        if metric and metric not in metrics:
+            raise _unknown("metric", metric, metrics, "--metric", side.analysis.name)
+
+
+def _pairs(left: Side, right: Side, metric: str, label: str) -> Iterator[Compared]:
+    """Cells of the two sides that are alike but for what the sides say."""
+    others = {(s.label, s.benchmark, s.metric.name): s for s in right.analysis.sections}
+    fixed = (*left.levels, *right.levels)
+    for section in left.analysis.sections:
+        if not (section.metric.name == metric if metric else section.metric.is_primary):
+            continue
+        other = others.get((section.label, section.benchmark, section.metric.name))
+        if other is None or (label and section.label != label):
+            continue
+        mine, theirs = _rows(left, right, section, fixed), _rows(right, left, other, fixed)
+        trouble = "" if section.metric.unit == other.metric.unit else "the two runs have different units"
+        for common in (key for key in mine if key in theirs):
+            levels = {f: v for f, v in mine[common].cell.levels.items() if f not in fixed}
+            yield Compared(section, levels, mine[common], theirs[common], trouble=trouble)
+
+
+def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> dict[tuple[str, ...], Row]:
+    """The side's rows by what is left of their levels without the fixed factors.
+
+    A factor that only the other side fixes is held at the same level here, where this side has it.
+    """
+    found: dict[tuple[str, ...], Row] = {}
+    for point in section.points:
+        levels = {factor: str(level) for factor, level in point.levels.items()}
+        own = all(levels.get(factor) == level for factor, level in side.levels.items())
+        theirs = all(
+            factor in side.levels or levels.get(factor, level) == level for factor, level in other.levels.items()
+        )
+        if own and theirs:
+            key = tuple(f"{factor}={level}" for factor, level in sorted(levels.items()) if factor not in fixed)
+            found.update((key, row) for row in point.rows if row.platform.name == side.platform)
+    return found
+
+
+def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
+    """Block-paired ratios and verdicts of one family, under the rule that ended the run."""
+    contrasts: dict[str, Contrast] = {}
+    result = list(pairs)
+    for number, pair in enumerate(pairs):
+        try:
+            _check(pair)
+            sides = aligned([pair.left, pair.right])[1]
+            logs = log_ratios(sides[0], sides[1])
+            if np.isnan(logs).all():
+                raise StatsError("no block holds both sides")
+            contrasts[str(number)] = Contrast(logs, pair.section.better)
+        except StatsError as error:
+            result[number] = replace(pair, trouble=str(error))
+    for name, answer in judge(side.analysis.rule, contrasts).items():
+        result[int(name)] = _answered(pairs[int(name)], answer)
+    return result
+
+
+def _unpaired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
+    """Ratios of runs that share no blocks, and verdicts of one family."""
+    rule = side.analysis.rule
+    result, ratios = list(pairs), dict[int, Ratio]()
+    for number, pair in enumerate(pairs):
+        try:
+            _check(pair)
+            left, right = pair.left.block_means, pair.right.block_means
+            ratio = unpaired_ratio(left, right, interval_confidence(rule, min(left.size, right.size)))
+            ratios[number] = replace(ratio, confidence=rule.confidence)
+        except StatsError as error:
+            result[number] = replace(pair, trouble=str(error))
+    better = [pairs[number].section.better for number in ratios]
+    verdicts = judge_family(list(ratios.values()), rule.margin, better, 1 - interval_confidence(rule, 0))
+    for number, verdict in zip(ratios, verdicts, strict=True):
+        result[number] = replace(pairs[number], ratio=ratios[number], verdict=verdict)
+    return result
+
+
+def _check(pair: Compared) -> None:
+    """Raises StatsError when a pair cannot be compared."""
+    if pair.trouble:
+        raise StatsError(pair.trouble)
+    for name, row in (("left", pair.left), ("right", pair.right)):
+        if row.summary is None:
+            raise StatsError(f"the {name} side has no values")
+        check_positive(row.block_means, f"values of the {name} side")
+
+
+def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
+    if isinstance(answer, StatsError):
+        return replace(pair, trouble=str(answer))
+    return replace(pair, ratio=answer.ratio, verdict=answer.verdict)
+
+
+def _differences(left: Side, right: Side, pairs: Sequence[Compared]) -> Iterator[str]:
+    """What differs between two runs besides what is compared: each is part of every ratio."""
+    a, b = left.analysis, right.analysis
+    facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
+    for fact in facts:
+        yield f"hosts differ in {fact}: {_short(a.host.get(fact))} and {_short(b.host.get(fact))}"
+    versions = (a.vtax_version, b.vtax_version)
+    for what, (mine, theirs) in {"images": (a.image_key, b.image_key), "versions of vtax": versions}.items():
+        if mine != theirs:
+            yield f"{what} differ: {mine} and {theirs}"
+    for key in ("guest", "design"):
+        yield from _unlike(key, a.declared.get(key) or {}, b.declared.get(key) or {})
+    kinds = {p.name: p for p in b.platforms}
+    for platform in a.platforms:
+        other = kinds.get(platform.name)
+        if left.platform == right.platform == platform.name and other and other.version != platform.version:
+            yield f"versions of {platform.name} differ: {platform.version} and {other.version}"
+    said = dict.fromkeys(text for pair in pairs for text in _of_cells(pair.left.cell, pair.right.cell, left, right))
+    yield from said
+
+
+def _of_cells(mine: CellRecord, theirs: CellRecord, left: Side, right: Side) -> Iterator[str]:
+    if mine.tool_version != theirs.tool_version:
+        yield f"versions of {mine.benchmark} differ: {mine.tool_version} and {theirs.tool_version}"
+    if mine.topology != theirs.topology:
+        yield f"topologies of {mine.label} differ: {mine.topology} and {theirs.topology}"
+    fixed = {*left.levels, *right.levels}
+    for kind in ("parameters", "link"):
+        sides = [{k: v for k, v in getattr(cell, kind).items() if k not in fixed} for cell in (mine, theirs)]
+        yield from _unlike(f"{kind} of {mine.label}", *sides)
+
+
+def _unlike(what: str, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted({*mine, *theirs}):
+        if mine.get(key) != theirs.get(key):
+            yield f"{what} differs in {key}: {_short(mine.get(key))} and {_short(theirs.get(key))}"
+
+
+def _short(value: Any) -> str:
+    text = "not known" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
