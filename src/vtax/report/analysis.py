@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.report.drift import Series, drift_remarks
 from vtax.report.numbers import plain_percent
 from vtax.report.remarks import Remark, remarks_of
 from vtax.stats.analysis import Contrast
@@ -189,11 +190,25 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
         guests=data.guests,
         failures=data.failures,
         cells=run.cells,
-        remarks=remarks_of(
-            data, [(s.name, p.name, r, s.metric.is_primary) for s in sections for p in s.points for r in p.rows]
+        remarks=(
+            *remarks_of(
+                data, [(s.name, p.name, r, s.metric.is_primary) for s in sections for p in s.points for r in p.rows]
+            ),
+            *drift_remarks(_series(sections), rule.confidence),
         ),
         shortfalls=shortfalls,
     )
+
+
+def _series(sections: tuple[Section, ...]) -> list[Series]:
+    return [
+        (", ".join(filter(None, [row.platform.name, section.name, point.name])), row.blocks, row.block_means)
+        for section in sections
+        if section.metric.is_primary
+        for point in section.points
+        for row in point.rows
+        if row.summary is not None
+    ]
 
 
 def rule_of(declared: Mapping[str, Any]) -> Rule:

@@ -1,0 +1,54 @@
+"""Warns when the figures of a run drift: a cheap look at every cell, and the full test only where there is cause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from vtax.report.remarks import Remark
+from vtax.stats.checks import StatsError
+from vtax.stats.verdict import holm
+
+_CAUTION = 0.75  # of the normal quantile: the exact test of few blocks finds nothing that is nearer to 0 than that
+
+Series = tuple[str, NDArray[np.int64], NDArray[np.float64]]
+
+
+def drift_remarks(series: Sequence[Series], confidence: float) -> tuple[Remark, ...]:
+    """One remark about all cells whose block means drift significantly over the run, Holm-adjusted over the cells.
+
+    series: (place, blocks, block means) of every cell that is judged. Nothing when no cell drifts.
+    """
+    alpha = 1 - confidence
+    first_step = -float(special.ndtri(alpha / 2 / max(1, len(series))))
+    if not any(_trend(means) >= _CAUTION * first_step for _, _, means in series):
+        return ()
+    from vtax.stats.steadiness import find_drift  # the test needs what takes a second to import
+
+    found = []
+    for place, blocks, means in series:
+        try:
+            found.append((place, find_drift(means, blocks, confidence)))
+        except StatsError:
+            continue  # a mean of zero has no relative drift, and says so where it is shown
+    adjusted = holm([drift.p_value for _, drift in found]).tolist()
+    drifting = [(place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha]
+    if not drifting:
+        return ()
+    texts = tuple(f"the figures drift over the run by {d.change:+.1%} (p = {p:.2g})" for _, d, p in drifting)
+    return (Remark("drift", texts, tuple(place for place, _, _ in drifting), len(drifting)),)
+
+
+def _trend(values: NDArray[np.float64]) -> float:
+    """Absolute value of Mann-Kendall's z (Kendall 1975, with ties); 0 for fewer than 4 values or equal ones."""
+    n = values.size
+    ties = np.unique(values, return_counts=True)[1]
+    variance = (n * (n - 1) * (2 * n + 5) - int((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    if n < 4 or variance <= 0:
+        return 0.0
+    score = float(np.sign(values[None, :] - values[:, None])[np.triu_indices(n, 1)].sum())
+    return abs(score) / math.sqrt(variance)
