@@ -39,7 +39,8 @@ def failure_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tupl
 def test_help_names_every_command_and_loads_none() -> None:
     script = "import sys; sys.argv = ['vtax', '--help']\nfrom vtax.cli.main import main\n" + (
         "try: main()\nexcept SystemExit: pass\n"
-        "heavy = {'numpy', 'sqlalchemy', 'pydantic', 'rich', 'scipy', 'pyroute2'} & set(sys.modules)\nassert not heavy, heavy"
+        "heavy = {'numpy', 'sqlalchemy', 'pydantic', 'rich', 'scipy', 'pyroute2'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     for name in COMMANDS:
@@ -108,8 +109,8 @@ def test_errors_have_the_exit_status_of_their_kind(
 
 def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
     lock = tmp_path / "run.lock"
-    with measuring_lock(lock, "vtax run tour"):
-        with pytest.raises(BadInput, match=r"vtax run tour \(process \d+\) is measuring"), measuring_lock(lock, "b"):
-            pass
+    refused = pytest.raises(BadInput, match=r"vtax run tour \(process \d+\) is measuring")
+    with measuring_lock(lock, "vtax run tour"), refused, measuring_lock(lock, "b"):
+        pass
     with measuring_lock(lock, "c"):
         pass

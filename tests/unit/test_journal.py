@@ -79,7 +79,7 @@ def test_what_cannot_be_undone_stays_in_the_journal(tmp_path: Path) -> None:
 def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.touch()
-    (tmp_path / "1-1-abc.jsonl").write_text('{"hold": 0, "kind": "files", "path": "%s"}\n{"hold": 1, "ki' % made)
+    (tmp_path / "1-1-abc.jsonl").write_text(f'{{"hold": 0, "kind": "files", "path": "{made}"}}\n{{"hold": 1, "ki')
     assert clean(tmp_path).removed == (f"files {made}",)
 
 

@@ -21,4 +21,5 @@ def test_urschei_is_the_full_factorial_of_the_paper(name):
 
 def test_the_papers_own_repetition_is_netperfs():
     parameters = points(load("urschei2007-paper").study)[0].parameters
-    assert (parameters["confidence_percent"], parameters["min_iterations"], parameters["max_iterations"]) == (95, 3, 10)
+    rule = [parameters[name] for name in ("confidence_percent", "min_iterations", "max_iterations")]
+    assert rule == [95, 3, 10]
