@@ -1,0 +1,218 @@
+"""A virtual machine that the user already has under libvirt, reached through its virtio channel.
+
+The domain's CPUs, memory, disk, kernel and network cards are the user's, as on any machine vtax did not make. One
+that is off is started and shut down again, politely; one that runs is left running. In the guest a service runs the
+agent's bootstrap on the channel (docs/platforms.md has it), so no network is needed to reach it. Everything is asked
+of `virsh`: what vtax does here, a user could type.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vtax.errors import CommandFailed, GuestError, PlatformError, VtaxError
+from vtax.guest.channel import Channel
+from vtax.host.journal import Held
+from vtax.host.process import Result, find_program, run
+from vtax.host.resources import Undo
+from vtax.image.image import Image
+from vtax.platforms import trial_start
+from vtax.platforms.base import GuestSpec, Probe
+
+NOTES = (
+    "CPUs, memory, disk, kernel and files are the domain's own: vtax sets no limit there",
+    "a domain that already runs is not restarted between blocks",
+)
+_CONNECT_TIMEOUT_S = 10.0
+_SHUTDOWN_TIMEOUT_S = 120.0
+# How long the channel is left unconnected before it is used in a domain that runs: whoever waits there from before
+# sees its end and starts anew.
+_RESET_S = 0.5
+_ANSWER_S = 12.0
+_CURE = "docs/platforms.md, section libvirt, shows the channel and the service that the guest needs"
+
+
+class LibvirtOptions(BaseModel):
+    """Which domain, and where its agent listens."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    domain: str = Field(description="name of the domain", pattern=r"^[^\s-]\S*$")
+    uri: str = Field("qemu:///system", description="libvirt connection, of this host")
+    channel: str = Field("org.vtax.0", description="name of the virtio channel whose service runs the bootstrap")
+    scratch: str = Field("/var/tmp", description="directory in the guest where benchmarks may write")
+
+
+@dataclass
+class LibvirtGuest:
+    """An agent in a domain (see platforms.base.RunningGuest). started: the journal's entry if vtax started it."""
+
+    options: LibvirtOptions
+    channel: Channel
+    started: Held | None
+    notes: tuple[str, ...] = NOTES
+    _stopped: bool = False
+
+    @property
+    def scratch(self) -> str:
+        """Where benchmarks may write."""
+        return self.options.scratch
+
+    def host_cpu_s(self) -> float | None:
+        """CPU seconds of the domain since its start, as libvirt counts them."""
+        with suppress(VtaxError, ValueError):
+            told = _virsh(self.options, "domstats", "--cpu-total", self.options.domain).stdout
+            values = dict(line.strip().split("=", 1) for line in told.splitlines() if "=" in line)
+            return int(values["cpu.time"]) / 1e9 if "cpu.time" in values else None
+        return None
+
+    def stop(self) -> None:
+        """End the agent; shut the domain down if it was off before."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self.channel.close()
+        if self.started is not None:
+            _shut_down(self.options)
+            self.started.forget()
+
+
+class Libvirt:
+    """See the module."""
+
+    name = "libvirt"
+    summary = "a libvirt domain you have, through its virtio channel: its own files, limits and cards"
+    Options = LibvirtOptions
+    variants: Mapping[str, Mapping[str, Any]] = {}
+    argument = "domain"
+    joins_topologies = False
+
+    def probe(self, options: LibvirtOptions, image: Image | None) -> Probe:
+        """Exchange a word with the service in a domain that runs; one that is off is looked at, not started."""
+        began = time.monotonic()
+
+        def told(available: bool, reason: str, cure: str = "") -> Probe:
+            return Probe(available, reason, cure, seconds=time.monotonic() - began)
+
+        if find_program("virsh") is None:
+            return told(False, "virsh is not installed", "apt install libvirt-clients")
+        try:
+            state = _state(options)
+            _socket_of(options)
+            if state != "running":
+                return told(
+                    True, f"the domain is {state}: a run starts it, and only then will its service show itself"
+                )
+            channel = _connect(options, running=True)
+            try:
+                trial_start.exchange(channel, with_image=True, timeout_s=_ANSWER_S)
+            finally:
+                channel.close()
+        except GuestError as error:
+            return told(False, f"nothing answers on channel {options.channel}: {error.what}", _CURE)
+        except VtaxError as error:
+            return told(False, error.what, error.cure)
+        return told(True, "; ".join(NOTES))
+
+    def start(self, options: LibvirtOptions, spec: GuestSpec) -> LibvirtGuest:
+        """See platforms.base.Driver."""
+        if spec.plugboard is not None:
+            raise PlatformError(
+                f"the network cards of {options.domain} are not vtax's to join to a topology",
+                cure="take network benchmarks out of studies with this platform",
+            )
+        _socket_of(options)
+        held = None
+        running = _state(options) == "running"
+        if not running:
+            held = spec.journal.hold(
+                Undo(f"domain {options.domain}", tuple(_command(options, "shutdown", options.domain)))
+            )
+            _virsh(options, "start", options.domain)
+        try:
+            return LibvirtGuest(options, _connect(options, running), held)
+        except BaseException:
+            if held is not None:
+                held.release()
+            raise
+
+
+def channel_socket(xml: str, name: str) -> Path | None:
+    """The unix socket of the virtio channel of a name; None when the domain has no such channel.
+
+    The path is empty where libvirt will choose one when the domain starts. xml: of `virsh dumpxml` (libvirt.org,
+    Domain XML format, "Channel").
+    """
+    for device in ElementTree.fromstring(xml).iterfind("devices/channel[@type='unix']"):
+        target, source = device.find("target"), device.find("source")
+        if target is not None and (target.get("type"), target.get("name")) == ("virtio", name):
+            return Path(source.get("path", "")) if source is not None else Path()
+    return None
+
+
+def _connect(options: LibvirtOptions, running: bool) -> Channel:
+    path = _socket_of(options)
+    if running:
+        Channel.to_unix_socket(path, timeout_s=_CONNECT_TIMEOUT_S).close()
+        time.sleep(_RESET_S)
+    return Channel.to_unix_socket(path, timeout_s=_CONNECT_TIMEOUT_S, diagnose=lambda: _diagnose(options))
+
+
+def _socket_of(options: LibvirtOptions) -> Path:
+    found = channel_socket(_virsh(options, "dumpxml", options.domain).stdout, options.channel)
+    if found is None:
+        raise PlatformError(f"the domain {options.domain} has no virtio channel {options.channel!r}", cure=_CURE)
+    return found
+
+
+def _state(options: LibvirtOptions) -> str:
+    state = _virsh(options, "domstate", options.domain).stdout.strip()
+    if state not in ("running", "shut off"):
+        raise PlatformError(f"the domain {options.domain} is {state}", cure="it must run or be shut off")
+    return state
+
+
+def _shut_down(options: LibvirtOptions) -> None:
+    """Ask the domain to shut down, and wait. It is never killed: its disk is the user's."""
+    run(_command(options, "shutdown", options.domain), check=False)
+    deadline = time.monotonic() + _SHUTDOWN_TIMEOUT_S
+    while _virsh(options, "domstate", options.domain).stdout.strip() != "shut off":
+        if time.monotonic() > deadline:
+            raise PlatformError(
+                f"the domain {options.domain} did not shut down within {_SHUTDOWN_TIMEOUT_S:g} s",
+                cure=f"virsh destroy {options.domain}, if nothing else helps",
+            )
+        time.sleep(0.2)
+
+
+def _diagnose(options: LibvirtOptions) -> str:
+    try:
+        return f"the domain is {_virsh(options, 'domstate', '--reason', options.domain).stdout.strip()}"
+    except VtaxError as error:
+        return error.what
+
+
+def _command(options: LibvirtOptions, *words: str) -> list[str]:
+    return ["virsh", "--quiet", "--connect", options.uri, *words]
+
+
+def _virsh(options: LibvirtOptions, *words: str) -> Result:
+    """Raises PlatformError with what virsh said."""
+    try:
+        return run(_command(options, *words), timeout_s=15.0)
+    except CommandFailed as error:
+        said = error.what.rpartition("error: ")[2] or error.what
+        raise PlatformError(
+            f"libvirt: {said}", where=options.uri, cure="virsh list --all shows the domains"
+        ) from error
+
+
+DRIVER = Libvirt()
