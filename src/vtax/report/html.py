@@ -22,6 +22,7 @@ from vtax.report.answers import answers, share
 from vtax.report.host import fact_rows, host_line, run_line, size, text_of
 from vtax.report.method import method
 from vtax.report.numbers import plain_percent
+from vtax.report.ranking import rank_point
 from vtax.report.reproduce import commands, study_toml
 from vtax.stats.verdict import Kind
 
@@ -62,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A result table with its figures. groups: (point name, lines)."""
+    """A result table with its figures. groups: (point name, lines). ranks: (point name, who may be the best)."""
 
     anchor: str
     title: str
@@ -73,6 +74,7 @@ class Table:
     family: int
     groups: tuple[tuple[str, tuple[Line, ...]], ...]
     figures: tuple[Figure, ...]
+    ranks: tuple[tuple[str, str], ...]
     is_primary: bool
 
     @property
@@ -146,8 +148,16 @@ def _table(section: Section, analysis: Analysis, index: int) -> Table:
         family=section.family,
         groups=tuple((p.name, tuple(_line(row, scale) for row in p.rows)) for p in section.points),
         figures=tuple(figures),
+        ranks=tuple(_ranks(section)) if section.metric.is_primary else (),
         is_primary=section.metric.is_primary,
     )
+
+
+def _ranks(section: Section) -> Iterator[tuple[str, str]]:
+    for point in section.points:
+        found = rank_point(section, point)
+        if found.ranking is not None:
+            yield point.name, found.words
 
 
 def _figure(name: str, caption: str, spec: charts.Spec) -> Figure:
