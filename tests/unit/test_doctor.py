@@ -117,7 +117,7 @@ def test_load_and_steal_are_judged_by_share(load, levels):
     assert ("most: make (7) 30%" in found[0].shows) == bool(load.busiest)
 
 
-def test_watching_sees_another_threads_programs_but_not_itself():
+def test_watching_gives_shares_that_can_be():
     seen = watch(0.05)
     assert 0 <= seen.busy_cpus <= seen.cpus
     assert 0 <= seen.steal <= 1

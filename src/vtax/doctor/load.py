@@ -39,9 +39,10 @@ def watch(seconds: float = 1.0) -> Load:
         if pid != os.getpid()
     }
     top = sorted(used.items(), key=lambda item: -item[1])[:_SHOWN]
+    cpus = os.cpu_count() or 1
     return Load(
-        cpus=os.cpu_count() or 1,
-        busy_cpus=max(0.0, busy_s - own_s) / elapsed_s,
+        cpus=cpus,
+        busy_cpus=min(cpus, max(0.0, busy_s - own_s) / elapsed_s),  # CPU time is counted in steps of 10 ms
         steal=spent.get("steal", 0.0) / (sum(spent.values()) or 1.0),
         busiest=tuple(f"{program} {share:.0%}" for program, share in top if share > _SHOWN_SHARE),
     )
