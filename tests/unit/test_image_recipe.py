@@ -26,3 +26,11 @@ def test_only_the_initrd_may_differ_between_images_that_share_a_tree():
     assert replace(DEFAULT, initrd="other").tree_key == DEFAULT.tree_key
     assert replace(DEFAULT, suite="other").tree_key != DEFAULT.tree_key
     assert replace(DEFAULT, stream="other").tree_key != DEFAULT.tree_key
+
+
+def test_more_packages_make_another_image_and_packages_it_has_do_not():
+    assert DEFAULT.with_packages(()) is DEFAULT
+    assert DEFAULT.with_packages([DEFAULT.packages[0]]) is DEFAULT
+    more = DEFAULT.with_packages(["python3-os-ken"])
+    assert more.key != DEFAULT.key
+    assert list(more.packages) == sorted((*DEFAULT.packages, "python3-os-ken"))

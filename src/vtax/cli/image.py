@@ -20,16 +20,20 @@ def command() -> None:
 
 
 @command.command("build")
-def build() -> None:
+@click.option(
+    "--with", "packages", multiple=True, help="A Debian package more (repeatable); some topologies need one."
+)
+def build(packages: tuple[str, ...]) -> None:
     """Build the image, unless it is there already; an interrupted build leaves nothing."""
     need_root("building the image")
     home = Home.from_environment().ensure()
-    found = images.find(home)
+    recipe = DEFAULT.with_packages(packages)
+    found = images.find(home, recipe)
     if found is not None:
         click.echo(f"image {found.key} is there: {found.directory}")
         return
     with Journal(home.journal) as journal:
-        image = images.build(home, DEFAULT, journal, lambda text: click.echo(text, err=True))
+        image = images.build(home, recipe, journal, lambda text: click.echo(text, err=True))
     click.echo(f"image {image.key} built: {image.directory}")
 
 

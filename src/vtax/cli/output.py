@@ -41,11 +41,14 @@ def need_root(what: str) -> None:
         raise BadInput(f"{what} needs root", cure="run it again with sudo")
 
 
-def built_image(home: Home) -> Image:
-    """The image guests run, which must have been built. Raises BadInput otherwise."""
+def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
+    """The image guests run, with more packages if asked, which must have been built. Raises BadInput otherwise."""
     from vtax.image.build import find
+    from vtax.image.recipe import DEFAULT
 
-    image = find(home)
+    image = find(home, DEFAULT.with_packages(packages))
     if image is None:
-        raise BadInput("the guest image is not built yet", cure="sudo vtax image build")
+        more = "".join(f" --with {package}" for package in packages)
+        what = f"the guest image with {', '.join(packages)}" if packages else "the guest image"
+        raise BadInput(f"{what} is not built yet", cure=f"sudo vtax image build{more}")
     return image

@@ -14,10 +14,12 @@ from vtax.cli.progress import clock
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.network import registry as topologies
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, make_plan
 from vtax.store.store import Store
 from vtax.study.load import load
+from vtax.study.model import Study
 
 
 @click.command("run")
@@ -47,7 +49,7 @@ def command(
     home = Home.from_environment().ensure()
     with measuring_lock(home.lock, f"vtax run {loaded.study.name}"):
         prepare_host(home)
-        plan = make_plan(loaded, image=built_image(home), seed=seed)
+        plan = make_plan(loaded, image=built_image(home, packages_for(loaded.study)), seed=seed)
         _refuse_named_but_unavailable(plan, platforms)
         announce(plan)
         if only_plan:
@@ -55,6 +57,12 @@ def command(
         store = Store.open(home.store_url)
         run = begin(store, plan, vtax_version=__version__)
         measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)
+
+
+def packages_for(study: Study) -> tuple[str, ...]:
+    """What the image must hold beyond the usual for the topologies of a study. Raises BadInput on an unknown one."""
+    named = dict.fromkeys(table.topology for table in study.benchmark if table.topology)
+    return tuple(package for name in named for package in topologies.get(name).packages)
 
 
 def announce(plan: Plan) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -121,6 +122,11 @@ class Recipe:
         """The same without the initrd: images that share it differ in nothing that takes long to make."""
         without = {name: value for name, value in asdict(self).items() if name != "initrd"}
         return _hash(json.dumps(without, sort_keys=True).encode())
+
+    def with_packages(self, packages: Iterable[str]) -> Recipe:
+        """The recipe of an image with more packages in it; itself when it has them all."""
+        more = set(packages) - set(self.packages)
+        return replace(self, packages=tuple(sorted((*self.packages, *more)))) if more else self
 
     def record(self) -> dict[str, Any]:
         """Its JSON form, for the manifest."""

@@ -24,8 +24,8 @@ class Topology:
     """A way to join guests.
 
     guests: of the platform under test, by settings. cards: of each of them, by settings. natives: how many native
-    ends it has. attachments: the ones it can be built with. wire: makes the ends and flows in a lab; the lab is
-    removed when it raises.
+    ends it has. attachments: the ones it can be built with. packages: what the image must hold beyond the usual.
+    wire: makes the ends and flows in a lab; the lab is removed when it raises.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Topology:
     cards: Callable[[LinkSettings], int] = lambda settings: 1
     natives: int = 1
     attachments: tuple[Attachment, ...] = ("bridge",)
+    packages: tuple[str, ...] = ()
 
     def check(self, link: Mapping[str, Any]) -> LinkSettings:
         """The settings, if this topology can be built with them. Raises BadInput naming the setting."""

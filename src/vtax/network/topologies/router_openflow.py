@@ -101,4 +101,5 @@ TOPOLOGY = Topology(
     "a switch in the host routes between native generator and receiver, its OpenFlow controller is the guest",
     wire,
     natives=2,
+    packages=("python3-os-ken",),
 )
