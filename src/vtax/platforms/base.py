@@ -97,7 +97,8 @@ class Driver(Protocol):
 
     A driver of machines that the user already has may also define `argument`, the option that a platform's name
     `DRIVER:VALUE` sets, and `joins_topologies = False` when its network cards are the user's as well. A driver whose
-    guests do not follow when MTU or offloads of their links change says `links_change = False`.
+    guests do not follow when MTU or offloads of their links change says `links_change = False`. One whose network
+    cards have limits of their own defines `network_limits(options)`, a NetworkLimits.
     """
 
     name: str
@@ -114,6 +115,14 @@ class Driver(Protocol):
         """Start a guest. Everything made is journalled first. Raises PlatformError; a failed start leaves
         nothing behind that the journal does not know."""
         ...
+
+
+@dataclass(frozen=True)
+class NetworkLimits:
+    """What a platform's network cards can do. cards: most of one guest. mtu: largest, bytes."""
+
+    cards: int = 8
+    mtu: int = 65535
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,13 @@ class Platform:
     def links_change(self) -> bool:
         """Whether a guest follows when its links change; otherwise every setting needs a fresh guest."""
         return bool(getattr(self.driver, "links_change", True))
+
+    @property
+    def network_limits(self) -> NetworkLimits:
+        """What its network cards can do."""
+        of_driver = getattr(self.driver, "network_limits", None)
+        found: NetworkLimits = of_driver(self.options) if of_driver else NetworkLimits()
+        return found
 
     def identity(self) -> dict[str, Any]:
         """What defines it, for cell keys and the report: driver and every option, not the name."""

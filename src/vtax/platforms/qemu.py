@@ -33,13 +33,14 @@ from vtax.platforms import _qemu_probe
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.contained import StdioGuest
 
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _DISASTERS = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _LONGEST_LINE = 3, 90
+_LARGEST_MTU = {"virtio-net": 65535, "e1000": 16110, "rtl8139": 4096}  # of Linux's drivers e1000 and 8139cp
 
 
 class Qemu:
@@ -49,6 +50,10 @@ class Qemu:
     summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, cards, disk, caching"
     Options = QemuOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
+
+    def network_limits(self, options: QemuOptions) -> NetworkLimits:
+        """See platforms.base.Driver."""
+        return NetworkLimits(mtu=_LARGEST_MTU[options.nic])
 
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
         """See platforms.base.Driver and _qemu_probe."""

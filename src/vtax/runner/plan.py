@@ -199,7 +199,7 @@ def resolve_platform(study: Study, name: str) -> Platform:
 
 
 def _refuse_networks(platforms: Sequence[Platform], checked: Sequence[Point], source: str) -> None:
-    """Raise BadInput for a network benchmark on a machine whose cards are the user's."""
+    """Raise BadInput for a network benchmark on a machine whose cards are the user's, or cannot do what is asked."""
     networked = next((point for point in checked if point.link), None)
     unable = next((platform for platform in platforms if not platform.joins_topologies), None)
     if networked and unable:
@@ -207,6 +207,29 @@ def _refuse_networks(platforms: Sequence[Platform], checked: Sequence[Point], so
             f"{networked.label} needs a network, and the cards of {unable.name} cannot be joined to one of vtax's",
             where=f"{source}: key platforms",
             cure=f"take network benchmarks out of studies with {unable.name}",
+        )
+    for point in (point for point in checked if point.link):
+        for platform in platforms:
+            _refuse_beyond(platform, point, source)
+
+
+def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
+    """Raise BadInput when a point's links are beyond the limits of a platform's cards."""
+    assert point.link is not None
+    limits, topology = platform.network_limits, topology_registry.get(point.topology)
+    if point.link.mtu > limits.mtu:
+        raise BadInput(
+            f"the network cards of {platform.name} carry an MTU of at most {limits.mtu}, and {point.label} asks for "
+            f"{point.link.mtu}",
+            where=f"{source}: key platforms, and link setting mtu of {point.label}",
+            cure=f"take {platform.name} out, or ask for at most {limits.mtu}",
+        )
+    if (needed := topology.cards(point.link)) > limits.cards:
+        raise BadInput(
+            f"{point.topology} needs guests with {needed} network cards, and those of {platform.name} have at most "
+            f"{limits.cards}",
+            where=f"{source}: key platforms, and topology of {point.label}",
+            cure=f"take {platform.name} out",
         )
 
 

@@ -1,0 +1,32 @@
+"""What a platform's network cards cannot do is said before a run, naming platform, limit and setting."""
+
+import pytest
+
+from vtax.errors import BadInput
+from vtax.platforms import registry
+from vtax.runner.plan import Point, _refuse_networks
+
+
+def point(topology="point-to-point", **link):
+    from vtax.benchmarks.iperf3 import BENCHMARK, Iperf3Parameters
+    from vtax.network.settings import LinkSettings
+
+    return Point("k", "iperf3", BENCHMARK, Iperf3Parameters(), topology, LinkSettings(**link), {})
+
+
+@pytest.mark.parametrize(("platform", "limit"), [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110)])
+def test_an_mtu_beyond_a_card_model_is_refused(platform, limit):
+    chosen = [registry.get("native"), registry.get(platform)]
+    with pytest.raises(BadInput, match=f"{platform} carry an MTU of at most {limit}") as caught:
+        _refuse_networks(chosen, [point(mtu=limit + 1)], "study.toml")
+    assert "mtu" in caught.value.where
+    _refuse_networks(chosen, [point(mtu=limit)], "study.toml")
+
+
+def test_more_cards_than_a_platform_has_are_refused(monkeypatch):
+    from vtax.platforms import native
+    from vtax.platforms.base import NetworkLimits
+
+    monkeypatch.setattr(native.Native, "network_limits", lambda self, options: NetworkLimits(cards=1), raising=False)
+    with pytest.raises(BadInput, match="router needs guests with 2 network cards"):
+        _refuse_networks([registry.get("native")], [point("router")], "study.toml")
