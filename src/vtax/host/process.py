@@ -102,11 +102,13 @@ def spawn(
     stdout: int | None = None,
     stderr: int | None = None,
     environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
     pass_fds: Sequence[int] = (),
     before_exec: Callable[[], None] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a long-lived program in a session of its own; the caller has journalled `mark` (resources.Marked).
 
+    cwd: where it runs, and where runtimes leave files of their own (conmon its `oom`); ours when absent.
     pass_fds stay open in the child under their numbers. before_exec runs in the child between fork and exec: joining
     cgroups and namespaces, nothing that allocates much. Unset streams are /dev/null. Raises CommandFailed when the
     program is missing.
@@ -120,6 +122,7 @@ def spawn(
             stdout=null if stdout is None else stdout,
             stderr=null if stderr is None else stderr,
             env=child_environment(environment, mark),
+            cwd=cwd,
             pass_fds=pass_fds,
             preexec_fn=before_exec,  # noqa: PLW1509 - the controller starts guests from its only thread
             start_new_session=True,

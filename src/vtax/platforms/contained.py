@@ -249,6 +249,7 @@ def _spawn(what: Program, group: Group, mark: str, stderr: Path) -> tuple[subpro
                 stdout=theirs_out,
                 stderr=errors.fileno(),
                 environment=what.environment,
+                cwd=stderr.parent,
                 before_exec=namespaces.private(what.mounts, network=what.network, new_root=what.new_root, join=join),
             )
         except BaseException:

@@ -80,7 +80,7 @@ class OpenSession:
     @property
     def lost(self) -> bool:
         """Whether a guest of this session is gone, so that the cells it still owes need a fresh one."""
-        return any(endpoint.guest.lost for endpoint in self._endpoints.values())
+        return not self._start_error and any(endpoint.guest.lost for endpoint in self._endpoints.values())
 
     @property
     def facts(self) -> Mapping[str, Fact]:
