@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -138,6 +140,34 @@ def test_the_agent_answers_and_the_machine_is_left_as_it_was(remote, journal, pr
     assert list(there.iterdir()) == []
     assert gone(pid)
     assert [str(held) for held in journal.held if held not in before] == [f"files {running.ssh.stderr.parent}"]
+
+
+@pytest.fixture
+def config_of_nobody(config):
+    """The same configuration and key, where the user `nobody` can read them and nobody else."""
+    with tempfile.TemporaryDirectory(prefix="vtax-test-") as name:
+        directory = Path(name)
+        for file in ("client", "key", "known_hosts"):
+            text = Path(config).with_name(file).read_text()
+            (directory / file).write_text(text.replace(str(Path(config).parent), name))
+            (directory / file).chmod(0o600)
+            shutil.chown(directory / file, "nobody")
+        shutil.chown(directory, "nobody")
+        yield str(directory / "client")
+
+
+@pytest.mark.parametrize("said_by", ["option", "sudo"])
+def test_keys_and_configuration_are_those_of_the_local_user(
+    said_by, remote, config_of_nobody, journal, private_home, monkeypatch
+):
+    options = {**remote.options.model_dump(), "config": config_of_nobody, "local_user": "nobody"}
+    if said_by == "sudo":
+        options["local_user"] = ""
+        monkeypatch.setenv("SUDO_USER", "nobody")
+    running, guest = started(registry.make("lab", "ssh", options), journal, private_home)
+    assert Path(f"/proc/{running.ssh.process.pid}").owner() == "nobody"
+    assert guest.run(["id", "-u"]).stdout == "0\n"
+    running.stop()
 
 
 @pytest.mark.parametrize("loss", ["client killed", "everything killed"])
