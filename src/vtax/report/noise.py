@@ -90,11 +90,9 @@ def _components(data: RunData, sections: tuple[Section, ...]) -> _Found:
     used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
     trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
     group = trials.cell[trial] * len(data.run.metrics) + metric
-    order = np.argsort(group, kind="stable")
-    names, starts = np.unique(group[order], return_index=True)
     wanted = {(row.cell.key, s.metric.name) for s in sections for p in s.points for row in p.rows}
     found: dict[_Key, Components | StatsError] = {}
-    for name, part in zip(names.tolist(), np.split(order, starts[1:]), strict=True):
+    for name, part in _groups(group):
         cell, number = divmod(name, len(data.run.metrics))
         key = data.run.cells[cell].key, data.run.metrics[number].name
         if key in wanted:
@@ -105,18 +103,23 @@ def _components(data: RunData, sections: tuple[Section, ...]) -> _Found:
     return found
 
 
+def _groups(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """(label, where it stands) of every label: sorted once."""
+    order = np.argsort(labels, kind="stable")
+    names, starts = np.unique(labels[order], return_index=True)
+    yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)
+
+
 def _costs(data: RunData) -> dict[str, Cost]:
     """Cell key -> what it costs. A guest's start is shared evenly by the cells it serves."""
     trials, cells = data.trials, data.run.cells
     measured = trials.is_ok & ~trials.is_warmup & ~np.isnan(trials.outside_s)
     warmups = _per_block(trials.cell[trials.is_warmup], trials.block[trials.is_warmup])
-    order = np.argsort(trials.cell[measured], kind="stable")
-    names, starts = np.unique(trials.cell[measured][order], return_index=True)
-    parts = np.split(trials.outside_s[measured][order], starts[1:])
+    cell, outside_s = trials.cell[measured], trials.outside_s[measured]
     guest_s = _guest_s(data)
     costs = {}
-    for index, times in zip(names.tolist(), parts, strict=True):
-        trial_s = float(np.median(times))
+    for index, part in _groups(cell):
+        trial_s = float(np.median(outside_s[part]))
         start_s = guest_s.get(cells[index].platform, 0.0)
         costs[cells[index].key] = Cost(start_s + warmups.get(index, 0.0) * trial_s, trial_s)
     return costs
@@ -124,11 +127,7 @@ def _costs(data: RunData) -> dict[str, Cost]:
 
 def _per_block(cells: NDArray[np.int64], blocks: NDArray[np.int64]) -> dict[int, float]:
     """Cell index -> trials in a block, on average."""
-    found = {}
-    for cell in np.unique(cells).tolist():
-        mine = blocks[cells == cell]
-        found[cell] = mine.size / np.unique(mine).size
-    return found
+    return {cell: part.size / np.unique(blocks[part]).size for cell, part in _groups(cells)}
 
 
 def _guest_s(data: RunData) -> dict[str, float]:

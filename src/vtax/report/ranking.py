@@ -12,6 +12,8 @@ from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.stats.checks import StatsError
 from vtax.stats.ranking import Ranking, rank
 
+RESAMPLES = 1999  # probabilities to one part in a hundred
+
 
 @dataclass(frozen=True)
 class PointRanking:
@@ -51,7 +53,7 @@ def rank_point(section: Section, point: Point) -> PointRanking:
     if len(rows) < 2:
         return PointRanking(section, point, tuple(rows), None, "fewer than two platforms have values", warnings)
     try:
-        found = rank(aligned(rows)[1], section.better)
+        found = rank(aligned(rows)[1], section.better, resamples=RESAMPLES)
     except StatsError as error:
         return PointRanking(section, point, tuple(rows), None, str(error), warnings)
     order = np.array(found.order)

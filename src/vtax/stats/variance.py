@@ -71,7 +71,9 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
         warnings = (*warnings, "one block: noise between blocks cannot be told")
     top = float(block_means.var(ddof=1)) if block_means.size > 1 else 0.0
     found, notes = _unbiased(top, of_trials, within, per_block, samples, sampled=trials is not None)
-    a, b, c = (v / mean**2 for v in found)
+    a, b, c = (v / mean / mean for v in found)
+    if not math.isfinite(a + b + c):
+        raise StatsError("the mean is next to zero, so relative noise is not defined")
     return Components(mean, a, b, c, block_means.size, per_block, samples, (*warnings, *notes))
 
 
