@@ -40,7 +40,7 @@ _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _DISASTERS = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _LONGEST_LINE = 3, 90
-_LARGEST_MTU = {"virtio-net": 65535, "e1000": 16110, "rtl8139": 4096}  # of Linux's drivers e1000 and 8139cp
+_LARGEST_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
 
 
 class Qemu:
