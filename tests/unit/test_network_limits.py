@@ -14,7 +14,9 @@ def point(topology="point-to-point", **link):
     return Point("k", "iperf3", BENCHMARK, Iperf3Parameters(), topology, LinkSettings(**link), {})
 
 
-@pytest.mark.parametrize(("platform", "limit"), [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg", 65521)])
+@pytest.mark.parametrize(
+    ("platform", "limit"), [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg", 65521)]
+)
 def test_an_mtu_beyond_a_card_model_is_refused(platform, limit):
     chosen = [registry.get("native"), registry.get(platform)]
     with pytest.raises(BadInput, match=f"{platform} carry an MTU of at most {limit}") as caught:
