@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from vtax.guest.guest import Guest
+from vtax.host.cgroups import hierarchies
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.namespaces import overlay, private, tmpfs
@@ -185,6 +186,7 @@ def summary(guests: list[float], raws: list[float]) -> dict[str, float | int | N
 
 def measure(platforms: list[Platform], rounds: int, side_by_side: int) -> dict[str, dict[str, float | int | None]]:
     """All figures by platform; the first start of each is not counted."""
+    before = set(lxc_pivots())
     home = Home.from_environment().ensure()
     image = build.ensure(home)
     guests: dict[str, list[float]] = {platform.name: [] for platform in platforms}
@@ -206,7 +208,14 @@ def measure(platforms: list[Platform], rounds: int, side_by_side: int) -> dict[s
             in_turn, at_once = starter.many_s(platform, side_by_side)
             found[platform.name] |= {"in_turn_ms": in_turn * 1e3, "side_by_side_ms": at_once * 1e3}
         shutil.rmtree(home.guests / "raw-podman", ignore_errors=True)
+    for path in set(lxc_pivots()) - before:
+        path.rmdir()
     return found
+
+
+def lxc_pivots() -> list[Path]:
+    """The empty cgroups that LXC leaves where it is not told another place."""
+    return [path for hierarchy in hierarchies() for path in hierarchy.mount.glob("lxc.pivot")]
 
 
 def main() -> None:
