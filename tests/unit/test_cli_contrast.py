@@ -1,0 +1,189 @@
+"""`vtax contrast`: any cells against any, paired within a run, as samples across runs. Figures here are invented."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from synthetic_run import DECLARED, begin, cells, fill, trial
+
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.report.contrast import Contrasts, contrast, side_of
+from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.store import Store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """tour-1; tour-2 on another host, with another image and margin; odd-1 with a colon in a platform."""
+    other = {**DECLARED, "design": {**DECLARED["design"], "margin": 0.05}}
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('contrast') / 'store.sqlite'}") as opened:
+        odd = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("ssh:me@there", {}, True))
+        run = begin(
+            opened, "odd-1", platforms=odd, started_at=1.0,
+            cells=[CellRecord(p.name[:3], "p", p.name, "sysbench-cpu", "sysbench-cpu") for p in odd],
+        )  # fmt: skip
+        for block in range(6):
+            for number, cell in enumerate(run.cells):
+                run.add_trial(trial(cell, block=block, position=2 * block + number, values={"events": 10.0 + block}))
+        fill(begin(opened, started_at=2.0), trials=1, warmup=0)
+        fill(
+            begin(opened, "tour-2", started_at=3.0, host={"cpu_model": "Other"}, image_key="other", declared=other),
+            trials=1, warmup=0, seed=5,
+        )  # fmt: skip
+        yield opened
+
+
+def refused(store: Store, left: str, right: str, **options: str) -> BadInput:
+    with pytest.raises(BadInput) as caught:
+        contrast(store, left, right, **options)
+    return caught.value
+
+
+def ratios(found: Contrasts) -> dict[str, float]:
+    return {f"{c.section.name} {c.name}".strip(): c.ratio.estimate for c in found.compared if c.ratio}
+
+
+def test_platforms_of_one_run_are_paired_by_block(store: Store) -> None:
+    found = contrast(store, "tour-1:qemu-tcg", "tour-1:docker")
+    assert found.is_paired
+    assert found.family == 3
+    assert ratios(found)["sysbench-cpu events"] == pytest.approx(0.135 / 0.998, rel=0.02)
+    for each in found.compared:
+        assert each.ratio is not None
+        assert each.verdict is not None
+        assert each.verdict.kind == "slower"
+        assert each.verdict.family == 3
+        assert each.ratio.half_width < 0.02  # the noise that blocks share is 2 %, and cancels
+
+
+def test_swapping_the_sides_inverts_the_ratio(store: Store) -> None:
+    forth, back = contrast(store, "tour-1:lxc", "tour-1:docker"), contrast(store, "tour-1:docker", "tour-1:lxc")
+    for name, value in ratios(forth).items():
+        assert value * ratios(back)[name] == pytest.approx(1.0)
+
+
+def test_levels_of_a_factor_are_compared_on_one_platform(store: Store) -> None:
+    found = contrast(store, "tour-1:qemu-tcg@direction=receive", "tour-1:qemu-tcg@direction=SEND")
+    assert ratios(found) == {"iperf3 throughput": pytest.approx(0.135**-0.5, rel=0.05)}
+    assert found.right.levels == {"direction": "send"}
+
+
+def test_a_level_named_on_one_side_holds_on_both(store: Store) -> None:
+    found = contrast(store, "tour-1:lxc@direction=send", "tour-1:docker")
+    (each,) = found.compared
+    assert (each.left.cell.key, each.right.cell.key) == ("s-lxc", "s-docker")
+
+
+def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store: Store) -> None:
+    found = contrast(store, "tour-1:docker", "tour-2:docker")
+    assert not found.is_paired
+    assert found.margin == 0.05  # of the right side's run
+    text = "\n".join(found.warnings)
+    for expected in ("hosts differ in cpu_model: not known and Other", "images differ: 4f1d0c77aa31 and other",
+                     "design differs in margin: 0.02 and 0.05"):  # fmt: skip
+        assert expected in text
+    for each in found.compared:
+        assert each.ratio is not None
+        assert each.ratio.half_width > 0.01
+        assert "compared across runs: what differs between them is part of the ratio" in each.warnings
+
+
+def test_the_last_run_is_meant_where_none_is_named(store: Store) -> None:
+    assert side_of(store, "lxc").analysis.name == "tour-2"
+    assert side_of(store, "last:lxc").analysis.name == "tour-2"
+
+
+def test_platform_names_may_hold_colons_and_at_signs(store: Store) -> None:
+    side = side_of(store, "odd-1:ssh:me@there")
+    assert (side.analysis.name, side.platform, side.levels) == ("odd-1", "ssh:me@there", {})
+    assert contrast(store, "odd-1:ssh:me@there", "odd-1:native").compared[0].trouble == ""
+
+
+@pytest.mark.parametrize(
+    ("left", "what", "cure"),
+    [
+        ("tour-1:dokcer", "tour-1 has no platform 'dokcer'", "did you mean docker?"),
+        ("tuor-1:lxc", "there is no run 'tuor-1'", "tour-1"),
+        ("tour-1:lxc@direktion=send", "tour-1 has no factor 'direktion'", "did you mean direction?"),
+        ("tour-1:lxc@direction=sent", "tour-1 has no level of direction, 'sent'", "did you mean send?"),
+        ("tour-1:lxc@direction", "'direction' is not of the form factor=level", ""),
+        ("tour-1:kvm-virtio", "tour-1 could not test kvm-virtio: /dev/kvm is there", "virtualization"),
+        ("tour-1:docker", "tour-1:docker and tour-1:docker are the same cells", "vary"),
+    ],
+)
+def test_what_does_not_exist_is_refused_with_near_names(store: Store, left: str, what: str, cure: str) -> None:
+    error = refused(store, left, "tour-1:docker")
+    assert what in error.what
+    assert cure in error.cure
+
+
+def test_metrics_and_benchmarks_can_be_named(store: Store) -> None:
+    found = contrast(store, "tour-1:lxc", "tour-1:docker", metric="latency", label="sysbench-cpu")
+    assert list(ratios(found)) == ["sysbench-cpu latency"]
+    assert "did you mean latency?" in refused(store, "lxc", "docker", metric="latenc").cure
+    assert "did you mean iperf3?" in refused(store, "lxc", "docker", label="iperf").cure
+    assert "nothing in common" in refused(store, "tour-1:lxc@direction=send", "odd-1:native").what
+
+
+@pytest.mark.parametrize("other", ["bad-1:native", "good-1:native"])
+@pytest.mark.parametrize(
+    ("values", "trouble"),
+    [
+        ([5.0], ""),
+        ([5.0] * 6, ""),
+        ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "zero or a negative number"),
+        ([-1.0] * 6, "zero or a negative number"),
+        ([math.nan] * 6, "the left side has no values"),
+        ([math.nan, 5.0, 5.1, math.nan, 5.2, 5.0, 5.1], ""),
+    ],
+)
+def test_bad_input_has_an_answer_or_a_reason(tmp_path: Path, values: list[float], trouble: str, other: str) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        for name in ("good-1", "bad-1"):
+            run = begin(opened, name)
+            mine = [cell for cell in cells() if cell.key in ("c-native", "c-docker")]
+            position = 0
+            for cell in mine:
+                bad = name == "bad-1" and cell.platform == "docker"
+                for block, value in enumerate(values if bad else [5.0 + b / 100 for b in range(6)]):
+                    lost: dict[str, Any] = {"status": "failed", "values": {}, "error": "lost"}
+                    given = lost if math.isnan(value) else {"values": {"events": value}}
+                    run.add_trial(trial(cell, block=block, position=position, **given))
+                    position += 1
+        found = contrast(opened, "bad-1:docker", other, label="sysbench-cpu")
+        (each,) = found.compared
+        if trouble:
+            assert trouble in each.trouble
+            assert each.ratio is None
+        else:
+            assert each.ratio is not None
+            assert each.verdict is not None
+            assert bool(each.warnings) or len(values) == 6
+            if len(values) == 1:
+                assert each.verdict.kind == "undecided"
+                assert "one block has no interval" in each.warnings
+
+
+def test_the_command_prints_a_table_or_json(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_STORE", str(store.engine.url))
+
+    def output(*arguments: str) -> str:
+        result = CliRunner().invoke(group, ["contrast", *arguments], catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.output
+
+    text = output("tour-1:qemu-tcg", "tour-2:docker")
+    for expected in ("direction=send", "▼ slower", "two samples of blocks", "Holm-corrected over 3 contrasts",
+                     "images differ"):  # fmt: skip
+        assert expected in text
+    plain = json.loads(output("tour-1:qemu-tcg", "tour-2:docker", "--json"))
+    assert plain["schema"] == "vtax.contrast/1"
+    assert plain["left"] == {"text": "tour-1:qemu-tcg", "run": "tour-1", "platform": "qemu-tcg", "levels": {}}
+    assert [each["verdict"]["kind"] for each in plain["contrasts"]] == ["slower"] * 3
