@@ -32,3 +32,14 @@ def test_more_cards_than_a_platform_has_are_refused(monkeypatch):
     monkeypatch.setattr(native.Native, "network_limits", lambda self, options: NetworkLimits(cards=1), raising=False)
     with pytest.raises(BadInput, match="router needs guests with 2 network cards"):
         _refuse_networks([registry.get("native")], [point("router")], "study.toml")
+
+
+def test_cpu_per_gigabyte_needs_enough_of_both():
+    from vtax.benchmarks.base import CPU_PER_GIGABYTE
+    from vtax.runner.trial import cpu_per_gigabyte
+
+    counted = {("layer", "host_cpu_s"): 3.0, ("link", "under_test.bytes"): 2e9}
+    assert cpu_per_gigabyte(counted, [CPU_PER_GIGABYTE]) == {"cpu_per_gigabyte": 1.5}
+    assert cpu_per_gigabyte(counted, []) == {}
+    assert cpu_per_gigabyte({**counted, ("link", "under_test.bytes"): 10.0}, [CPU_PER_GIGABYTE]) == {}
+    assert cpu_per_gigabyte({("link", "under_test.bytes"): 2e9}, [CPU_PER_GIGABYTE]) == {}

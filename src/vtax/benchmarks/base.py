@@ -44,6 +44,13 @@ class Metric:
     over_flows: Literal["sum", "mean"] = "mean"
 
 
+CPU_PER_GIGABYTE = Metric(
+    "cpu_per_gigabyte", "s/GB", "lower", "CPU of the guest and its layer for a gigabyte through the guest's cards"
+)
+"""What moving data costs when the rate is at its limit. A network benchmark that lists it is given it by the runner,
+from the host's account of the guest and the bytes its interfaces counted, when there is enough of both."""
+
+
 @dataclass(frozen=True)
 class Context:
     """Where a trial runs.

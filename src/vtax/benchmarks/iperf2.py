@@ -14,7 +14,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -75,6 +75,7 @@ class Iperf2:
         Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
         Metric("loss", "%", "lower", "UDP datagrams lost"),
         Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
+        CPU_PER_GIGABYTE,
     )
     version_argv = ("iperf", "-v")
 

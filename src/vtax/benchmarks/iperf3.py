@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -63,6 +63,7 @@ class Iperf3:
         Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
         Metric("cpu_guest", "%", "lower", "CPU of the tool in the guest, of one CPU"),
         Metric("cpu_peer", "%", "lower", "CPU of the tool on the peer, of one CPU"),
+        CPU_PER_GIGABYTE,
     )
     version_argv = ("iperf3", "--version")
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -99,6 +99,7 @@ class Netperf:
         Metric("latency_p90", "us", "lower", "90th percentile"),
         Metric("latency_p99", "us", "lower", "99th percentile"),
         Metric("latency_max", "us", "lower", "longest transaction"),
+        CPU_PER_GIGABYTE,
     )
     version_argv = ("netperf", "-V")
 

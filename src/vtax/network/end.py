@@ -69,6 +69,7 @@ class End:
         self._sockets = tuple(cards)
         self._prepare = prepare
         self._tapped = False
+        self._own_stack = False
         self.namespace: Namespace | None = None
         self.execute: Execute | None = None
         self._settings: LinkSettings | None = None
@@ -89,6 +90,11 @@ class End:
         return self._tapped
 
     @property
+    def stack(self) -> Namespace | None:
+        """Where packets can be sent from outside as the guest would; None when only the guest itself can."""
+        return None if self._own_stack else self.namespace
+
+    @property
     def segments(self) -> Sequence[Segment]:
         """The networks its cards stand in, each once."""
         return list(dict.fromkeys(segment for _, segment in self._sockets))
@@ -97,8 +103,14 @@ class End:
         """The settings its links get when they are plugged."""
         self._settings = settings
 
-    def plug_namespace(self, netns: Path) -> None:
+    def plug_namespace(self, netns: Path, *, own_stack: bool = False) -> None:
         """See Plugboard.plug_namespace. Raises NetworkError."""
+        if own_stack and self.forwards:
+            raise NetworkError(
+                "this guest's own network stack drops the large packets that a router is handed",
+                cure="take router topologies out of studies with this platform",
+            )
+        self._own_stack = own_stack
         guest = Namespace(netns)
         guest.quieten()
         for card, segment in self._sockets:

@@ -12,7 +12,11 @@ from vtax.network.end import End
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.readback import mtu_of
+from vtax.network.segment import port_name
 from vtax.network.settings import LinkSettings
+
+UNDER_TEST = "under_test.bytes"
+"""The counter of all bytes through the cards of the guests under test."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +139,14 @@ class Links:
         patience_s = 20.0 if any(end.has_taps for end in self.ends) else 2.0  # an emulated card resets for seconds
         for flow in self.flows:
             client, server = self.end(flow.client), self.end(flow.server)
-            if server.namespace is not None and not flow.hidden:
-                echo(server.namespace, flow.client_address, self.settings.mtu, timeout_s=patience_s)
-            elif client.namespace is not None:
-                echo(client.namespace, flow.server_address, self.settings.mtu, timeout_s=patience_s)
+            if server.stack is not None and not flow.hidden:
+                echo(server.stack, flow.client_address, self.settings.mtu, timeout_s=patience_s)
+            elif client.stack is not None:
+                echo(client.stack, flow.server_address, self.settings.mtu, timeout_s=patience_s)
             elif client.execute is not None:
+                whole = ["-M", "do"] if client.has_taps else []  # a stack in user space cannot be told
                 size = str(self.settings.mtu - 28)
-                client.execute(["ping", "-q", "-c", "1", "-W", "20", "-M", "do", "-s", size, flow.server_address])
+                client.execute(["ping", "-q", "-c", "1", "-W", "20", *whole, "-s", size, flow.server_address])
         self._verified = True
 
     def counters(self) -> dict[str, float]:
@@ -153,7 +158,17 @@ class Links:
             for hop in hops
             for name, value in asdict(traffic[hop.namespace.path][hop.interface]).items()
         }
-        return {**counted, **self._more_counters()}
+        return {**counted, **self._more_counters(), UNDER_TEST: self._through_guests(counted)}
+
+    def _through_guests(self, counted: Mapping[str, float]) -> float:
+        """Bytes in and out of every card of the guests under test, from whichever side can be read."""
+        total = 0.0
+        for end in self.guests:
+            for card in end.cards:
+                own, lab = f"{end.role}.{card.interface}", f"lab.{port_name(end.role, card)}"
+                name = own if f"{own}.rx_bytes" in counted else lab
+                total += counted.get(f"{name}.rx_bytes", 0.0) + counted.get(f"{name}.tx_bytes", 0.0)
+        return total
 
     def _read_back(self) -> None:
         """Ask every hop for its MTU and every card for its offloads. Raises NetworkError when a hop is too small."""

@@ -45,8 +45,11 @@ class Plugboard(Protocol):
         """Name (under /run/netns) of the namespace where taps live and QEMU must run."""
         ...
 
-    def plug_namespace(self, netns: Path) -> None:
-        """Make every card appear, named, addressed and up, inside a network namespace (e.g. /proc/PID/ns/net)."""
+    def plug_namespace(self, netns: Path, *, own_stack: bool = False) -> None:
+        """Make every card appear, named, addressed and up, inside a network namespace (e.g. /proc/PID/ns/net).
+
+        own_stack: the guest will take the addresses over into a network stack of its own, in user space.
+        """
         ...
 
     def taps(self, queues: int = 1) -> Sequence[str]:

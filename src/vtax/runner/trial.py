@@ -10,16 +10,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Place, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Place, Role
 from vtax.counters.host import HostSample, host_warnings
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.guest.guest import CommandResult, Guest, skew_warning
-from vtax.network.links import Links
+from vtax.network.links import UNDER_TEST, Links
 from vtax.platforms.base import RunningGuest
 from vtax.runner.plan import Cell
 
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
+_LEAST_BYTES = 1e6
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def run_trial(
         _run_lanes(started, timeout_s, counted)
         outcome = combined([lane.parsed() for lane in started], cell.point.benchmark.metrics)
         if links is not None:
-            outcome = replace(outcome, used={**outcome.used, **links.used})
+            cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)
+            outcome = replace(outcome, values={**outcome.values, **cost}, used={**outcome.used, **links.used})
     except VtaxError as problem:
         error = str(problem)
     results = {
@@ -114,6 +116,14 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
             values[metric.name] = sum(found) / (len(found) if metric.over_flows == "mean" else 1)
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
     return Outcome(values, {**outcomes[0].used, "flows": len(outcomes)}, tuple(warnings))
+
+
+def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
+    """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by."""
+    cpu_s, moved = counted.get(("layer", "host_cpu_s")), counted.get(("link", UNDER_TEST), 0.0)
+    if CPU_PER_GIGABYTE not in metrics or cpu_s is None or moved < _LEAST_BYTES:
+        return {}
+    return {CPU_PER_GIGABYTE.name: cpu_s / (moved / 1e9)}
 
 
 def _run_lanes(lanes: Sequence[_Lane], timeout_s: float, counted: _Counted) -> None:
