@@ -22,6 +22,7 @@ COMMANDS = {
     "doctor": "Say what can run here and what disturbs measuring.",
     "platforms": "List the ways to run the guest, with their options.",
     "benchmarks": "List the benchmark tools, with their parameters and metrics.",
+    "topologies": "List where the ends of a network benchmark can stand, and link settings.",
     "studies": "List the studies that come with vtax.",
     "image": "Build, list and remove the guest image.",
     "schema": "Print the JSON Schema of a study file.",
