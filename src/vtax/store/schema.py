@@ -132,7 +132,7 @@ output = Table(
     "output", metadata,
     Column("id", Integer, primary_key=True),
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), nullable=False, index=True),
-    Column("role", String(8), nullable=False),
+    Column("role", String(20), nullable=False),
     Column("argv", JSON, nullable=False),
     Column("status", Integer, nullable=False),
     Column("stdout", LargeBinary, nullable=False),  # zlib
@@ -150,7 +150,7 @@ measurement = Table(
 counter = Table(
     "counter", metadata,
     Column("trial_id", ForeignKey("trial.id", ondelete="CASCADE"), primary_key=True),
-    Column("place", String(8), primary_key=True),  # guest | peer | host | layer
+    Column("place", String(20), primary_key=True),  # role of an end, or host, layer, link
     Column("name", String(80), primary_key=True),
     Column("value", Float, nullable=False),
     sqlite_with_rowid=False,

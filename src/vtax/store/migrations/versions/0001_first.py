@@ -131,7 +131,7 @@ def upgrade() -> None:
     op.create_table(
         "counter",
         sa.Column("trial_id", sa.Integer(), nullable=False),
-        sa.Column("place", sa.String(length=8), nullable=False),
+        sa.Column("place", sa.String(length=20), nullable=False),
         sa.Column("name", sa.String(length=80), nullable=False),
         sa.Column("value", sa.Float(), nullable=False),
         sa.ForeignKeyConstraint(["trial_id"], ["trial.id"], name=op.f("fk_counter_trial_id"), ondelete="CASCADE"),
@@ -154,7 +154,7 @@ def upgrade() -> None:
         "output",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("trial_id", sa.Integer(), nullable=False),
-        sa.Column("role", sa.String(length=8), nullable=False),
+        sa.Column("role", sa.String(length=20), nullable=False),
         sa.Column("argv", sa.JSON(), nullable=False),
         sa.Column("status", sa.Integer(), nullable=False),
         sa.Column("stdout", sa.LargeBinary(), nullable=False),
