@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from vtax.stats.checks import StatsError
-from vtax.stats.interaction import interaction
+from vtax.stats.interaction import _design, _fit, interaction
+from vtax.stats.intervals import t_quantile
 from vtax.stats.ranking import rank
 from vtax.stats.steadiness import find_drift, find_warmup
 from vtax.stats.variance import components, plan
@@ -156,3 +157,35 @@ def test_a_lost_trial_is_tolerated_and_said():
     values, p, q, b = factorial(0.0)
     values[5] = np.nan
     assert any("59 of 60" in text for text in interaction(values, p, q, b).warnings)
+
+
+def test_the_closed_form_of_balanced_blocks_is_what_statsmodels_finds():
+    random = np.random.default_rng(4)
+    p, q, b = (x.ravel() for x in np.meshgrid(range(3), range(3), range(12), indexing="ij"))
+    noise = random.normal(0, 0.03, 12)[b] + random.normal(0, 0.02, (3, 12))[p, b] + random.normal(0, 0.01, p.size)
+    found = interaction(np.exp(noise), p, q, b)
+    effects, covariance, deviations, _ = _fit(noise, _design(p, q, 3, 3)[0], p, b)
+    assert (found.sd_block, found.sd_guest, found.sd_residual) == pytest.approx(deviations, rel=1e-2)
+    assert [math.log(term.ratio) for term in found.table] == pytest.approx(effects[1:])
+    degrees = {"platform": 2 * 11, "factor": 3 * 11 * 2, "interaction": 3 * 11 * 2}
+    widths = [math.log(t.high / t.low) / 2 / t_quantile(0.975, degrees[t.kind]) for t in found.table]
+    assert widths == pytest.approx(np.sqrt(np.diag(covariance))[1:], rel=1e-2)
+    shuffled = random.permutation(p.size)  # of rows that keep the references first
+    shuffled = np.concatenate([[0], shuffled[shuffled != 0]])
+    again = interaction(np.exp(noise)[shuffled], p[shuffled], q[shuffled], b[shuffled])
+    assert again.f == pytest.approx(found.f)
+
+
+@pytest.mark.parametrize("noise", [(0.0, 0.0, 0.01), (0.03, 0.0, 0.01), (0.0, 0.03, 0.01)])
+def test_a_level_of_noise_that_is_not_there_is_never_negative(noise):
+    p, q, b = (x.ravel() for x in np.meshgrid(range(3), range(2), range(10), indexing="ij"))
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        log = (
+            noise[0] * random.standard_normal(10)[b]
+            + noise[1] * random.standard_normal((3, 10))[p, b]
+            + noise[2] * random.standard_normal(p.size)
+        )
+        found = interaction(np.exp(log), p, q, b)
+        assert min(found.sd_block, found.sd_guest) >= 0
+        assert 0 < found.p_value <= 1

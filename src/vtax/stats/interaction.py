@@ -1,9 +1,10 @@
 """Does a factor change the overhead? Platform x factor interaction from a linear mixed model on logarithms.
 
 The model: log value ~ platform * factor + (1 | block) + (1 | block : platform), the last one being the guest. It is
-fitted to block averages by statsmodels (REML). Wald tests of statsmodels take the noise as known and are too bold
-with few blocks; t and F with the degrees of freedom of the stratum each term lives in (split-plot containment,
-Pinheiro & Bates, Mixed-Effects Models in S and S-PLUS, 2000, section 2.4.2) are used instead.
+fitted to block averages by REML: in closed form when every block holds every cell, else by statsmodels. Wald tests
+of statsmodels take the noise as known and are too bold with few blocks; t and F with the degrees of freedom of the
+stratum each term lives in (split-plot containment, Pinheiro & Bates, Mixed-Effects Models in S and S-PLUS, 2000,
+section 2.4.2) are used instead.
 """
 
 from __future__ import annotations
@@ -82,8 +83,12 @@ def interaction(
     if codes[0].size != p * q * b:
         notes.append(f"{codes[0].size} of {p * q * b} platform, level and block combinations are there")
     design, kinds = _design(codes[0], codes[1], p, q)
-    beta, cov, sds, trouble = _fit(np.log(y[keep]), design, codes[0], codes[2])
-    notes += trouble
+    logs = np.log(y[keep])
+    if np.unique((codes[0] * q + codes[1]) * b + codes[2]).size == codes[0].size == p * q * b:
+        beta, cov, sds = _solve(logs[np.lexsort(codes[::-1])].reshape(p, q, b), _design(*_cells(p, q), p, q)[0])
+    else:
+        beta, cov, sds, trouble = _fit(logs, design, codes[0], codes[2])
+        notes += trouble
     missing = p * q * b - codes[0].size
     df = {"platform": float((p - 1) * (b - 1)), "factor": max(1.0, p * (b - 1.0) * (q - 1) - missing)}
     df["interaction"] = df["factor"]
@@ -99,6 +104,52 @@ def interaction(
         p_value=float(special.fdtrc(pick.size, df["interaction"], f)),
         sd_block=sds[0], sd_guest=sds[1], sd_residual=sds[2], confidence=confidence, warnings=tuple(notes),
     )  # fmt: skip
+
+
+def _cells(p: int, q: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """(platform, level) of every cell, platform by platform."""
+    return np.repeat(np.arange(p), q), np.tile(np.arange(q), p)
+
+
+def _solve(y: Array, design: Array) -> tuple[Array, Array, tuple[float, float, float]]:
+    """Fixed effects, their covariance and the standard deviations of a balanced design, y[platform, level, block].
+
+    REML then has a closed form: variances of the strata (block, guest, residual) from their mean squares, adjacent
+    ones pooled where a variance would be below zero (Thompson, The problem of negative estimates of variance
+    components, Ann. Math. Statist. 1962). design: one row per cell.
+    """
+    p, q, b = y.shape
+    cell, guest, block = y.mean(axis=2), y.mean(axis=1), y.mean(axis=(0, 1))
+    guest = guest - guest.mean(axis=1, keepdims=True)
+    block = block - block.mean()
+    squares = [
+        float(((y - cell[:, :, None] - guest[:, None, :]) ** 2).sum()),
+        q * float(((guest - block) ** 2).sum()),
+        p * q * float((block**2).sum()),
+    ]
+    df = [p * (q - 1) * (b - 1), (p - 1) * (b - 1), b - 1]
+    if math.sqrt(sum(squares) / y.size) <= 1e-12:
+        raise StatsError("there is no noise: every block gives the same values")
+    residual, of_guest, of_block = _ordered(squares, df)
+    if residual <= 1e-24:
+        raise StatsError("there is no noise within guests, so no test of the interaction")
+    variances = (of_block - of_guest) / (p * q), (of_guest - residual) / q, residual
+    same = np.kron(np.eye(p), np.ones((q, q)))
+    of_cells = (variances[0] + variances[1] * same + variances[2] * np.eye(p * q)) / b
+    inverse = np.linalg.inv(design)
+    sds = (math.sqrt(variances[0]), math.sqrt(variances[1]), math.sqrt(variances[2]))
+    return inverse @ cell.ravel(), inverse @ of_cells @ inverse.T, sds
+
+
+def _ordered(squares: list[float], df: list[int]) -> list[float]:
+    """Mean squares that do not fall from the first to the last; those that would are pooled with their neighbours."""
+    pools: list[tuple[float, int, int]] = []  # sum of squares, degrees of freedom, strata
+    for square, freedom in zip(squares, df, strict=True):
+        pools.append((square, freedom, 1))
+        while len(pools) > 1 and pools[-1][0] * pools[-2][1] <= pools[-2][0] * pools[-1][1]:
+            last, before = pools.pop(), pools.pop()
+            pools.append((last[0] + before[0], last[1] + before[1], last[2] + before[2]))
+    return [square / freedom for square, freedom, strata in pools for _ in range(strata)]
 
 
 def _design(platform: npt.NDArray[Any], level: npt.NDArray[Any], p: int, q: int) -> tuple[Array, list[Any]]:
