@@ -1,5 +1,8 @@
 """Link settings and what is derived from them without touching a kernel."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from vtax.errors import BadInput
@@ -84,3 +87,17 @@ def test_traffic_is_read_field_by_field():
 def test_the_checksum_is_that_of_rfc_1071():
     assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0xFFFF - 0xDDF2
     assert checksum(b"\x01") == 0xFFFF - 0x0100
+
+
+def test_the_documentations_topology_is_one():
+    text = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    made: dict = {}
+    exec(compile(code, "docs/network.md", "exec"), made)
+    assert made["TOPOLOGY"].check({"mtu": 9000}).mtu == 9000
+
+
+def test_the_documentation_names_every_topology_and_setting():
+    text = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
+    for name in [*registry.topologies(), *LinkSettings.model_fields]:
+        assert f"`{name}`" in text
