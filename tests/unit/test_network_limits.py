@@ -43,3 +43,13 @@ def test_cpu_per_gigabyte_needs_enough_of_both():
     assert cpu_per_gigabyte(counted, []) == {}
     assert cpu_per_gigabyte({**counted, ("link", "under_test.bytes"): 10.0}, [CPU_PER_GIGABYTE]) == {}
     assert cpu_per_gigabyte({("link", "under_test.bytes"): 2e9}, [CPU_PER_GIGABYTE]) == {}
+
+
+@pytest.mark.parametrize("topology", ["vlan-pairs", "router-openflow"])
+def test_a_missing_switch_is_said_before_the_run(topology, monkeypatch):
+    from vtax.network import openvswitch, registry
+
+    monkeypatch.setattr(openvswitch, "find_program", lambda name: None)
+    with pytest.raises(BadInput, match="needs Open vSwitch") as caught:
+        registry.check_link(topology, {}, "study.toml")
+    assert "openvswitch-switch" in caught.value.cure

@@ -25,7 +25,8 @@ class Topology:
 
     guests: of the platform under test, by settings. cards: of each of them, by settings. natives: how many native
     ends it has. attachments: the ones it can be built with. packages: what the image must hold beyond the usual.
-    wire: makes the ends and flows in a lab; the lab is removed when it raises.
+    check_host: raises BadInput when the host lacks what it is built with. wire: makes the ends and flows in a lab; the
+    lab is removed when it raises.
     """
 
     name: str
@@ -36,9 +37,11 @@ class Topology:
     natives: int = 1
     attachments: tuple[Attachment, ...] = ("bridge",)
     packages: tuple[str, ...] = ()
+    check_host: Callable[[], None] = lambda: None
 
     def check(self, link: Mapping[str, Any]) -> LinkSettings:
-        """The settings, if this topology can be built with them. Raises BadInput naming the setting."""
+        """The settings, if this topology can be built here with them. Raises BadInput naming what is wrong."""
+        self.check_host()
         settings = LinkSettings.of(link)
         if settings.attachment not in self.attachments:
             raise BadInput(

@@ -14,7 +14,7 @@ from importlib.resources import files
 from vtax.network.end import End, Execute
 from vtax.network.lab import Lab, address, make_card
 from vtax.network.links import Flow, Links
-from vtax.network.openvswitch import USERSPACE_NOTE, Switch, SwitchSegment, userspace
+from vtax.network.openvswitch import USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.plugboard import Card
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
@@ -102,4 +102,5 @@ TOPOLOGY = Topology(
     wire,
     natives=2,
     packages=("python3-os-ken",),
+    check_host=check_installed,
 )
