@@ -25,8 +25,8 @@ class Topology:
 
     guests: of the platform under test, by settings. cards: of each of them, by settings. natives: how many native
     ends it has. attachments: the ones it can be built with. packages: what the image must hold beyond the usual.
-    check_host: raises BadInput when the host lacks what it is built with. wire: makes the ends and flows in a lab; the
-    lab is removed when it raises.
+    check_host: raises BadInput when the host lacks what it is built with. wire: makes the ends and flows in a lab;
+    the lab is removed when it raises.
     """
 
     name: str
