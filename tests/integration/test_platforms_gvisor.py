@@ -73,7 +73,7 @@ def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(platfor
     assert sandbox <= set(running.group.pids())
     before_s = running.host_cpu_s()
     guest.run(["python3", "-c", "import time\nwhile time.process_time() < 1: pass"])
-    assert running.host_cpu_s() - before_s > 0.4  # the sandbox counts its programs' time in ticks, run or not
+    assert running.host_cpu_s() - before_s > 0.1  # where others run too, the guest believes it used more than it did
     loopback = "import socket as s; a = s.create_server(('127.0.0.1', 0)); s.create_connection(a.getsockname())"
     assert guest.run(["python3", "-c", loopback]).status == 0
     assert guest.run(["sh", "-c", "rm /usr/bin/cat && echo 1 >/scratch/file && ls /scratch"]).stdout == "file\n"
@@ -118,6 +118,24 @@ def test_packets_cross_the_topology_with_the_mtu_of_the_start(platform, image, j
         outcome = at.measure("iperf3", duration_s=1, direction="send")
         carried = at.links.counters()["peer.eth0.rx_bytes"] - before["peer.eth0.rx_bytes"]
         assert carried > outcome.values["throughput"] * 1e6 / 8 * 0.9
+
+
+@pytest.mark.parametrize(
+    ("topology", "link"), [("point-to-point", {"attachment": "nat"}), ("guest-to-guest", {}), ("guest-to-host", {})]
+)
+def test_every_topology_but_a_router_carries_its_packets(topology, link, image, journal, private_home):
+    probe = registry.get("gvisor-systrap").probe(None)
+    if not probe.available:
+        pytest.skip(f"gvisor-systrap does not run here: {probe.reason}")
+    with LabGuests(topology, "gvisor-systrap", image, journal, private_home, link) as at:
+        at.links.apply(link)
+        assert at.measure("iperf3", duration_s=1, direction="send").values["throughput"] > 1
+
+
+def test_a_router_is_refused_with_the_reason(platform, image, journal, private_home):
+    lab = LabGuests("router", platform.name, image, journal, private_home)
+    with pytest.raises(PlatformError, match="router"), lab:
+        pass
 
 
 @pytest.mark.parametrize("delay_s", [0.05, 0.3, None])

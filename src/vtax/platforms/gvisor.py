@@ -153,7 +153,7 @@ def _network(spec: GuestSpec) -> list[Held]:
         if spec.plugboard is None:
             Namespace.named(spec.name).quieten()
         else:
-            spec.plugboard.plug_namespace(NAMES / spec.name)
+            spec.plugboard.plug_namespace(NAMES / spec.name, own_stack=True)
     except BaseException:
         held.release()
         raise
