@@ -33,7 +33,7 @@ USERSPACE_NOTE = "the switch runs in user space (the kernel has no datapath), so
 
 def check_installed() -> None:
     """Raise BadInput when Open vSwitch is not installed."""
-    for program in ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl"):
+    for program in ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl"):
         if find_program(program) is None:
             raise BadInput(
                 f"this topology needs Open vSwitch, and {program} is not installed",
@@ -97,7 +97,9 @@ class Switch:
             time.sleep(0.05)
 
     def flows(self, bridge: str) -> list[tuple[int, int, int]]:
-        """(cookie, packets, bytes) of every flow of the bridge's table."""
+        """(cookie, packets, bytes) of every flow of the bridge's table, once the data path has reported to it."""
+        control = self._directory / "switch.ctl"
+        run(["ovs-appctl", "-t", control, "revalidator/wait"], environment=self._environment)
         text = run(
             ["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", self._directory / f"{bridge}.mgmt"],
             environment=self._environment,
