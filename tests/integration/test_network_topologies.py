@@ -1,13 +1,20 @@
 """Every topology proves its path: the bytes crossed the guest under test, or they did not, as it promises."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from lab_guests import LabGuests, crossed
 from support import needs_program, needs_root
 
 from vtax.errors import BadInput
+from vtax.host.journal import clean
+from vtax.host.resources import pids_with_mark
 from vtax.image import build as images
 from vtax.image.recipe import DEFAULT
 from vtax.network import registry
+from vtax.network.namespace import NAMES
 from vtax.network.unchanged import host_network
 from vtax.platforms import registry as platforms
 
@@ -159,3 +166,29 @@ def test_pairs_on_vlans_share_a_trunk_and_nothing_else(platform, lab):
             before = at.links.counters()
             assert at.guests["guest1"].run(["ping", "-c", "1", "-W", "1", "198.18.0.1"]).status != 0
             assert crossed(before, at.links.counters(), "lab.peer-eth0")["tx_packets"] == 0
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from vtax.host.journal import Journal
+from vtax.network import registry
+links = registry.get("vlan-pairs").build(Journal(Path(sys.argv[1])), {})
+print(links.lab.token, flush=True)
+time.sleep(60)
+"""
+
+
+@needs_program("ovs-vswitchd", "ovs-vsctl")
+def test_a_killed_lab_is_removed_with_its_switch(tmp_path, unchanged_host):
+    held = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    token = held.stdout.readline().strip()
+    held.kill()
+    held.wait()
+    mark = f"vtax-{token}-ovs"
+    assert len(pids_with_mark(mark)) == 2
+    assert (NAMES / f"vtax-{token}-lab").exists()
+    cleaned = clean(tmp_path)
+    assert not cleaned.problems
+    assert not pids_with_mark(mark)
+    assert not [path for path in (*NAMES.iterdir(), *Path("/run").iterdir()) if token in path.name]
