@@ -32,6 +32,7 @@ from vtax.runner.events import Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
 from vtax.runner.trial import combined
+from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS
 from vtax.store.query import load as load_run
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
@@ -376,3 +377,27 @@ def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(
         assert blocks_of[platform, "print(2)"] == [0, 1, 2]
         assert blocks_of[platform, noisy] == [0, 1, 2, 3, 4, 5]
     assert "miss" in run.stopped_because
+
+
+def test_warm_up_is_found_in_a_first_guest_of_the_baseline_and_is_then_the_same_everywhere(
+    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
+) -> None:
+    """A tool whose first five runs on a fresh machine are slow; the machine is fresh once."""
+    count = tmp_path / "count"
+    code = (
+        f"import os; f = os.open({str(count)!r}, os.O_RDWR | os.O_CREAT | os.O_APPEND); os.write(f, b'x'); "
+        "n = os.lseek(f, 0, os.SEEK_END); print((50 if n <= 5 else 100) + n % 3)"
+    )
+    table = {"name": "script", "parameters": {"code": code}}
+    design = {"blocks": 2, "trials": 1, "warmup": "detect", "seed": 1}
+    run = executed(plan_of(study(benchmark=[table], design=design)), store, home)
+    data = load_run(store.engine, run)
+    measured = data.trials.block >= 0
+    assert (data.trials.block == DETECTION_BLOCK).sum() == DETECTION_TRIALS
+    assert data.trials.is_warmup[~measured].all()
+    for block in (0, 1):
+        for cell in (0, 1):
+            chosen = (data.trials.block == block) & (data.trials.cell == cell)
+            assert data.trials.is_warmup[chosen].tolist() == [True] * 5 + [False]
+    assert any("5 warm-up trials" in warning.text for warning in data.warnings)
+    assert store.runs()[-1].blocks == 2

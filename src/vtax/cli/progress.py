@@ -21,6 +21,11 @@ def clock(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+def block_text(progress: Progress) -> str:
+    """Where a run stands: `block 2/5`; blocks before the first one look for the warm-up."""
+    return f"block {progress.block + 1}/{progress.blocks}" if progress.block >= 0 else "finding warm-up"
+
+
 def observer() -> PlainProgress | BarProgress:
     """The right one for where stderr goes."""
     return BarProgress() if sys.stderr.isatty() else PlainProgress()
@@ -54,7 +59,7 @@ class PlainProgress:
     def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
         """What it gave."""
         told = error.splitlines()[0] if error else figure
-        where = f"[block {progress.block + 1}/{progress.blocks}, {progress.done_trials}/{progress.total_trials}]"
+        where = f"[{block_text(progress)}, {progress.done_trials}/{progress.total_trials}]"
         left = f"about {clock(progress.left_s)} left"
         click.echo(f"{where} {platform} {label}: {'FAILED: ' if error else ''}{told} ({left})", err=True)
 
@@ -110,6 +115,6 @@ class BarProgress:
             self._task,
             completed=progress.done_trials,
             total=progress.total_trials,
-            where=f"block {progress.block + 1}/{progress.blocks}",
+            where=block_text(progress),
             left=f"about {clock(progress.left_s)} left",
         )

@@ -182,7 +182,7 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
         ended_at=run.ended_at,
         rule=rule,
         baseline=next((p.name for p in run.platforms if p.is_baseline), ""),
-        blocks=int(np.unique(data.trials.block).size),
+        blocks=int(np.unique(data.trials.block[data.trials.block >= 0]).size),
         trials=int(measured.sum()),
         failed=int((measured & ~data.trials.is_ok).sum()),
         platforms=run.platforms,

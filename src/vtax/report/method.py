@@ -18,8 +18,7 @@ def method(analysis: Analysis) -> Iterator[str]:
     yield (
         f"The run is made of {analysis.blocks} blocks. A complete block runs every cell once in {order}, each "
         f"platform in a freshly started guest from the same image, on the same pinned CPUs and with the same limits. "
-        f"A cell has {trials} measured trial{'s' if trials != 1 else ''} in a block"
-        + (f" after {warm} warm-up trial{'s' if warm != 1 else ''}, which are stored and not used." if warm else ".")
+        f"A cell has {trials} measured trial{'s' if trials != 1 else ''} in a block" + _warmup_text(warm)
     )
     yield _rule_text(analysis)
     yield (
@@ -70,4 +69,14 @@ def _has_bootstrap(analysis: Analysis) -> bool:
         for section in analysis.sections
         for point in section.points
         for row in point.rows
+    )
+
+
+def _warmup_text(warmup: int | str) -> str:
+    if warmup == "detect":
+        return " after a warm-up whose length was found by change point in a first guest; it is stored and not used."
+    return (
+        f" after {warmup} warm-up trial{'s' if warmup != 1 else ''}, which are stored and not used."
+        if warmup
+        else "."
     )

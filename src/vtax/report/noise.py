@@ -114,7 +114,8 @@ def _costs(data: RunData) -> dict[str, Cost]:
     """Cell key -> what it costs. A guest's start is shared evenly by the cells it serves."""
     trials, cells = data.trials, data.run.cells
     measured = trials.is_ok & ~trials.is_warmup & ~np.isnan(trials.outside_s)
-    warmups = _per_block(trials.cell[trials.is_warmup], trials.block[trials.is_warmup])
+    warm = trials.is_warmup & (trials.block >= 0)
+    warmups = _per_block(trials.cell[warm], trials.block[warm])
     cell, outside_s = trials.cell[measured], trials.outside_s[measured]
     guest_s = _guest_s(data)
     costs = {}

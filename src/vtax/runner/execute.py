@@ -22,6 +22,7 @@ from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.session import OpenSession
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
+from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, described, detected, detection_sessions
 from vtax.store.records import CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
 
@@ -76,6 +77,7 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
             run.reopen()
             execution = _Execution(plan, run, home, journal, observer)
             execution.audit()
+            execution.find_warmup()
             because = execution.blocks()
             status = "finished"
     except RunInterrupted as stop:
@@ -103,6 +105,8 @@ class _Execution:
         self._stopping = Stopping(plan, run.primary_values())
         self._started = time.monotonic()
         self._measured = 0
+        declared = plan.study.design.warmup
+        self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def blocks(self) -> str:
@@ -134,6 +138,22 @@ class _Execution:
                 cure="take the field out of must_match, or leave the platform out",
             )
 
+    def find_warmup(self) -> None:
+        """With `warmup = "detect"`: look for each point's warm-up in a first guest of the baseline, and say it."""
+        if self._plan.study.design.warmup != "detect":
+            return
+        for session in detection_sessions(self._plan):
+            with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
+                for cell in session.cells:
+                    for number in range(DETECTION_TRIALS):
+                        if (cell.key, session.block, number) not in self._done and not opened.lost:
+                            self._trial(opened, cell, session.block, number)
+        found = detected(self._plan, self._run.primary_values(DETECTION_BLOCK))
+        for point in self._plan.points:
+            if point.key in found:
+                self._warmup[point.key] = found[point.key].trials
+                self._run.add_warning("warmup", described(point.label, found[point.key]))
+
     def _session(self, session: Session, wanted: frozenset[str]) -> None:
         """The wanted cells a session still owes, in a fresh guest; a lost guest is replaced for what is left."""
         remaining = [cell for cell in session.cells if cell.key in wanted and self._owed(cell, session.block)]
@@ -146,11 +166,12 @@ class _Execution:
                         remaining.pop(0)
 
     def _owed(self, cell: Cell, block: int) -> list[int]:
-        return [n for n in range(self._plan.trials_per_cell) if (cell.key, block, n) not in self._done]
+        trials = self._warmup[cell.point.key] + self._plan.study.design.trials
+        return [n for n in range(trials) if (cell.key, block, n) not in self._done]
 
     def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:
         self._note_version(opened, cell)
-        is_warmup = number < self._plan.study.design.warmup
+        is_warmup = block == DETECTION_BLOCK or number < self._warmup[cell.point.key]
         self._observer.trial_starting(cell.platform.name, cell.point.label, levels_text(cell))
         result = opened.trial(cell)
         self._run.add_trial(_record(cell, block, number, self._position, is_warmup, opened.guest_id, result))

@@ -93,8 +93,9 @@ class Plan:
 
     @property
     def trials_per_cell(self) -> int:
-        """Trials of one cell in one block, warm-up included."""
-        return self.study.design.warmup + self.study.design.trials
+        """Trials of one cell in one block, warm-up included as far as it is known before the run."""
+        warmup = self.study.design.warmup
+        return (0 if warmup == "detect" else warmup) + self.study.design.trials
 
     @property
     def most_blocks(self) -> int:

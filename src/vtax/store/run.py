@@ -113,10 +113,11 @@ class RunHandle:
         with reading(self._engine) as connection:
             return {(r[0], r[1], r[2]) for r in connection.execute(query.where(trial.c.run_id == self.id))}
 
-    def primary_values(self) -> list[tuple[str, int, str, float]]:
+    def primary_values(self, block: int | None = None) -> list[tuple[str, int, str, float]]:
         """(cell key, block, metric name, value) of every primary metric, in the order measured.
 
-        Only trials that went well, warm-up left out: what a stopping rule looks at.
+        Only trials that went well, warm-up left out: what a stopping rule looks at. block: only that one, warm-up
+        or not.
         """
         trial, cell, metric, measurement = schema.trial, schema.cell, schema.metric, schema.measurement
         query = (
@@ -124,7 +125,8 @@ class RunHandle:
             .join_from(measurement, trial)
             .join(cell, trial.c.cell_id == cell.c.id)
             .join(metric, measurement.c.metric_id == metric.c.id)
-            .where(trial.c.run_id == self.id, ~trial.c.is_warmup, trial.c.status == "ok", metric.c.is_primary)
+            .where(~trial.c.is_warmup if block is None else trial.c.block == block)
+            .where(trial.c.run_id == self.id, trial.c.status == "ok", metric.c.is_primary)
             .order_by(trial.c.position, metric.c.id)
         )
         with reading(self._engine) as connection:

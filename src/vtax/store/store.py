@@ -122,7 +122,7 @@ class Store:
         counts = (
             select(
                 trial.c.run_id,
-                func.count(distinct(trial.c.block)),
+                func.count(distinct(case((trial.c.block >= 0, trial.c.block)))),
                 func.sum(case((measured, 1), else_=0)),
                 func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
             )

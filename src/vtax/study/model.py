@@ -51,7 +51,11 @@ class DesignTable(_Table):
         0.02, gt=0, lt=1, description="target relative half-width of every ratio's interval, rule 'precision'"
     )
     trials: int = Field(1, ge=1, description="measured trials of every cell in every block")
-    warmup: int = Field(0, ge=0, description="trials of every cell before the measured ones; kept, marked, not used")
+    warmup: Annotated[int, Field(ge=0)] | Literal["detect"] = Field(
+        0,
+        description="trials of every cell before the measured ones; kept, marked, not used. 'detect' finds their "
+        "number by change point in a first guest of the baseline",
+    )
     order: Literal["randomized", "sequential"] = Field("randomized", description="of platforms and cells in a block")
     seed: int | None = Field(None, description="of the order; drawn and recorded when absent")
     timeout: Duration = Field(600.0, gt=0, description="longest one trial may take, e.g. '5min'")
