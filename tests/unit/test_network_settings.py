@@ -11,6 +11,7 @@ from vtax.network.echo import checksum
 from vtax.network.end import address_lines
 from vtax.network.lab import address, address6, make_card
 from vtax.network.namespace import parse_traffic
+from vtax.network.readback import CardState, features
 from vtax.network.settings import LinkSettings
 
 NET_DEV = """Inter-|   Receive                                                |  Transmit
@@ -101,3 +102,23 @@ def test_the_documentation_names_every_topology_and_setting():
     text = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
     for name in [*registry.topologies(), *LinkSettings.model_fields]:
         assert f"`{name}`" in text
+
+
+def ethtool(name):
+    return features((Path(__file__).parent / "fixtures" / "ethtool" / f"{name}.txt").read_text())
+
+
+def test_offloads_are_read_from_what_ethtool_prints():
+    assert ethtool("veth") == {"tx": True, "tso": True, "gso": True, "gro": False}
+    assert ethtool("veth-off") == {"tx": False, "tso": False, "gso": False, "gro": False}
+    assert features("ethtool: bad command line argument(s)") == {}
+
+
+def test_what_is_not_as_asked_is_said():
+    on, off = CardState(1500, ethtool("veth")), CardState(1500, ethtool("veth-off"), queues=1)
+    assert on.differences("guest.eth0", LinkSettings()) == []
+    assert off.differences("guest.eth0", LinkSettings(offloads=False)) == []
+    assert len(off.differences("guest.eth0", LinkSettings())) == 3
+    assert on.differences("guest.eth0", LinkSettings(mtu=500)) == ["guest.eth0: MTU asked 500, used 1500"]
+    queues = off.differences("guest.eth0", LinkSettings(offloads=False, queues=2))
+    assert queues == ["guest.eth0: queues asked 2, used 1"]

@@ -42,7 +42,8 @@ printf '%s\\n' "$batch" | ip -batch -
 _BUFFER_SETTINGS = (
     "core/rmem_max", "core/wmem_max", "core/rmem_default", "core/wmem_default", "ipv4/tcp_rmem", "ipv4/tcp_wmem",
 )  # fmt: skip
-_STATE = """read -r mtu <"/sys/class/net/$1/mtu"; echo "$mtu"; ethtool -k "$1" 2>/dev/null || true"""
+_STATE = """i=$1; read -r mtu <"/sys/class/net/$i/mtu"; set -- /sys/class/net/$i/queues/rx-*
+echo "$mtu"; echo $#; ethtool -k "$i" 2>/dev/null || true"""
 _OFFLOADS = """for i in "$@"; do ethtool -K "$i" $S >/dev/null 2>&1 || true; done"""
 
 
@@ -180,8 +181,8 @@ class End:
                 found[f"{self.role}.{card.interface}"] = from_outside(self.namespace, card.interface)
             elif self.execute is not None:
                 told = self.execute(["sh", "-c", _STATE, "vtax", card.interface])
-                mtu, _, rest = told.partition("\n")
-                found[f"{self.role}.{card.interface}"] = CardState(int(mtu), features(rest))
+                mtu, queues, rest = told.split("\n", 2)
+                found[f"{self.role}.{card.interface}"] = CardState(int(mtu), features(rest), int(queues))
         return found
 
     def address(self, card: int = 0) -> str:

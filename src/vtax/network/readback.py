@@ -23,15 +23,22 @@ _FEATURES = {
 
 @dataclass(frozen=True)
 class CardState:
-    """One card as its kernel has it. offloads: by their short names in ethtool(8), as far as they can be asked."""
+    """One card as its kernel has it.
+
+    offloads: by their short names in ethtool(8), as far as they can be asked. queues: that receive, None on a veth,
+    which is made with as many as were asked for.
+    """
 
     mtu: int
     offloads: Mapping[str, bool]
+    queues: int | None = None
 
     def differences(self, name: str, settings: LinkSettings) -> list[str]:
         """What is not as asked. Receive offload is off on a veth from birth, so `on` does not speak of it."""
         asked = "on" if settings.offloads else "off"
         found = [f"{name}: MTU asked {settings.mtu}, used {self.mtu}"] if self.mtu != settings.mtu else []
+        if self.queues is not None and self.queues != settings.queues:
+            found.append(f"{name}: queues asked {settings.queues}, used {self.queues}")
         wrong = [k for k, on in self.offloads.items() if on != settings.offloads and (k != "gro" or on)]
         return [*found, *(f"{name}: offload {feature} asked {asked}, which it cannot" for feature in wrong)]
 
