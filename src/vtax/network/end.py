@@ -118,7 +118,8 @@ class End:
             segment.plug(self.role, card, guest)
         for key, value in self._kernel_settings(shared=True).items():
             guest.set(key, value)
-        guest.ip(*(line for card in self.cards for line in address_lines(card, self._wanted)))
+        addresses = (line for card in self.cards for line in address_lines(card, self._wanted))
+        guest.ip("link set dev lo up", *addresses)
         self.namespace = guest
         self._fit()
 

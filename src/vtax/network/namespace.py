@@ -109,11 +109,14 @@ class Namespace:
             raise NetworkError(f"the kernel refused a link of the lab: {error.what}", where=refused) from error
 
     def quieten(self) -> None:
-        """Set it up before links exist: no traffic of its own, loopback up."""
-        for key, value in _QUIET.items():
-            with suppress(NetworkError):  # a kernel without IPv6 or bridge netfilter has nothing to silence
-                self.set(key, value)
-        self.ip("link set dev lo up")
+        """Set it up before links exist, so that they carry no traffic of their own."""
+
+        def write_all() -> None:
+            for key, value in _QUIET.items():
+                with suppress(OSError):  # a kernel without IPv6 or bridge netfilter has nothing to silence
+                    Path("/proc/sys/net", key).write_text(value)
+
+        inside(self.path, write_all)
 
     def set(self, key: str, value: str) -> None:
         """Write one setting below /proc/sys/net of this namespace. Raises NetworkError."""
