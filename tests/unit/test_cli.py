@@ -109,8 +109,8 @@ def test_errors_have_the_exit_status_of_their_kind(
 
 def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:
     lock = tmp_path / "run.lock"
-    refused = pytest.raises(BadInput, match=r"vtax run tour \(process \d+\) is measuring")
-    with measuring_lock(lock, "vtax run tour"), refused, measuring_lock(lock, "b"):
+    refused = pytest.raises(BadInput, match=r"tour-1 \(process \d+\) is measuring")
+    with measuring_lock("tour-1", lock), refused, measuring_lock("b", lock):
         pass
-    with measuring_lock(lock, "c"):
+    with measuring_lock("c", lock):
         pass

@@ -1,6 +1,7 @@
-"""The runner, with a scripted platform: guests are the real agent as a plain process, benchmarks are tiny programs.
+"""Long because it is the runner's whole specification: order, commitment, failure, stopping and resumption.
 
-No platform is shown to work here; what is tested is order, commitment, failure, interruption and resumption.
+The platform is scripted: guests are the real agent as a plain process, benchmarks are tiny programs. No platform is
+shown to work here.
 """
 
 from __future__ import annotations
@@ -300,8 +301,8 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
             "size is at most 100",
             "number 1 (script)",
         ),
-        ({"guest": {"vcpus": 4096}}, "4096 vCPUs", "[guest], key vcpus"),
-        ({"guest": {"memory": "64TiB"}}, "64TiB of memory", "[guest], key memory"),
+        ({"guest": {"vcpus": 4096}}, "4096 vCPUs are wanted", "[guest], key vcpus"),
+        ({"guest": {"memory": "64TiB"}}, "64TiB of memory are wanted", "[guest], key memory"),
         ({"platforms": ["absent"], "baseline": "absent"}, "the baseline absent does not run here", ""),
         ({"benchmark": [{"name": "script", "topology": "router"}]}, "uses no network", "number 1 (script)"),
     ],

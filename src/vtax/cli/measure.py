@@ -51,6 +51,8 @@ def measure(
     analysis = analyse(store, run.name)
     print_result(analysis, as_json=as_json)
     click.echo(f"report: vtax report {run.name}", err=True)
+    if analysis.trials and analysis.failed == analysis.trials:
+        raise VtaxError(f"every trial of {run.name} failed", cure=f"vtax show {run.name} says why")
     if strict and analysis.shortfalls:
         raise VtaxError("not everything that was declared was reached", where="; ".join(analysis.shortfalls))
 

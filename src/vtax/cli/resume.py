@@ -25,7 +25,7 @@ def command(run_name: str, tune: bool, strict: bool, as_json: bool) -> None:
     home = Home.from_environment().ensure()
     store = Store.open(home.store_url)
     run = store.open_run(run_name)
-    with measuring_lock(home.lock, f"vtax resume {run.name}"):
+    with measuring_lock(run.name):
         if run.status == "finished":
             raise BadInput(f"{run.name} is finished; there is nothing to go on with", cure=f"vtax show {run.name}")
         prepare_host(home)

@@ -24,7 +24,9 @@ from vtax.study.model import Study
 
 @click.command("run")
 @click.argument("study")
-@click.option("--platform", "-p", "platforms", multiple=True, help="Only these platforms (repeatable).")
+@click.option(
+    "--platform", "-p", "platforms", multiple=True, help="Only this one and the baseline (repeatable)."
+)
 @click.option("--blocks", type=click.IntRange(min=1), help="Exactly this many blocks.")
 @click.option("--budget", metavar="TIME", help="No block starts that would end after this time, e.g. 2h.")
 @click.option("--seed", type=int, help="Seed of the order; recorded either way.")
@@ -44,10 +46,10 @@ def command(
     as_json: bool,
 ) -> None:
     """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
-    loaded = load(study, _overrides(platforms, blocks, budget))
+    loaded = load(study, _overrides(load(study).study, platforms, blocks, budget))
     need_root("measuring")
     home = Home.from_environment().ensure()
-    with measuring_lock(home.lock, f"vtax run {loaded.study.name}"):
+    with measuring_lock(f"vtax run {loaded.study.name}") as rename:
         prepare_host(home)
         plan = make_plan(loaded, image=built_image(home, packages_for(loaded.study)), seed=seed)
         _refuse_named_but_unavailable(plan, platforms)
@@ -56,6 +58,7 @@ def command(
             return
         store = Store.open(home.store_url)
         run = begin(store, plan, vtax_version=__version__)
+        rename(run.name)
         measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)
 
 
@@ -91,10 +94,11 @@ def announce(plan: Plan) -> None:
             click.echo(f"not tested: {planned.platform.name}: {planned.probe.reason}", err=True)
 
 
-def _overrides(platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:
+def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:
+    """What the options put over the study's file; the baseline stays, since everything is compared with it."""
     overrides: dict[str, Any] = {}
     if platforms:
-        overrides["platforms"] = list(platforms)
+        overrides["platforms"] = list(dict.fromkeys([study.baseline, *platforms]))
     if blocks is not None:
         overrides["design"] = {"stop": "fixed", "blocks": blocks}
     if budget is not None:

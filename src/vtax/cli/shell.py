@@ -20,10 +20,11 @@ from vtax.errors import BadInput
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.lock import measuring_lock
 from vtax.host.resources import Tree
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.platforms.registry import get
-from vtax.runner.plan import split_cpus
+from vtax.runner.plan import check_host, split_cpus
 from vtax.study.units import size_bytes
 
 ANSWER_WAIT_S = 0.03  # how long one exchange waits for the shell: the delay a typist may feel
@@ -48,8 +49,9 @@ def command(platform: str, vcpus: int, memory: str) -> None:
     probe = chosen.probe(image)
     if not probe.available:
         raise BadInput(f"{platform} does not run here: {probe.reason}", cure=probe.cure)
+    check_host(vcpus, memory_bytes, "--vcpus, --memory")
     name = f"vtax-{secrets.token_hex(3)}"
-    with Journal(home.journal) as journal:
+    with measuring_lock(f"vtax shell {platform}"), Journal(home.journal) as journal:
         directory = Path(home.guests, name)
         journal.hold(Tree(str(directory)))
         directory.mkdir(parents=True)

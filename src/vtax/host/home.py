@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtax.errors import BadInput
+
 DEFAULT_HOME = Path("/var/lib/vtax")
 
 
@@ -36,17 +38,19 @@ class Home:
         return self.root / "guests"
 
     @property
-    def lock(self) -> Path:
-        """Locked by the one measuring run of this host; holds its name."""
-        return self.root / "run.lock"
-
-    @property
     def store_url(self) -> str:
         """SQLAlchemy URL of the store: `VTAX_STORE`, or SQLite in the home."""
         return os.environ.get("VTAX_STORE") or f"sqlite:///{self.root / 'store.sqlite'}"
 
     def ensure(self) -> Home:
-        """Make the directories; returns self."""
+        """Make the directories; returns self. Raises BadInput when they cannot be made."""
         for path in (self.root, self.images, self.journal, self.guests):
-            path.mkdir(parents=True, exist_ok=True)
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise BadInput(
+                    f"the home of vtax cannot be made: {error.strerror}",
+                    where=str(path),
+                    cure="free some space, or name another directory in VTAX_HOME",
+                ) from error
         return self

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from vtax.errors import BadInput
 
+HOST_LOCK = Path("/run/vtax.lock")  # of the host, not of a home: two homes would disturb each other as well
+
 
 @contextmanager
-def measuring_lock(path: Path, name: str) -> Iterator[None]:
+def measuring_lock(name: str, path: Path = HOST_LOCK) -> Iterator[Callable[[str], None]]:
     """Hold the host's measuring lock while the block runs. The kernel drops it when the process dies.
 
-    name: of the run, shown to whoever is refused. Raises BadInput with the holder's name when it is taken.
+    name: of what measures, shown to whoever is refused; the block is given a function that changes it, for when the
+    run has its own name. Raises BadInput with the holder's name when it is taken.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
@@ -28,9 +30,13 @@ def measuring_lock(path: Path, name: str) -> Iterator[None]:
                 f"{holder} is measuring on this host; two runs at once would disturb each other",
                 cure="wait for it to end, or stop it with Ctrl-C",
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{name} (process {os.getpid()})\n".encode(), 0)
-        yield
+
+        def rename(text: str) -> None:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{text} (process {os.getpid()})\n".encode(), 0)
+
+        rename(name)
+        yield rename
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)

@@ -148,7 +148,7 @@ class Libvirt:
 def channel_socket(xml: str, name: str) -> Path | None:
     """The unix socket of the virtio channel of a name; None when the domain has no such channel.
 
-    The path is empty where libvirt will choose one when the domain starts. xml: of `virsh dumpxml` (libvirt.org,
+    The path is empty where libvirt will choose one when the domain starts. xml: of `virsh dumpxml` (libvirt,
     Domain XML format, "Channel").
     """
     for device in ElementTree.fromstring(xml).iterfind("devices/channel[@type='unix']"):

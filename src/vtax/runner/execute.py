@@ -104,6 +104,7 @@ class _Execution:
         self._position = run.next_position()
         self._stopping = Stopping(plan, run.primary_values())
         self._started = time.monotonic()
+        self._spent_before_s = run.spent_s()
         self._measured = 0
         declared = plan.study.design.warmup
         self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
@@ -112,7 +113,7 @@ class _Execution:
     def blocks(self) -> str:
         """All blocks that are still owed; returns why it stopped."""
         for block in range(self._plan.most_blocks + 1):
-            decision = self._stopping.decide(block, time.monotonic() - self._started)
+            decision = self._stopping.decide(block, self._spent_before_s + time.monotonic() - self._started)
             if decision.stop:
                 return decision.reason
             wanted = self._stopping.owed(decision)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,15 +155,17 @@ def make_plan(
     a baseline that cannot run here.
     """
     study = loaded.study
-    check_host(study, loaded.source)
+    check_host(study.guest.vcpus, study.guest.memory, f"{loaded.source}: [guest]")
     checked = _checked_points(loaded, image)
-    named = [resolve_platform(study, name) for name in study.platforms]
+    named = [resolve_platform(study, name, loaded.source) for name in study.platforms]
     _refuse_networks(named, checked, loaded.source)
     planned = tuple(PlannedPlatform(p, probes[p.name] if probes else p.probe(image)) for p in named)
     baseline = next(p for p in planned if p.platform.name == study.baseline)
     if not baseline.probe.available:
         raise BadInput(
-            f"the baseline {study.baseline} does not run here: {baseline.probe.reason}", cure=baseline.probe.cure
+            f"the baseline {study.baseline} does not run here: {baseline.probe.reason}",
+            where=f"{loaded.source}: key baseline",
+            cure=baseline.probe.cure,
         )
     chosen_seed = seed if seed is not None else study.design.seed
     if chosen_seed is None:
@@ -191,12 +194,27 @@ def make_plan(
     )
 
 
-def resolve_platform(study: Study, name: str) -> Platform:
-    """A platform by the name a study gives it: its own `[[platform]]` table first, then the shipped ones."""
-    for table in study.platform:
+def resolve_platform(study: Study, name: str, source: str) -> Platform:
+    """A platform by the name a study gives it: its own `[[platform]]` table first, then the shipped ones.
+
+    Raises BadInput naming source, table and key.
+    """
+    for number, table in enumerate(study.platform, 1):
         if table.name == name:
-            return platform_registry.make(name, table.driver, table.options)
-    return platform_registry.get(name)
+            key = "options" if table.driver in platform_registry.drivers() else "driver"
+            with _named(f"{source}: [[platform]] number {number} ({name}), key {key}"):
+                return platform_registry.make(name, table.driver, table.options)
+    with _named(f"{source}: key platforms"):
+        return platform_registry.get(name)
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Give a BadInput that does not say where it is this place."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
 
 
 def _refuse_networks(platforms: Sequence[Platform], checked: Sequence[Point], source: str) -> None:
@@ -255,20 +273,20 @@ def split_cpus(vcpus: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(allowed[-vcpus:]), tuple(allowed[:-vcpus] or allowed)
 
 
-def check_host(study: Study, source: str) -> None:
-    """Refuse what this host cannot give. Raises BadInput naming the key."""
+def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
+    """Refuse what this host cannot give. where: what asked for it. Raises BadInput."""
     allowed = len(os.sched_getaffinity(0))
-    if study.guest.vcpus > allowed:
+    if vcpus > allowed:
         raise BadInput(
-            f"the study wants {study.guest.vcpus} vCPUs and this host has {allowed} CPUs to pin them to",
-            where=f"{source}: [guest], key vcpus",
-            cure=f"write vcpus = {allowed} or fewer",
+            f"{vcpus} vCPUs are wanted and this host has {allowed} CPUs to pin them to",
+            where=f"{where}, key vcpus" if "[guest]" in where else where,
+            cure=f"ask for {allowed} or fewer",
         )
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if study.guest.memory > total:
+    if memory_bytes > total:
         raise BadInput(
-            f"the study wants {format_size(study.guest.memory)} of memory and this host has {total / 2**30:.1f} GiB",
-            where=f"{source}: [guest], key memory",
+            f"{format_size(memory_bytes)} of memory are wanted and this host has {total / 2**30:.1f} GiB",
+            where=f"{where}, key memory" if "[guest]" in where else where,
         )
 
 
@@ -278,23 +296,26 @@ def _checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     checked = []
     for raw in points(loaded.study):
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
-        try:
+        with _named(where):
             checked.append(_checked_point(raw, context, image, guest.model_dump(), where))
-        except BadInput as error:
-            raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
     return tuple(checked)
 
 
 def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping[str, Any], where: str) -> Point:
-    benchmark = benchmark_registry.get(raw.benchmark)
+    with _named(f"{where}, key name"):
+        benchmark = benchmark_registry.get(raw.benchmark)
     parameters = _checked_parameters(benchmark, raw, where)
     topology, link = "", None
     if benchmark.needs_network:
         topology = raw.topology or DEFAULT_TOPOLOGY
-        link = LinkSettings.of(raw.link)
-        topology_registry.get(topology)
+        link = _checked_link(raw, where)
+        with _named(f"{where}, key topology"):
+            topology_registry.get(topology)
     elif raw.topology or raw.link:
-        raise BadInput(f"{raw.benchmark} uses no network, so topology and link have no place", where=where)
+        raise BadInput(
+            f"{raw.benchmark} uses no network, so topology and link have no place",
+            where=f"{where}, key {'topology' if raw.topology else _link_key(raw, next(iter(raw.link)))}",
+        )
     benchmark.commands(parameters, context)
     defining = {
         "benchmark": benchmark.name,
@@ -305,6 +326,20 @@ def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping
         "image": image.key,
     }
     return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels)
+
+
+def _checked_link(raw: RawPoint, where: str) -> LinkSettings:
+    try:
+        return LinkSettings.of(raw.link)
+    except BadInput as error:
+        cause = error.__cause__
+        location = cause.errors()[0]["loc"] if isinstance(cause, ValidationError) else ()
+        key = _link_key(raw, str(location[0])) if location else "link"
+        raise BadInput(error.what, where=f"{where}, key {key}", cure=error.cure) from error
+
+
+def _link_key(raw: RawPoint, setting: str) -> str:
+    return f"{'link_factors' if f'link.{setting}' in raw.levels else 'link'}.{setting}"
 
 
 def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:

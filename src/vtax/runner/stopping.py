@@ -58,7 +58,7 @@ class Stopping:
                 self._values[cell.key, metric.name][block].append(values[metric.name])
 
     def decide(self, blocks: int, elapsed_s: float) -> Decision:
-        """Whether to stop after that many whole blocks. elapsed_s: since the run began or was resumed."""
+        """Whether to stop after that many whole blocks. elapsed_s: spent on the run so far."""
         next_block_s = elapsed_s / blocks if blocks else self._plan.expected_block_s()
         return decide(self._rule, self._contrasts(blocks), blocks, elapsed_s=elapsed_s, next_block_s=next_block_s)
 

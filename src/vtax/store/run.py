@@ -132,6 +132,14 @@ class RunHandle:
         with reading(self._engine) as connection:
             return [(r[0], r[1], r[2], r[3]) for r in connection.execute(query)]
 
+    def spent_s(self) -> float:
+        """Seconds this run has spent so far on starting guests and on its tools: a resumed run's part of a budget."""
+        trial, guest = schema.trial, schema.guest
+        with reading(self._engine) as connection:
+            tools = connection.execute(select(func.sum(trial.c.outside_s)).where(trial.c.run_id == self.id)).scalar()
+            starts = connection.execute(select(func.sum(guest.c.ready_s)).where(guest.c.run_id == self.id)).scalar()
+        return float(tools or 0.0) + float(starts or 0.0)
+
     def set_tool_version(self, benchmark: str, version: str) -> None:
         """The version of a benchmark's tool, once a guest has said it."""
         table = schema.cell
