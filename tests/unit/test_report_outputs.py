@@ -19,7 +19,7 @@ from vtax.report import charts
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.files import write
 from vtax.report.html import html
-from vtax.report.reproduce import study_toml
+from vtax.report.reproduce import commands, study_toml
 from vtax.report.table import render
 from vtax.store.store import Store
 from vtax.study.load import validate
@@ -144,7 +144,7 @@ def test_the_html_says_everything(page: str, analysis: Analysis) -> None:
         "What does each layer of this host cost?", "is slower on sysbench-cpu at", "kvm-virtio", "emulated",
         "did not boot within 20 s",
         "no memory limit: cgroup controller missing", "1 failed trial: qemu-tcg, iperf3", "Some CPU",
-        "sudo vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm", "bootstrap", "8 GiB",
+        "sudo .venv/bin/vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm", "bootstrap", "8 GiB",
     ):  # fmt: skip
         assert expected in text, expected
     for remark in analysis.remarks:
@@ -194,7 +194,7 @@ def test_a_level_cannot_end_the_script_of_the_figures() -> None:
 def test_a_run_without_figures_makes_a_page(store: Store) -> None:
     begin(store, "empty-1")
     found = html(analyse(store, "empty-1"))
-    assert "has no figures yet" in found or "no trial went well" in found
+    assert "has no figures yet" in found or "not measured yet" in found
     store.remove_run("empty-1")
 
 
@@ -282,3 +282,13 @@ def test_an_unknown_run_makes_no_file(store: Store, tmp_path: Path) -> None:
     with pytest.raises(BadInput):
         write(store, "nothing-1", "csv", tmp_path / "run.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commands_to_make_a_run_again_are_those_of_a_checkout(analysis: Analysis, page: str) -> None:
+    told = commands(analysis)
+    checkout = Path(__file__).resolve().parents[2]
+    assert analysis.vtax_version in told[0]
+    assert "--install-only" in (checkout / "quickstart").read_text()
+    assert told[1:3] == ("sudo ./quickstart --install-only", "sudo .venv/bin/vtax image build")
+    assert told[3] == f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}"
+    assert all(line in page for line in told)

@@ -121,11 +121,20 @@ class ScriptBenchmark:
         return Outcome({"figure": float(results["single"].stdout)})
 
 
+class WiredBenchmark(ScriptBenchmark):
+    """One that would need a network; for studies that are refused."""
+
+    name = "wired"
+    needs_network = True
+
+
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
     made = ScriptedDriver()
     monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": made})
-    monkeypatch.setattr(benchmark_registry, "benchmarks", lambda: {"script": ScriptBenchmark()})
+    monkeypatch.setattr(
+        benchmark_registry, "benchmarks", lambda: {"script": ScriptBenchmark(), "wired": WiredBenchmark()}
+    )
     return made
 
 
@@ -292,8 +301,16 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
 @pytest.mark.parametrize(
     ("changes", "what", "where"),
     [
-        ({"platforms": ["native", "othr"]}, "there is no platform 'othr'; did you mean other?", ""),
-        ({"benchmark": [{"name": "scrpt"}]}, "there is no benchmark 'scrpt'; did you mean script?", "number 1"),
+        (
+            {"platforms": ["native", "othr"]},
+            "there is no platform 'othr'; did you mean other?",
+            "test: key platforms",
+        ),
+        (
+            {"benchmark": [{"name": "scrpt"}]},
+            "there is no benchmark 'scrpt'; did you mean script?",
+            "number 1 (scrpt), key name",
+        ),
         ({"benchmark": [{"name": "script", "parameters": {"sise": 1}}]}, "no parameter 'sise'", "parameters.sise"),
         ({"benchmark": [{"name": "script", "factors": {"size": [1, "big"]}}]}, "valid integer", "factors.size"),
         (
@@ -303,8 +320,39 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
         ),
         ({"guest": {"vcpus": 4096}}, "4096 vCPUs are wanted", "[guest], key vcpus"),
         ({"guest": {"memory": "64TiB"}}, "64TiB of memory are wanted", "[guest], key memory"),
-        ({"platforms": ["absent"], "baseline": "absent"}, "the baseline absent does not run here", ""),
-        ({"benchmark": [{"name": "script", "topology": "router"}]}, "uses no network", "number 1 (script)"),
+        (
+            {"platforms": ["absent"], "baseline": "absent"},
+            "the baseline absent does not run here",
+            "test: key baseline",
+        ),
+        ({"benchmark": [{"name": "script", "topology": "router"}]}, "uses no network", "(script), key topology"),
+        ({"benchmark": [{"name": "script", "link": {"mtu": 500}}]}, "uses no network", "(script), key link.mtu"),
+        (
+            {"benchmark": [{"name": "wired", "link": {"mut": 9}}]},
+            "setting mut",
+            "test: [[benchmark]] number 1 (wired), key link.mut",
+        ),
+        (
+            {"benchmark": [{"name": "wired", "link_factors": {"mtu": [500, 1]}}]},
+            "setting mtu",
+            "key link_factors.mtu",
+        ),
+        (
+            {"benchmark": [{"name": "wired", "link": {"rate_mbit_s": 0.01}}]},
+            "setting rate_mbit_s",
+            "key link.rate_mbit_s",
+        ),
+        ({"benchmark": [{"name": "wired", "topology": "ruoter"}]}, "did you mean router?", "key topology"),
+        (
+            {"platform": [{"name": "native", "driver": "nil"}]},
+            "no driver 'nil'",
+            "[[platform]] number 1 (native), key driver",
+        ),
+        (
+            {"platform": [{"name": "native", "driver": "scripted", "options": {"available": "?"}}]},
+            "option available",
+            "(native), key options",
+        ),
     ],
 )
 def test_what_a_study_gets_wrong_is_refused_before_anything_starts(

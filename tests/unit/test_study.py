@@ -66,11 +66,23 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
         ("[design]\nblocks = 0", "[design], key blocks", "greater than or equal to 1 (it says 0)"),
         ("[guest]\nmemory = '512 bananas'", "[guest], key memory", "write for example 512MiB"),
         ("[design]\ntimeout = '5 fortnights'", "[design], key timeout", "write for example 500ms"),
-        ("[design]\nmin_blocks = 9\nmax_blocks = 3", "[design]", "max_blocks (3) is below min_blocks (9)"),
-        ("[[benchmark]]\nname = 'dd'\n[benchmark.factors]\nx = []", "number 2 (dd)", "factors.x has no levels"),
-        ("[[benchmark]]\nname = 'dd'\nfactors = {x = [1, 1]}", "number 2 (dd)", "names a level twice"),
-        ("[[benchmark]]\nname = 'dd'\nfactors = {x=[1]}\nparameters = {x=2}", "number 2 (dd)", "keep one"),
-        ("[[benchmark]]\nname = 'stream'", "the file as a whole", "give each a label"),
+        (
+            "[design]\nmin_blocks = 9\nmax_blocks = 3",
+            "[design], key max_blocks",
+            "max_blocks (3) is below min_blocks (9)",
+        ),
+        (
+            "[[benchmark]]\nname = 'dd'\n[benchmark.factors]\nx = []",
+            "number 2 (dd), key factors.x",
+            "factors.x has no levels",
+        ),
+        ("[[benchmark]]\nname = 'dd'\nfactors = {x = [1, 1]}", "number 2 (dd), key factors.x", "names a level twice"),
+        (
+            "[[benchmark]]\nname = 'dd'\nfactors = {x=[1]}\nparameters = {x=2}",
+            "number 2 (dd), key factors.x",
+            "keep one",
+        ),
+        ("[[benchmark]]\nname = 'stream'", "number 2 (stream), key label", "give each a label"),
         ("[[benchmark]]\nlabel = 'x'", "number 2 (x), key name", "key 'name' is missing"),
     ],
 )
@@ -86,6 +98,13 @@ def test_an_error_names_table_and_key(tmp_path: Path, change: str, where: str, w
 def test_a_baseline_outside_the_platforms_is_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, MINIMAL.replace('"native", "podman"', '"lxc"'))
     assert "baseline 'native' is not in platforms (lxc)" in error.what
+    assert error.where.endswith("mine.toml: key baseline")
+
+
+def test_a_platform_named_twice_is_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MINIMAL.replace('"podman"', '"native"'))
+    assert "platforms names 'native' twice" in error.what
+    assert error.where.endswith("mine.toml: key platforms")
 
 
 def test_command_line_values_go_over_the_file(tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ def study_toml(declared: Mapping[str, Any]) -> str:
 
 
 def commands(analysis: Analysis) -> tuple[str, ...]:
-    """What to type on a like host, with the study saved as STUDY.toml."""
+    """What to type on a like host, in a checkout of the version that measured, with the study saved as STUDY.toml."""
     return (
-        f"pip install vtax=={analysis.vtax_version}",
-        "sudo vtax image build",
-        f"sudo vtax run {analysis.study}.toml --seed {analysis.seed}",
+        f"# in a checkout of vtax {analysis.vtax_version}:",
+        "sudo ./quickstart --install-only",
+        "sudo .venv/bin/vtax image build",
+        f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}",
     )
 
 

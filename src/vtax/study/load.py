@@ -70,6 +70,8 @@ def validate(data: Mapping[str, Any], source: str) -> Study:
         problems = error.errors()
         first = problems[0]
         location = tuple(part for part in first["loc"] if not str(part).startswith("function-"))
+        if first["type"] == "disagreement":
+            location += tuple(first["ctx"]["key"])
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise BadInput(
             f"{_message(first, location)}{more}",

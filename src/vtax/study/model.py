@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from vtax.study.units import duration_s, size_bytes
 
@@ -22,6 +23,11 @@ def _name(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_name)]
+
+
+def _problem(text: str, *key: str | int) -> PydanticCustomError:
+    """The error of a check over several keys: key is the one to change, below the table that checks."""
+    return PydanticCustomError("disagreement", "{text}", {"text": text, "key": key})
 
 
 class _Table(BaseModel):
@@ -65,7 +71,7 @@ class DesignTable(_Table):
     @model_validator(mode="after")
     def _blocks_in_order(self) -> DesignTable:
         if self.max_blocks < self.min_blocks:
-            raise ValueError(f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})")
+            raise _problem(f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks")
         return self
 
 
@@ -96,11 +102,11 @@ class BenchmarkTable(_Table):
         ):
             for name, levels in factors.items():
                 if not levels:
-                    raise ValueError(f"{kind}.{name} has no levels; give a list of values")
+                    raise _problem(f"{kind}.{name} has no levels; give a list of values", kind, name)
                 if len({(type(level), level) for level in levels}) != len(levels):
-                    raise ValueError(f"{kind}.{name} names a level twice")
+                    raise _problem(f"{kind}.{name} names a level twice", kind, name)
                 if name in fixed:
-                    raise ValueError(f"{name} is both a fixed value and a factor; keep one")
+                    raise _problem(f"{name} is both a fixed value and a factor; keep one", kind, name)
         return self
 
 
@@ -125,12 +131,15 @@ class Study(_Table):
     @model_validator(mode="after")
     def _names_agree(self) -> Study:
         if self.baseline not in self.platforms:
-            raise ValueError(f"baseline {self.baseline!r} is not in platforms ({', '.join(self.platforms)})")
-        if len(set(self.platforms)) != len(self.platforms):
-            raise ValueError("platforms names one twice")
+            named = ", ".join(self.platforms)
+            raise _problem(f"baseline {self.baseline!r} is not in platforms ({named})", "baseline")
+        if twice := [name for name in self.platforms if self.platforms.count(name) > 1]:
+            raise _problem(f"platforms names {twice[0]!r} twice", "platforms")
         labels = [b.label or b.name for b in self.benchmark]
-        if twice := sorted({label for label in labels if labels.count(label) > 1}):
-            raise ValueError(f"benchmark {twice[0]!r} appears twice; give each a label of its own")
+        for number, label in enumerate(labels):
+            if label in labels[:number]:
+                problem = f"benchmark {label!r} appears twice; give each a label of its own"
+                raise _problem(problem, "benchmark", number, "label")
         return self
 
     def declared(self) -> dict[str, Any]:
