@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -242,3 +247,74 @@ def test_adding_a_trial_is_quick(file: Path) -> None:
             run.add_trial(trial(run.cells[0], block=block, position=block))
             times.append(time.perf_counter() - started)
     assert sorted(times)[20] < 0.25  # 1 ms on a quiet machine: this only catches something gone badly wrong
+
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A full store of another user's, in a directory that all may look into."""
+    directory = Path(tempfile.mkdtemp(prefix="vtax-test-"))
+    directory.chmod(0o755)
+    filled(directory / "store.sqlite")
+    yield directory / "store.sqlite"
+    shutil.rmtree(directory)
+
+
+@contextmanager
+def an_ordinary_user(directory: Path) -> Iterator[None]:
+    """Inside, this process may read what is in the directory and write neither it nor its files."""
+    is_root = os.geteuid() == 0
+    directory.chmod(0o555)
+    try:
+        if is_root:
+            try:
+                os.seteuid(NOBODY)
+            except OSError as error:
+                pytest.skip(f"root may not become another user here: {error}")
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        directory.chmod(0o755)
+
+
+def test_an_ordinary_user_looks_at_a_store_and_cannot_write_it(theirs: Path) -> None:
+    before = theirs.read_bytes()
+    with an_ordinary_user(theirs.parent), Store.open(url(theirs)) as store:
+        run = store.open_run("last")
+        assert load(store.engine, run).measurements.value.size == len(run.done()) == 50
+        with pytest.raises(StoreError, match="may not be written") as caught:
+            run.finish("finished", "", 1.0)
+        assert "sudo" in caught.value.cure
+    assert theirs.read_bytes() == before
+    assert [each.name for each in theirs.parent.iterdir()] == [theirs.name]
+
+
+def test_an_ordinary_user_sees_what_a_running_study_has_stored(theirs: Path) -> None:
+    with Store.open(url(theirs)) as writer:
+        run = writer.open_run("last")
+        run.add_trial(trial(run.cells[0], block=50, position=50))
+        with an_ordinary_user(theirs.parent), Store.open(url(theirs)) as store:
+            assert len(store.open_run("last").done()) == 51
+
+
+def test_a_journal_that_an_ordinary_user_may_not_read_is_said(theirs: Path) -> None:
+    with Store.open(url(theirs)) as writer:
+        run = writer.open_run("last")
+        run.add_trial(trial(run.cells[0], block=50, position=50))
+        wal = theirs.with_name("store.sqlite-wal")
+        wal.chmod(0)
+        with an_ordinary_user(theirs.parent), pytest.raises(StoreError, match="may not be read") as caught:
+            Store.open(url(theirs))
+    assert str(wal) in caught.value.where
+    assert "sudo" in caught.value.cure
+
+
+def test_an_older_store_that_may_not_be_written_says_what_brings_it_up_to_date(theirs: Path) -> None:
+    theirs.unlink()
+    migrated(theirs, "0001")
+    with an_ordinary_user(theirs.parent), pytest.raises(StoreError, match="may not be written") as caught:
+        Store.open(url(theirs))
+    assert "sudo" in caught.value.cure

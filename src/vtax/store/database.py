@@ -3,6 +3,10 @@
 SQLite runs in WAL mode with `synchronous=FULL`: a trial that `add_trial` returned from has survived SIGKILL and a
 power cut; it costs one fsync per trial, which is cheap beside the trial. Writers take the lock when they begin
 (`BEGIN IMMEDIATE`), so that two processes wait for each other instead of failing half-way.
+
+Looking needs no root: a SQLite file that this user may not write is opened to be read only. SQLite reads a file in
+WAL mode through `-wal` and `-shm` beside it, which such a user cannot make; without a `-wal` everything is in the
+file itself, which `immutable=1` reads alone. See https://www.sqlite.org/wal.html#read_only_databases.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ _SQLITE_SAID = {
     ),
     "SQLITE_READONLY": (
         "the store may not be written",
-        "run as the user who owns it, or name another store with VTAX_STORE",
+        "run with sudo, or as the user who owns it, or name another store with VTAX_STORE",
     ),
     "SQLITE_CANTOPEN": (
         "the store cannot be opened",
@@ -73,6 +77,7 @@ def make_engine(url_text: str) -> Engine:
             "a PostgreSQL store needs the Python package psycopg", cure="pip install 'vtax[postgresql]'"
         ) from error
     if url.get_backend_name() == "sqlite":
+        event.listen(engine, "do_connect", _read_what_cannot_be_written)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -164,12 +169,34 @@ def _disk_is_full(url: URL) -> bool:
     return space.f_bavail * space.f_frsize < _NEARLY_FULL_BYTES
 
 
-def _prepare_sqlite(connection: Any, record: object) -> None:
+def _read_what_cannot_be_written(dialect: object, record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+    """Turn a connection to a file that this user may not write into one that only reads. Raises StoreError."""
+    if not arguments or str(arguments[0]).startswith((":memory:", "file:")):
+        return
+    file = Path(arguments[0])
+    if not file.is_file() or (_may(file, os.W_OK) and _may(file.parent, os.W_OK)):
+        return
+    wal, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
+    needed = (file, wal, index) if wal.exists() else (file,)
+    for each in needed:
+        if not _may(each, os.R_OK):
+            raise StoreError("the store may not be read by this user", where=str(each),
+                             cure="run with sudo, or name another store with VTAX_STORE")  # fmt: skip
+    arguments[0] = f"{file.absolute().as_uri()}?mode=ro{'' if wal in needed else '&immutable=1'}"
+    options["uri"] = True
+    record.info["vtax_read_only"] = True
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _prepare_sqlite(connection: Any, record: Any) -> None:
     connection.isolation_level = None  # transactions begin where _begin_sqlite says, not where pysqlite guesses
     try:
         for pragma in (
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
-            "journal_mode = WAL",
+            *(() if record.info.get("vtax_read_only") else ("journal_mode = WAL",)),
             "synchronous = FULL",
             "foreign_keys = ON",
             "cache_size = -32768",
