@@ -15,6 +15,8 @@ from synthetic_run import begin, cells, fill, trial
 from vtax.report.analysis import Analysis, Row, analyse
 from vtax.report.answers import answers
 from vtax.report.document import as_json
+from vtax.report.noise import noise
+from vtax.store.query import load
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
 
@@ -144,7 +146,26 @@ def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
     run.finish("interrupted", "stopped on request", 5.0)
     analysis = analyse(store)
     assert analysis.shortfalls == ("the run was not finished: stopped on request",)
-    assert row(analysis, "docker").trouble == "no trial went well"
+    assert row(analysis, "docker").trouble == "not measured yet"
+    (table, *_) = noise(load(store.engine, run), analysis)
+    assert {cell.trouble for _, cells in table.points for cell in cells if cell.row.platform.name == "docker"} == {
+        "not measured yet"
+    }
+
+
+def test_a_cell_that_only_failed_is_not_called_unmeasured(store: Store) -> None:
+    run = begin(store)
+    run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
+    docker = next(cell for cell in run.cells if cell.platform == "docker")
+    run.add_trial(trial(docker, status="failed", values={}, error="it fell over", position=1))
+    assert row(analyse(store), "docker").trouble == "no trial went well"
+
+
+def test_a_cell_that_only_warmed_up_is_not_measured_yet(store: Store) -> None:
+    run = begin(store)
+    docker = next(cell for cell in run.cells if cell.platform == "docker")
+    run.add_trial(trial(docker, is_warmup=True, values={"events": 5.0, "latency": 1.0}))
+    assert row(analyse(store), "docker").trouble == "not measured yet"
 
 
 def test_a_run_without_a_single_trial_can_be_analysed(store: Store) -> None:

@@ -31,15 +31,17 @@ from vtax.store.store import LAST, Store
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _NONE: NDArray[Any] = np.zeros(0)
+_NOT_YET = "not measured yet"
 
 
 @dataclass(frozen=True)
 class Row:
     """One metric of one cell.
 
-    summary: None when no trial went well. ratio, verdict: None for the baseline, and when there is no answer; trouble
-    then says why. blocks, block_means: one value per block, in order; nothing is hidden. failed: trials.
-    target_missed: the declared precision was not reached. warnings: all that the statistics say about this row.
+    summary: None when no trial went well, or none was made yet. ratio, verdict: None for the baseline, and when there
+    is no answer; trouble then says why. blocks, block_means: one value per block, in order; nothing is hidden.
+    failed: trials. target_missed: the declared precision was not reached. warnings: all that the statistics say
+    about this row.
     """
 
     cell: CellRecord
@@ -228,6 +230,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
     order = np.argsort(group, kind="stable")
     trial, value, group = trial[order], value[order], group[order]
     failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
+    attempted = set(trials.cell[~trials.is_ok | ~trials.is_warmup].tolist())
     platforms = {platform.name: platform for platform in run.platforms}
     metrics_of: dict[str, list[int]] = {}
     for index, record in enumerate(run.metrics):
@@ -238,7 +241,8 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
             number = cell_index * len(run.metrics) + metric_index
             span = slice(*np.searchsorted(group, [number, number + 1]))
             rows[cell_index, metric_index] = _row(
-                Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index])),
+                Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
+                    trouble="" if cell_index in attempted else _NOT_YET),
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
             )  # fmt: skip
     return rows
@@ -246,7 +250,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
 
 def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float) -> Row:
     if not values.size:
-        return replace(row, trouble="no trial went well")
+        return replace(row, trouble=row.trouble or "no trial went well")
     average = _average(metric)
     try:
         labels, means = block_means(blocks, values, average)

@@ -149,7 +149,7 @@ def _cell(
 ) -> CellNoise:
     parts = found.get((row.cell.key, section.metric.name))
     if row.summary is None or parts is None:
-        return CellNoise(row, trouble=row.trouble or "no trial went well")
+        return CellNoise(row, trouble=row.trouble)
     result = CellNoise(row, trials=row.summary.n / max(1, row.blocks.size))
     try:
         result = replace(result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence))
