@@ -10,10 +10,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from synthetic_run import begin
 
 from vtax.cli.main import COMMANDS, group, main
+from vtax.cli.measure import prepare_host
 from vtax.errors import BadInput, VtaxError
+from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.store.store import Store
 from vtax.study.load import shipped
 
 
@@ -114,3 +118,36 @@ def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Pa
         pass
     with measuring_lock("c", lock):
         pass
+
+
+def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "host.lock"
+    monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, lock))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert output_of("clean") == "nothing was left behind\n"
+    home = Home.from_environment().ensure()
+    assert not (home.root / "store.sqlite").exists()
+    with Store.open(home.store_url) as store:
+        begin(store, "tour-1")
+        begin(store, "tour-2").finish("finished", "all blocks", 2.0)
+    with measuring_lock("tour-1", lock):
+        assert output_of("clean") == "nothing was left behind\n"
+    assert statuses() == {"tour-1": "running", "tour-2": "finished"}
+    assert output_of("clean") == "run tour-1 was killed; go on with: sudo vtax resume tour-1\n"
+    assert statuses() == {"tour-1": "interrupted", "tour-2": "finished"}
+    assert output_of("clean") == "nothing was left behind\n"
+
+
+def test_a_new_run_writes_down_that_a_killed_one_ended() -> None:
+    home = Home.from_environment().ensure()
+    with Store.open(home.store_url) as store:
+        begin(store, "tour-1")
+    prepare_host(home)
+    assert statuses() == {"tour-1": "interrupted"}
+
+
+def statuses() -> dict[str, str]:
+    with Store.open(Home.from_environment().store_url) as store:
+        return {run.name: run.status for run in store.runs()}

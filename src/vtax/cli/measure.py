@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import click
 
+from vtax.cli.orphans import close_orphans
 from vtax.cli.progress import clock, observer
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.home import Home
@@ -18,7 +19,10 @@ from vtax.store.store import RunHandle, Store
 
 
 def prepare_host(home: Home) -> None:
-    """Undo what a killed run left, so that it cannot disturb this one. Raises VtaxError when something stays."""
+    """Undo what a killed run left, so that it cannot disturb this one, and write down that it ended.
+
+    The caller holds the measuring lock. Raises VtaxError when something stays.
+    """
     cleaned = clean(home.journal)
     for line in cleaned.removed:
         click.echo(f"left by a killed run, removed: {line}", err=True)
@@ -26,6 +30,7 @@ def prepare_host(home: Home) -> None:
         raise VtaxError(
             "leftovers of a killed run cannot be removed", where="; ".join(cleaned.problems), cure="vtax clean"
         )
+    close_orphans(home)
 
 
 def measure(

@@ -1,0 +1,28 @@
+"""Runs that a killed vtax left `running`: their end is written down once nothing can be measuring any more."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from vtax.host.home import Home
+
+
+def close_orphans(home: Home) -> list[str]:
+    """Mark runs that say `running` as interrupted, and return their names. The caller holds the measuring lock.
+
+    Only in a store that exists and is a file: a database server may hold the runs of other hosts, whose lock is not
+    ours. Raises StoreError when the store cannot be read or written.
+    """
+    from sqlalchemy import make_url
+
+    from vtax.store.store import Store
+
+    url = make_url(home.store_url)
+    if url.get_backend_name() != "sqlite" or not url.database or not Path(url.database).is_file():
+        return []
+    with Store.open(home.store_url) as store:
+        names = [run.name for run in store.runs() if run.status == "running"]
+        if names:
+            store.close_orphans(names, time.time())
+    return names
