@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import synthetic_run
 from rich.console import Console
-from synthetic_run import begin, fill
+from synthetic_run import begin, fill, trial
 
 from vtax.errors import BadInput, StoreError
 from vtax.report import charts
@@ -144,7 +144,8 @@ def test_the_html_says_everything(page: str, analysis: Analysis) -> None:
         "What does each layer of this host cost?", "is slower on sysbench-cpu at", "kvm-virtio", "emulated",
         "did not boot within 20 s",
         "no memory limit: cgroup controller missing", "1 failed trial: qemu-tcg, iperf3", "Some CPU",
-        "sudo .venv/bin/vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm", "bootstrap", "8 GiB",
+        "sudo .venv/bin/vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm", "bootstrap",
+        "8 GiB",
     ):  # fmt: skip
         assert expected in text, expected
     for remark in analysis.remarks:
@@ -215,6 +216,53 @@ def test_ratios_far_from_the_others_are_written_at_the_edge(analysis: Analysis) 
     assert spec is not None
     texts = [v["text"] for layer in spec["layer"] for v in layer["data"]["values"] if "text" in v]
     assert any(text.startswith("◀ 0.135 [") for text in texts)
+
+
+def arrows(spec: charts.Spec) -> set[tuple[str, str]]:
+    """(platform, arrow) of every mark at an end of the axis that says that something lies beyond it."""
+    return {
+        (value["platform"], value["text"])
+        for layer in spec["layer"]
+        for value in layer["data"]["values"]
+        if layer["mark"]["type"] == "text" and value["text"] in ("◀", "▶")
+    }
+
+
+def wide(store: Store, name: str, lxc: list[float]) -> Analysis:
+    """A run in which native and docker make 100 in every block, and lxc what is given."""
+    run = begin(store, name)
+    position = 0
+    for block, value in enumerate(lxc):
+        for cell in run.cells:
+            made = {"native": 100.0 + block / 10, "docker": 100.1 + block / 10, "lxc": value}.get(cell.platform)
+            if cell.benchmark == "sysbench-cpu" and made is not None:
+                run.add_trial(trial(cell, block=block, position=position, values={"events": made, "latency": 1.0}))
+                position += 1
+    run.finish("finished", "", 1.0)
+    return analyse(store, name, resamples=99)
+
+
+def test_what_lies_outside_an_axis_is_marked_and_the_caption_says_so(store: Store) -> None:
+    analysis = wide(store, "wide-1", [40.0, 210.0, 45.0, 190.0])
+    section = analysis.sections[0]
+    ratio = charts.ratios(section, analysis)
+    assert ratio is not None
+    assert arrows(ratio) == {("lxc", "◀"), ("lxc", "▶")}
+    assert ("lxc", "◀") in arrows(charts.means(section, analysis))
+    page = html(analysis)
+    assert page.count("An arrow (◀ ▶) marks what lies outside the axis.") == 2
+    svg = re.findall(r'<div class="static">(<svg.*?</svg>)', page, re.S)
+    assert ["◀" in each for each in svg] == [True, True, False]  # the last is of a tool without a trial
+    store.remove_run("wide-1")
+
+
+def test_a_figure_that_shows_everything_has_no_arrow(store: Store) -> None:
+    analysis = wide(store, "narrow-1", [101.0, 101.2, 101.1, 101.3])
+    ratio = charts.ratios(analysis.sections[0], analysis)
+    assert ratio is not None
+    assert arrows(ratio) == arrows(charts.means(analysis.sections[0], analysis)) == set()
+    assert "marks what lies outside" not in html(analysis)
+    store.remove_run("narrow-1")
 
 
 def test_the_study_in_the_report_is_the_study_that_was_run() -> None:

@@ -2,7 +2,8 @@
 
 Two figures per metric. `means`: a bar for every cell with the interval of its mean and one dot per block. `ratios`:
 the ratio to the baseline in every block, its estimate and interval, and the band within which a ratio counts as
-equivalent. Rows of both are the same and in the table's order. Colours are those of Okabe and Ito (2008), which
+equivalent. Rows of both are the same and in the table's order. Whatever lies outside an axis is marked at that end of
+its row by an arrow, so that nothing is cut off unseen. Colours are those of Okabe and Ito (2008), which
 people with any colour vision can tell apart; the baseline is grey. Ink, paper, muted ink and grid are placeholders
 (`@ink`, ...), because the page they stand on may be light or dark.
 """
@@ -33,6 +34,7 @@ _NEAR = (0.8, 1.25)  # ratios are drawn at this scale when any lies in it; those
 _STEP = 26
 _STATIC_WIDTH = 430
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_ARROWS = ("◀", "▶")  # at the low and at the high end of an axis: something lies beyond it
 PLACEHOLDERS = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
 
 Spec = dict[str, Any]
@@ -65,7 +67,7 @@ def means(section: Section, analysis: Analysis) -> Spec:
     x = {
         "type": "quantitative",
         "title": f"{section.metric.title or section.metric.name}, {scale.unit}",
-        "scale": {"domain": _means_domain(cells, dots), "nice": False},
+        "scale": {"domain": (domain := _means_domain(cells, dots)), "nice": False},
     }
     layers = [
         _layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}, "clip": True},
@@ -73,6 +75,7 @@ def means(section: Section, analysis: Analysis) -> Spec:
                tooltip=[("platform", ""), ("text", f"mean ±{analysis.level}")]),
         *_dot_layers(dots, x, "value"),
         *_interval_layers(cells, x, f"mean, {analysis.level} interval"),
+        *_edge_layers(_outside(cells, dots, domain), domain, x),
     ]  # fmt: skip
     return _chart(layers, labels, f"{section.title}: mean, {analysis.level} interval and every block")
 
@@ -94,7 +97,13 @@ def ratios(section: Section, analysis: Analysis) -> Spec | None:
         text = f"{numbers.ratio(row.ratio.estimate)} {numbers.interval(row.ratio.low, row.ratio.high)}"
         if not domain[0] <= row.ratio.estimate <= domain[1]:
             below = row.ratio.estimate < domain[0]
-            beyond.append({**shared, "at": domain[0 if below else 1], "text": f"◀ {text}" if below else f"{text} ▶"})
+            beyond.append(
+                {
+                    **shared,
+                    "at": domain[0 if below else 1],
+                    "text": f"{_ARROWS[0]} {text}" if below else f"{text} {_ARROWS[1]}",
+                }
+            )
             continue
         low, high = (row.ratio.low, row.ratio.high) if np.isfinite(row.ratio.high) else (None, None)
         cells.append({**shared, "mean": row.ratio.estimate, "text": f"{text}: {row.verdict}",
@@ -117,10 +126,7 @@ def ratios(section: Section, analysis: Analysis) -> Spec | None:
     ]  # fmt: skip
     one = {"type": "text", "color": "@muted", "fontSize": 11}
     layers.append(_layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
-    for side, align in ((0, "left"), (1, "right")):
-        if values := [each for each in beyond if each["at"] == domain[side]]:
-            mark = {"type": "text", "align": align, "dx": 4 if side == 0 else -4, "fontSize": 11, "fontWeight": 600}
-            layers.append(_layer(values, mark, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
+    layers += _edge_layers(beyond + _outside(cells, dots, list(domain)), list(domain), x)
     return _chart(
         layers, labels, f"{section.title}: ratio to {analysis.baseline}, {analysis.level} interval and every block"
     )
@@ -131,6 +137,13 @@ def scale_of(section: Section) -> numbers.Scale:
     return numbers.scale_for(
         section.metric.unit, [row.summary.mean for p in section.points for row in p.rows if row.summary]
     )
+
+
+def marks_what_lies_outside(spec: Spec) -> bool:
+    """Whether a figure has an arrow, because an interval, a block or an estimate lies outside its axis."""
+    texts = [value.get("text", "") for each in spec["layer"] if each["mark"]["type"] == "text"
+             for value in each["data"]["values"]]  # fmt: skip
+    return any(text.startswith(_ARROWS[0]) or text.endswith(_ARROWS[1]) for text in texts)
 
 
 def too_many_dots(section: Section) -> bool:
@@ -267,6 +280,32 @@ def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
                        "stroke": "@paper", "strokeWidth": 1, **ink}, {"x": {"field": "mean", **x}}, tooltip,
                colour=False),
     ]  # fmt: skip
+
+
+def _outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Spec]:
+    """An arrow for every row and end of the axis beyond which its interval or one of its blocks lies."""
+    reach: dict[str, list[float]] = {}
+    for cell in cells:
+        reach[cell["row"]] = [cell["mean"], *(cell[side] for side in ("low", "high") if cell[side] is not None)]
+    for dot in dots:
+        reach[dot["row"]].append(dot["value"])
+    found = []
+    for cell in cells:
+        least, most = min(reach[cell["row"]]), max(reach[cell["row"]])
+        for side, is_outside in enumerate((least < domain[0], most > domain[1])):
+            if is_outside:
+                found.append({**cell, "at": domain[side], "text": _ARROWS[side]})
+    return found
+
+
+def _edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
+    """Text inside either end of the axis for what lies beyond it."""
+    layers = []
+    for side, align in enumerate(("left", "right")):
+        if values := [each for each in marks if each["at"] == domain[side]]:
+            mark = {"type": "text", "align": align, "dx": (4, -4)[side], "fontSize": 11, "fontWeight": 600}
+            layers.append(_layer(values, mark, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
+    return layers
 
 
 def _layer(

@@ -161,6 +161,8 @@ def _ranks(section: Section) -> Iterator[tuple[str, str]]:
 
 
 def _figure(name: str, caption: str, spec: charts.Spec) -> Figure:
+    if charts.marks_what_lies_outside(spec):
+        caption += " An arrow (◀ ▶) marks what lies outside the axis."
     return Figure(name, caption, Markup(charts.static_svg(spec, name)), Markup(charts.spec_text(spec)))
 
 
