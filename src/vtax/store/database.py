@@ -6,7 +6,7 @@ power cut; it costs one fsync per trial, which is cheap beside the trial. Writer
 
 Looking needs no root: a SQLite file that this user may not write is opened to be read only. SQLite reads a file in
 WAL mode through `-wal` and `-shm` beside it, which such a user cannot make; without a `-wal` everything is in the
-file itself, which `immutable=1` reads alone. See https://www.sqlite.org/wal.html#read_only_databases.
+file itself, which `immutable=1` reads alone. See "Read-Only Databases" in SQLite's text on WAL.
 """
 
 from __future__ import annotations
