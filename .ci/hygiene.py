@@ -20,7 +20,7 @@ REASON = re.compile(r"\blong (?:because|since|by nature)\b", re.IGNORECASE)
 # Hosts a file may name: of standards, schemas, licences, papers and examples. No package registry's.
 HOSTS = frozenset(
     {
-        *("www.apache.org", "www.w3.org", "json-schema.org", "doi.org", "www.rfc-editor.org", "www.sqlite.org"),
+        *("www.apache.org", "www.w3.org", "json-schema.org", "doi.org", "www.rfc-editor.org"),
         *("keepachangelog.com", "semver.org", "www.cs.virginia.edu", "example.org", "vega.github.io"),
     }
 )
