@@ -24,9 +24,7 @@ from vtax.study.model import Study
 
 @click.command("run")
 @click.argument("study")
-@click.option(
-    "--platform", "-p", "platforms", multiple=True, help="Only this one and the baseline (repeatable)."
-)
+@click.option("--platform", "-p", "platforms", multiple=True, help="Only this one and the baseline (repeatable).")
 @click.option("--blocks", type=click.IntRange(min=1), help="Exactly this many blocks.")
 @click.option("--budget", metavar="TIME", help="No block starts that would end after this time, e.g. 2h.")
 @click.option("--seed", type=int, help="Seed of the order; recorded either way.")
@@ -63,9 +61,10 @@ def command(
 
 
 def packages_for(study: Study) -> tuple[str, ...]:
-    """What the image must hold beyond the usual for the topologies of a study. Raises BadInput on an unknown one."""
+    """What the image must hold beyond the usual for the topologies of a study."""
     named = dict.fromkeys(table.topology for table in study.benchmark if table.topology)
-    return tuple(package for name in named for package in topologies.get(name).packages)
+    known = topologies.topologies()  # an unknown one is refused by the plan, which knows where it stands
+    return tuple(package for name in named if name in known for package in known[name].packages)
 
 
 def announce(plan: Plan) -> None:
