@@ -1,5 +1,6 @@
 """iperf3: what its commands ask for and what its real reports mean."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,41 @@ def test_udp_loss_and_jitter_are_the_receivers():
     assert values["throughput"] == pytest.approx(23.00516291613334)
     assert values["sent"] == pytest.approx(51.0117799412252)
     assert values["jitter"] > 0
+
+
+@pytest.mark.parametrize(("duration_s", "interval"), [(1, "0.1"), (7, "0.7"), (10, "1"), (86400, "60")])
+def test_a_tenth_of_the_duration_is_reported_at_a_time(duration_s, interval):
+    argv = client_argv(duration_s=duration_s)
+    assert argv[argv.index("-i") + 1] == interval
+
+
+def test_samples_are_the_throughput_of_the_intervals():
+    samples = parse("3.18-tcp-receive", direction="receive").samples
+    assert samples == {"throughput": pytest.approx([13475.30313471632, 12473.563435278986])}
+    both = parse("3.18-tcp-both", direction="both")
+    assert both.samples["throughput"][0] == pytest.approx(21879.078470649883 + 27048.74332947276)
+    assert sum(both.samples["throughput"]) / 2 == pytest.approx(both.values["throughput"], rel=0.01)
+
+
+def test_what_a_udp_sender_reports_is_no_sample_of_what_arrived():
+    assert parse("3.18-udp-overload", protocol="udp", length=64).samples == {}
+    assert parse("3.18-udp-both", protocol="udp", direction="both").samples == {}
+    assert len(parse("3.18-udp-receive", protocol="udp", direction="receive").samples["throughput"]) == 2
+
+
+def test_omitted_intervals_and_remainders_are_no_samples():
+    report = json.loads((FIXTURES / "3.18-tcp-receive.json").read_text())
+    first, second = report["intervals"]
+
+    def samples(*intervals):
+        stdout = json.dumps({**report, "intervals": intervals})
+        result = CommandResult(("iperf3",), 0, stdout, "", 2.1, 2.1)
+        return BENCHMARK.parse(Iperf3Parameters(direction="receive"), CONTEXT, {"client": result}).samples
+
+    omitted = {**first, "sum": {**first["sum"], "omitted": True}}
+    remainder = {**first, "sum": {**first["sum"], "seconds": 0.01}}
+    assert samples(omitted, second) == {}
+    assert samples(omitted, first, second, remainder) == samples(first, second) != {}
 
 
 def test_what_was_really_used_is_kept():

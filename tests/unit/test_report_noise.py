@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
-from synthetic_run import begin, fill
+from synthetic_run import begin, fill, trial
 
 from vtax.cli.main import group
 from vtax.report import views
@@ -104,6 +104,24 @@ def test_shares_of_noise_follow_where_it_was_made() -> None:
 def test_noise_of_trials_is_told_from_noise_of_blocks() -> None:
     shares = [cell.between_trials for cell in cells_of(*measured(noisy(0.0, 0.05), blocks=20))]
     assert np.mean([share for share in shares if share is not None]) > 0.85
+
+
+def test_noise_within_trials_is_told_where_every_trial_of_a_cell_has_samples() -> None:
+    data, analysis = measured(noisy(0.0, 0.0), blocks=10)
+    random = np.random.default_rng(5)
+    first = {i for i, c in enumerate(data.run.cells) if c.platform == "first"}
+    second = {i for i, c in enumerate(data.run.cells) if c.platform == "second"}
+    kept = {
+        int(trial): {"speed": (100.0 * np.exp(random.normal(0, 0.1, 10))).tolist()}
+        for trial, cell, number in zip(data.trials.id, data.trials.cell, data.trials.number, strict=True)
+        if cell in first or (cell in second and number)
+    }
+    (table,) = noise(data, analysis, samples=kept)
+    for _, cells in table.points:
+        shares = {cell.row.platform.name: cell.within_trial for cell in cells}
+        assert shares["first"] is not None
+        assert shares["first"] > 0.9
+        assert shares["native"] is shares["second"] is None
 
 
 def test_what_blocks_share_does_not_enter_the_plan() -> None:
@@ -265,3 +283,19 @@ def test_the_command_shows_every_view_as_text_and_as_json(tmp_path: Path, monkey
     assert {entry["platform"] for entry in plain["variance"]} == {"native", "docker", "lxc", "qemu-tcg"}
     (point,) = [entry for entry in plain["ranking"] if entry["levels"] == {"direction": "send"}]
     assert sum(each[0] for each in point["probabilities"].values()) == pytest.approx(1.0)
+    assert {entry["shares"]["within_trial"] for entry in plain["variance"]} == {None}
+
+
+def test_samples_that_are_stored_with_trials_reach_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    with Store.open(url) as store:
+        run = begin(store)
+        for position, (block, cell) in enumerate((b, c) for b in range(3) for c in run.cells):
+            used = {"samples": {"throughput": [900.0, 1000.0, 1100.0]}} if cell.benchmark == "iperf3" else {"a": 1}
+            run.add_trial(trial(cell, block=block, position=position, used=used))
+    monkeypatch.setenv("VTAX_STORE", url)
+    result = CliRunner().invoke(group, ["show", "--variance", "--json"], catch_exceptions=False)
+    found = {entry["benchmark"]: entry["shares"]["within_trial"] for entry in json.loads(result.output)["variance"]}
+    assert found == {"iperf3": pytest.approx(1.0), "sysbench-cpu": None}

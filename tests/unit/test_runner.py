@@ -35,6 +35,7 @@ from vtax.runner.plan import Plan, make_plan
 from vtax.runner.trial import combined
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS
 from vtax.store.query import load as load_run
+from vtax.store.query import samples
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 
@@ -118,7 +119,8 @@ class ScriptBenchmark:
     def parse(self, parameters: ScriptParameters, context: Context, results: Mapping[Any, Any]) -> Outcome:
         if results["single"].status != 0:
             raise BenchmarkError("the script failed")
-        return Outcome({"figure": float(results["single"].stdout)})
+        figures = [float(figure) for figure in results["single"].stdout.split()]
+        return Outcome({"figure": figures[-1]}, samples={"figure": figures} if len(figures) > 1 else {})
 
 
 class WiredBenchmark(ScriptBenchmark):
@@ -204,6 +206,16 @@ def test_warm_up_trials_are_kept_and_marked(driver: ScriptedDriver, store: Store
     trials = load_run(store.engine, run).trials
     assert len(trials.id) == 2 * 3 * 3
     assert (trials.is_warmup == (trials.number == 0)).all()
+
+
+def test_values_within_a_trial_are_kept_with_it(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    table = {"name": "script", "factors": {"code": ["print(2)", "print(1, 3, 2)"]}}
+    run = executed(plan_of(study(benchmark=[table])), store, home)
+    kept = samples(store.engine, run)
+    trials = load_run(store.engine, run).trials
+    assert len(kept) == len(trials.id) // 2
+    assert set(kept) < set(trials.id.tolist())
+    assert all(values == {"figure": [1.0, 3.0, 2.0]} for values in kept.values())
 
 
 def test_a_failing_tool_fails_its_trial_with_its_output_kept_and_the_run_goes_on(
@@ -403,10 +415,11 @@ def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares
         Metric("loss", "%", "lower"),
     )
     flows = [
-        Outcome({"throughput": 100.0, "latency": 2.0, "loss": 1.0}),
+        Outcome({"throughput": 100.0, "latency": 2.0, "loss": 1.0}, samples={"throughput": [99.0, 101.0]}),
         Outcome({"throughput": 50.0, "latency": 4.0}),
     ]
     assert combined(flows, metrics).values == {"throughput": 150.0, "latency": 3.0}
+    assert combined(flows, metrics).samples == {}
     assert combined(flows[:1], metrics) is flows[0]
 
 

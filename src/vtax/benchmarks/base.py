@@ -89,13 +89,21 @@ class Command:
     after: tuple[tuple[str, ...], ...] = ()
 
 
+MOST_SAMPLES = 600  # of one metric in one trial: they are stored with it
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What a parser makes of a trial: metric name -> value, settings really used, and warnings about them."""
+    """What a parser makes of a trial: metric name -> value, settings really used, and warnings about them.
+
+    samples: metric name -> values within the trial, in order, 2 to MOST_SAMPLES of them, in the metric's unit; only
+    where the tool tells them. They show how much noise there is within a trial, and are no part of the result.
+    """
 
     values: Mapping[str, float]
     used: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 class Benchmark(Protocol):

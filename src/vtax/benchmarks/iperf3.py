@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, MOST_SAMPLES, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -21,6 +21,8 @@ from vtax.study.model import Size
 
 PORT = 5201
 _MEGA = 1e6
+_INTERVALS = 10  # of a trial that are reported
+_INTERVAL_S = 0.1, 60.0  # shortest and longest that iperf3 reports
 
 
 class Iperf3Parameters(Parameters):
@@ -78,7 +80,7 @@ class Iperf3:
         """See Benchmark.commands."""
         p = parameters
         check_socket_buffer("window", p.window)
-        options: list[str] = ["-J", "-t", str(p.duration_s)]
+        options: list[str] = ["-J", "-t", str(p.duration_s), "-i", f"{_interval_s(p):g}"]
         for flag, value in (
             ("-O", p.omit_s or None),
             ("-P", p.parallel if p.parallel > 1 else None),
@@ -109,12 +111,16 @@ class Iperf3:
             values = _rates(end, parameters)
             cpu = end["cpu_utilization_percent"]
             values |= {"cpu_guest": cpu["host_total"], "cpu_peer": cpu["remote_total"]}
-            used = _used(report, parameters)
+            used, samples = _used(report, parameters), _samples(report["intervals"], parameters)
         except (KeyError, IndexError, TypeError) as error:
             raise BenchmarkError(f"iperf3's report lacks {error}; its format is not known to vtax") from error
         for direction in ("send", "receive"):
             check_link(values.get(f"throughput_{direction}"), context)
-        return Outcome(values, used, tuple(_warnings(used, parameters)))
+        return Outcome(values, used, tuple(_warnings(used, parameters)), samples)
+
+
+def _interval_s(p: Iperf3Parameters) -> float:
+    return min(max(p.duration_s / _INTERVALS, _INTERVAL_S[0]), _INTERVAL_S[1])
 
 
 def _report(client: CommandResult) -> dict[str, Any]:
@@ -149,6 +155,23 @@ def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
             values["loss"] = max(values.get("loss", 0.0), received["lost_percent"])
             values["jitter"] = max(values.get("jitter", 0.0), received["jitter_ms"])
     return values
+
+
+def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dict[str, list[float]]:
+    """Throughput by interval, Mbit/s, without omitted intervals and without a remainder at either end.
+
+    The client's report has the sender's intervals of what the guest sends. TCP takes no more than the receiver does,
+    but for its buffers; UDP does, so what arrived of it in an interval is not known and there are no samples. A
+    trial above ten hours has more intervals than are kept: no samples either.
+    """
+    if p.protocol == "udp" and p.direction != "receive":
+        return {}
+    names = ("sum", "sum_bidir_reverse") if p.direction == "both" else ("sum",)
+    counted = [i for i in intervals if all(name in i and not i[name]["omitted"] for name in names)]
+    longest = max((i["sum"]["seconds"] for i in counted), default=0.0)
+    whole = [i for i in counted if i["sum"]["seconds"] >= longest / 2]
+    rates = [sum(i[name]["bits_per_second"] for name in names) / _MEGA for i in whole]
+    return {"throughput": rates} if 2 <= len(rates) <= MOST_SAMPLES else {}
 
 
 def _used(report: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, Any]:

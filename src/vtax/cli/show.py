@@ -12,11 +12,13 @@ from vtax.host.home import Home
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.table import as_json as analysis_json
 from vtax.report.table import put, render
-from vtax.store.query import RunData, load
+from vtax.store.query import RunData, load, samples
 from vtax.store.store import Store
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from vtax.report.noise import Samples
 
 
 @click.command("show")
@@ -36,7 +38,8 @@ def command(
     wanted = {"variance": variance, "ranking": ranking, "interaction": interaction}
     views = [name for name, is_wanted in wanted.items() if is_wanted]
     if views:
-        _print_views(views, data, analysis, as_json=as_json, every_metric=every_metric)
+        within = samples(store.engine, data.run) if variance else {}
+        _print_views(views, data, analysis, within, as_json=as_json, every_metric=every_metric)
     else:
         print_result(analysis, as_json=as_json, every_metric=every_metric)
 
@@ -56,11 +59,13 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
-def _print_views(views: list[str], data: RunData, analysis: Analysis, *, as_json: bool, every_metric: bool) -> None:
+def _print_views(
+    views: list[str], data: RunData, analysis: Analysis, within: Samples, *, as_json: bool, every_metric: bool
+) -> None:
     parts: list[RenderableType] = []
     plain: dict[str, Any] = {"schema": "vtax.views/1", "run": analysis.name, "confidence": analysis.rule.confidence}
     for view in views:
-        shown, plain[view] = _view(view, data, analysis, every_metric)
+        shown, plain[view] = _view(view, data, analysis, within, every_metric)
         parts += shown
     if as_json:
         print_json(plain)
@@ -69,7 +74,7 @@ def _print_views(views: list[str], data: RunData, analysis: Analysis, *, as_json
 
 
 def _view(
-    view: str, data: RunData, analysis: Analysis, every_metric: bool
+    view: str, data: RunData, analysis: Analysis, within: Samples, every_metric: bool
 ) -> tuple[list[RenderableType], list[dict[str, Any]]]:
     """(what the terminal shows, the same as JSON)."""
     from vtax.report import views
@@ -77,7 +82,7 @@ def _view(
     if view == "variance":
         from vtax.report.noise import noise
 
-        tables = noise(data, analysis, every_metric=every_metric)
+        tables = noise(data, analysis, every_metric=every_metric, samples=within)
         return views.noise_parts(tables, analysis), views.noise_json(tables, analysis)
     if view == "ranking":
         from vtax.report.ranking import rankings

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,10 +64,18 @@ class NoiseTable:
     points: tuple[tuple[str, tuple[CellNoise, ...]], ...]
 
 
-def noise(data: RunData, analysis: Analysis, *, every_metric: bool = False) -> tuple[NoiseTable, ...]:
-    """A table for every primary metric (or every metric) of a run; every cell has an answer or its trouble."""
+Samples = Mapping[int, Mapping[str, Sequence[float]]]  # trial id -> metric name -> values within the trial
+
+
+def noise(
+    data: RunData, analysis: Analysis, *, every_metric: bool = False, samples: Samples | None = None
+) -> tuple[NoiseTable, ...]:
+    """A table for every primary metric (or every metric) of a run; every cell has an answer or its trouble.
+
+    samples: as store.query.samples reads them; noise within trials is told where every trial of a cell has them.
+    """
     sections = analysis.sections if every_metric else analysis.primary
-    found = _components(data, sections)
+    found = _components(data, sections, samples or {})
     costs = _costs(data)
     tables = []
     for section in sections:
@@ -84,7 +92,7 @@ _Key = tuple[str, str]  # cell key, metric name
 _Found = Mapping[_Key, Components | StatsError]
 
 
-def _components(data: RunData, sections: tuple[Section, ...]) -> _Found:
+def _components(data: RunData, sections: tuple[Section, ...], samples: Samples) -> _Found:
     """Of every cell and metric with values: sorted once, then one pass of arrays a cell."""
     trials, measured = data.trials, data.measurements
     used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
@@ -97,10 +105,22 @@ def _components(data: RunData, sections: tuple[Section, ...]) -> _Found:
         key = data.run.cells[cell].key, data.run.metrics[number].name
         if key in wanted:
             try:
-                found[key] = components(value[part], trials.block[trial[part]])
+                sampled = _sampled(trials.id[trial[part]], trials.block[trial[part]], key[1], samples)
+                found[key] = components(*sampled) if sampled else components(value[part], trials.block[trial[part]])
             except StatsError as error:
                 found[key] = error
     return found
+
+
+def _sampled(
+    trials: NDArray[np.int64], blocks: NDArray[np.int64], metric: str, samples: Samples
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]] | None:
+    """(values, block of each, trial of each) within these trials; None unless every one of them has samples."""
+    inside = [samples.get(trial, {}).get(metric, ()) for trial in trials.tolist()]
+    if not all(inside):
+        return None
+    sizes = [len(values) for values in inside]
+    return np.concatenate([np.asarray(v, np.float64) for v in inside]), blocks.repeat(sizes), trials.repeat(sizes)
 
 
 def _groups(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -23,7 +23,7 @@ from vtax.runner.session import OpenSession
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, described, detected, detection_sessions
-from vtax.store.records import CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
+from vtax.store.records import SAMPLES, CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
 
 AUDIT_BLOCK = -1  # of guests that are only looked at
@@ -210,6 +210,7 @@ def _record(
     cell: Cell, block: int, number: int, position: int, is_warmup: bool, guest_id: int | None, result: TrialResult
 ) -> TrialRecord:
     foreground = result.foreground
+    samples = {} if result.error else {name: list(values) for name, values in result.outcome.samples.items()}
     return TrialRecord(
         cell_key=cell.key,
         guest_id=guest_id,
@@ -221,7 +222,7 @@ def _record(
         started_at=result.started_at,
         outside_s=foreground.outside_s if foreground else None,
         inside_s=foreground.inside_s if foreground else None,
-        used=dict(result.outcome.used),
+        used={**result.outcome.used, **({SAMPLES: samples} if samples else {})},
         error=result.error,
         outputs=tuple(OutputRecord(role, r.argv, r.status, r.stdout, r.stderr) for role, r in result.results.items()),
         values={} if result.error else dict(result.outcome.values),

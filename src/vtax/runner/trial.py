@@ -106,7 +106,10 @@ def run_trial(
 
 
 def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
-    """One outcome of several flows that ran at once: each metric added up or averaged, as it declares."""
+    """One outcome of several flows that ran at once: each metric added up or averaged, as it declares.
+
+    Samples of several flows are dropped: their intervals do not begin at the same moments.
+    """
     if len(outcomes) == 1:
         return outcomes[0]
     values = {}

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, Select, func, select
+from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
 
 from vtax.store import schema
 from vtax.store.database import reading
+from vtax.store.records import SAMPLES
 from vtax.store.run import RunHandle, unpack
 
 Ints = NDArray[np.int64]
@@ -152,6 +153,19 @@ def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple
     with reading(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
         return {(index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in connection.execute(query)}
+
+
+def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]:
+    """Trial id (as in Trials.id) -> metric name -> values within the trial, of the trials that have them.
+
+    Raises StoreError.
+    """
+    table = schema.trial
+    query = select(table.c.id, table.c.used).where(
+        table.c.run_id == run.id, cast(table.c.used, Text).contains(f'"{SAMPLES}"', autoescape=True)
+    )
+    with reading(engine) as connection:
+        return {trial: used[SAMPLES] for trial, used in connection.execute(query) if SAMPLES in used}
 
 
 def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:

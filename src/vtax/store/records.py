@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+SAMPLES = "samples"  # the key of TrialRecord.used that holds metric name -> values within the trial
+
 
 @dataclass(frozen=True)
 class PlatformRecord:
@@ -70,8 +72,8 @@ class TrialRecord:
 
     guest_id: what `begin_guest` returned, None when no guest could be started. number: within cell and block.
     position: in the whole run. status: `ok` or `failed`; error says why. started_at: Unix time. outside_s, inside_s:
-    the tool's time by the controller's and by the guest's clock. used: settings really in force.
-    values: metric name -> value. counters: (place, name) -> value. warnings: (code, text).
+    the tool's time by the controller's and by the guest's clock. used: settings really in force,
+    and what SAMPLES names. values: metric name -> value. counters: (place, name) -> value. warnings: (code, text).
     """
 
     cell_key: str
