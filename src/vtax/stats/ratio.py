@@ -10,6 +10,7 @@ proof).
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,6 +22,8 @@ from vtax.stats.checks import Array, StatsError, Values, as_array, check_confide
 from vtax.stats.describe import OUTLIER_Z, modified_z
 from vtax.stats.intervals import Interval, bootstrap_mean, t_quantile, t_tail
 from vtax.stats.means import Average, block_means
+
+LARGEST_LOG = math.log(sys.float_info.max)
 
 Better = Literal["higher", "lower"]
 Labels = Sequence[Hashable] | npt.NDArray[Any]
@@ -101,19 +104,24 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95, *, resamples: int = 0)
         warnings = (*warnings, f"{outlying.size} of {n} blocks are outliers, flagged and kept")
     if n == 1:
         warnings = (*warnings, "one block has no interval")
-        return Ratio(math.exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
+        return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
     se = standard_error(array)
     if se == 0.0:
         warnings = (*warnings, "all blocks give the same ratio: noise is below the tool's resolution")
     half = t_quantile((1 + confidence) / 2, n - 1) * se
     bootstrap = bootstrap_mean(array, confidence, resamples) if resamples else None
     return Ratio(
-        estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
+        estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,
         n_blocks=n, mean_log=mean, se_log=se, df=n - 1, p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
-        bootstrap_low=math.exp(bootstrap.low) if bootstrap else None,
-        bootstrap_high=math.exp(bootstrap.high) if bootstrap else None,
+        bootstrap_low=exp(bootstrap.low) if bootstrap else None,
+        bootstrap_high=exp(bootstrap.high) if bootstrap else None,
         outliers=tuple(int(i) for i in outlying), warnings=warnings,
     )  # fmt: skip
+
+
+def exp(logarithm: float) -> float:
+    """e to that power; infinity where a float cannot hold it."""
+    return math.exp(logarithm) if logarithm < LARGEST_LOG else math.inf
 
 
 def standard_error(logs: Array) -> float:
