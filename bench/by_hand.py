@@ -5,8 +5,8 @@ network namespaces joined by a bridge as anyone would type it), with none of vta
 
     sudo .venv/bin/python bench/by_hand.py [--pairs 20] [--tool sysbench-cpu|iperf3] [--json]
 
-Measure on a quiet machine: beside other programs a guest's cgroup has a share of the CPU of its own, and what is typed
-by hand shares with everything else, so the hand looks slow.
+Measure on a quiet machine: beside other programs a guest's cgroup has a share of the CPU of its own, and what is
+typed by hand shares with everything else, so the hand looks slow.
 
 The promise (docs/architecture.md): the ratio is 1.00 within half a percent for sysbench, one percent for iperf3.
 """
