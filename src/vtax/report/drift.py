@@ -25,17 +25,19 @@ def drift_remarks(series: Sequence[Series], confidence: float) -> tuple[Remark, 
     """
     alpha = 1 - confidence
     first_step = -float(special.ndtri(alpha / 2 / max(1, len(series))))
-    if not any(_trend(means) >= _CAUTION * first_step for _, _, means in series):
+    suspects = [each for each in series if _trend(each[2]) >= _CAUTION * first_step]
+    if not suspects:
         return ()
     from vtax.stats.steadiness import find_drift  # the test needs what takes a second to import
 
     found = []
-    for place, blocks, means in series:
+    for place, blocks, means in suspects:
         try:
             found.append((place, find_drift(means, blocks, confidence)))
         except StatsError:
             continue  # a mean of zero has no relative drift, and says so where it is shown
-    adjusted = holm([drift.p_value for _, drift in found]).tolist()
+    unsuspected = [1.0] * (len(series) - len(found))  # they count in the family all the same
+    adjusted = holm([*(drift.p_value for _, drift in found), *unsuspected]).tolist()[: len(found)]
     drifting = [(place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha]
     if not drifting:
         return ()
