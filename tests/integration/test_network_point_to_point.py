@@ -88,8 +88,9 @@ def test_there_is_no_way_out(image, journal, private_home):
 def test_two_labs_at_once_do_not_meet(image, journal, private_home):
     with lab("native", image, journal, private_home) as one, lab("native", image, journal, private_home) as two:
         before = two.links.counters()
-        one.run("guest", "ping", "-c", "3", "-i", "0.01", "198.18.0.1")
-        assert crossed(before, two.links.counters(), "peer.eth0")["rx_packets"] == 0
+        one.run("guest", "ping", "-c", "50", "-i", "0.01", "198.18.0.1")
+        # A link's own first minute has a few packets (neighbour discovery, multicast reports), never fifty.
+        assert crossed(before, two.links.counters(), "peer.eth0")["rx_packets"] < 10
         two.links.verify()
 
 
