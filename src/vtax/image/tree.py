@@ -8,12 +8,13 @@ chroot. mmdebstrap works in a mount namespace of its own, so a killed build leav
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import CommandFailed, ImageError
 from vtax.host.process import run
-from vtax.image.recipe import Recipe, data
+from vtax.image.recipe import ARCHITECTURE, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
 
 STREAM_PATH = "usr/bin/vtax-stream"
@@ -54,34 +55,46 @@ class Workshop:
 def make_tree(recipe: Recipe, target: Path, mark: str) -> None:
     """Install the guest's root file system. Raises ImageError."""
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.left_out]
-    _mmdebstrap(recipe, target, mark, recipe.variant, recipe.packages, options)
+    bootstrap(recipe.suite, recipe.packages, target, mark, variant=recipe.variant, options=options)
     _settle(target)
 
 
 def make_workshop(recipe: Recipe, target: Path, mark: str) -> None:
     """Unpack compiler and kernel. Raises ImageError."""
-    _mmdebstrap(recipe, target, mark, "extract", (*WORKSHOP_PACKAGES, recipe.kernel_package), [])
+    bootstrap(recipe.suite, (*WORKSHOP_PACKAGES, recipe.kernel_package), target, mark, variant="extract")
 
 
-def _mmdebstrap(
-    recipe: Recipe, target: Path, mark: str, variant: str, packages: tuple[str, ...], options: list[str]
+def bootstrap(
+    suite: str,
+    packages: Iterable[str],
+    target: Path,
+    mark: str,
+    *,
+    variant: str = "minbase",
+    components: str = "main",
+    options: Iterable[str] = (),
 ) -> None:
+    """Make the directory target a tree of a Debian suite, from the mirror that this host's apt uses.
+
+    mark: of the processes, in the journal already (resources.Marked). variant, options: of mmdebstrap(1).
+    Raises ImageError.
+    """
     mirror = host_mirror()
     proxies = [f"--aptopt={line}" for line in host_proxies()]
     argv = [
         *("unshare", "--mount", "--propagation", "private", "--"),
-        *("mmdebstrap", "--mode=root", f"--variant={variant}", f"--architectures={recipe.architecture}"),
+        *("mmdebstrap", "--mode=root", f"--variant={variant}", f"--architectures={ARCHITECTURE}"),
         *(f"--keyring={keyring()}", '--aptopt=APT::Install-Recommends "false"', *proxies, *options),
-        *(f"--include={','.join(packages)}", "--format=directory", recipe.suite, str(target)),
-        *([f"deb {mirror} {recipe.suite} main"] if mirror else []),
+        *(f"--include={','.join(packages)}", "--format=directory", suite, str(target)),
+        *([f"deb {mirror} {suite} {components}"] if mirror else []),
     ]
     try:
         run(argv, timeout_s=_BUILD_TIMEOUT_S, mark=mark, environment={"TMPDIR": str(target.parent)})
     except CommandFailed as error:
         raise ImageError(
-            "mmdebstrap could not make the guest's file system",
+            "mmdebstrap could not make the file system",
             where=_reason(error.what),
-            cure="see whether `apt-get update` works here: the image comes from the same mirror",
+            cure="see whether `apt-get update` works here: it comes from the same mirror",
         ) from error
 
 

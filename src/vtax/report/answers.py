@@ -67,45 +67,69 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> str:
 
 
 def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> str:
-    base = analysis.baseline
-    if kind == "equivalent":
-        return f"is equivalent to {base} within ±{plain_percent(analysis.rule.margin)} on {_names(these)}"
-    if kind == "undecided":
-        needed = [c.row.verdict.blocks_needed for c in these if c.row.verdict is not None]
-        known = [n for n in needed if n]
-        more = f" (about {max(known)} more blocks would settle all)" if known and len(known) == len(needed) else ""
-        which = f"in all {total} comparisons" if len(these) == total > 1 else f"on {_names(these)}"
-        return f"is undecided {which}{more}"
+    return f"is {kind}{_beside(kind, these, analysis)} {_spread(these, total)}{_needed(these)}"
+
+
+def _beside(kind: Kind, these: list[_Found], analysis: Analysis) -> str:
+    if kind != "equivalent":
+        return ""
+    return f" to {analysis.baseline} within ±{plain_percent(analysis.rule.margin)}"
+
+
+def _spread(these: list[_Found], total: int) -> str:
+    """Every efficiency when they are few, else the least and the greatest; each with its interval."""
     if len(these) <= _MOST_NAMED:
-        return f"is {kind} on {_names(these, with_share=True)}"
-    ordered = sorted(these, key=lambda c: _share(c)[0])
+        return "on " + _joined([f"{c.name} (efficiency {efficiency(c.row, c.better)})" for c in these])
+    ordered = sorted(these, key=lambda c: _estimate(c.row, c.better))
     first, last = ordered[0], ordered[-1]
+    where = f"in all {total} comparisons" if len(these) == total else f"in {len(these)} of {total} comparisons"
     return (
-        f"is {kind} in {len(these)} of {total} comparisons, from {_share_text(first)} of {base} ({first.name}) "
-        f"to {_share_text(last)} ({last.name})"
+        f"{where}, efficiency from {efficiency(first.row, first.better)} on {first.name} "
+        f"to {efficiency(last.row, last.better)} on {last.name}"
     )
 
 
-def _names(these: list[_Found], *, with_share: bool = False) -> str:
+def _needed(these: list[_Found]) -> str:
+    needed = [c.row.verdict.blocks_needed for c in these if c.row.verdict is not None]
+    known = [n for n in needed if n]
+    if not known or len(known) < len(needed):
+        return ""
+    settle = "would settle it" if len(known) == 1 else "would settle all"
+    return f"; about {max(known)} more block{'s' if max(known) > 1 else ''} {settle}"
+
+
+def _names(these: list[_Found]) -> str:
     shown = these if len(these) <= _MOST_NAMED + 1 else these[:_MOST_NAMED]
-    texts = [f"{c.name} at {_share_text(c)}" if with_share else c.name for c in shown]
-    if len(shown) < len(these):
-        texts.append(f"{len(these) - len(shown)} more")
+    more = [f"{len(these) - len(shown)} more"] if len(shown) < len(these) else []
+    return _joined([c.name for c in shown] + more)
+
+
+def _joined(texts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
-def _share(found: _Found) -> tuple[float, float, float]:
-    assert found.row.ratio is not None
-    efficiency = found.row.ratio.efficiency(found.better)
-    return efficiency.estimate, efficiency.low, efficiency.high
+def efficiency(row: Row, better: Better) -> str:
+    """Efficiency of a row that has a ratio, with its interval: `13.5 % [12.9, 14.1]`; from one block without it."""
+    assert row.ratio is not None
+    found = row.ratio.efficiency(better)
+    text = percent_of(found.estimate)
+    return f"{text} {bounds(found.low, found.high)}" if math.isfinite(found.high) else text
 
 
-def _share_text(found: _Found) -> str:
-    estimate, low, high = _share(found)
-    return f"{share(estimate)} [{share(low)}, {share(high)}]" if math.isfinite(high) else share(estimate)
+def bounds(low: float, high: float) -> str:
+    """An interval of shares in percent, without the sign: `[12.9, 14.1]`."""
+    return f"[{_percents(low)}, {_percents(high)}]"
 
 
-def share(value: float) -> str:
-    """Performance as a share of the baseline's: `99.8 %`, `13.5 %`, `4.97 %`."""
-    text = number(value * 100, 3 if abs(value) < 0.9995 else 4)
-    return f"{text}\N{NO-BREAK SPACE}%"
+def percent_of(value: float) -> str:
+    """A share of the baseline in percent: `99.8 %`, `13.5 %`, `4.97 %`."""
+    return f"{_percents(value)}\N{NO-BREAK SPACE}%"
+
+
+def _percents(value: float) -> str:
+    return number(value * 100, 3 if abs(value) < 0.9995 else 4)
+
+
+def _estimate(row: Row, better: Better) -> float:
+    assert row.ratio is not None
+    return row.ratio.efficiency(better).estimate

@@ -113,12 +113,14 @@ def modified_z(values: Values) -> Array:
     remark); when all are equal every score is zero. NaN stays NaN.
     """
     array = as_array(values)
-    if array.size == 0 or np.isnan(array).all():
+    known = array[~np.isnan(array)]
+    if known.size == 0:
         return np.full(array.shape, np.nan)
-    distance = array - np.nanmedian(array)
-    spread = float(np.nanmedian(np.abs(distance))) / NORMAL_MAD
+    middle = np.median(known)
+    distance, known_distance = array - middle, np.abs(known - middle)
+    spread = float(np.median(known_distance)) / NORMAL_MAD
     if spread == 0.0:
-        spread = float(np.nanmean(np.abs(distance))) / NORMAL_MEAN_AD
+        spread = float(np.mean(known_distance)) / NORMAL_MEAN_AD
     if spread == 0.0:
         return np.where(np.isnan(array), np.nan, 0.0)
     with np.errstate(over="ignore"):  # a spread next to nothing makes z infinite, which is far enough out
