@@ -16,6 +16,7 @@ from vtax.counters.host import (
     distribution,
     host_facts,
     host_warnings,
+    is_emulated,
     kernel_options,
     memory_facts,
     stall_s,
@@ -143,6 +144,12 @@ def test_facts_of_a_real_cpu_and_memory():
     assert memory_facts((PROC / "meminfo").read_text())["memory_bytes"] == 25276510208
     assert cpu_facts("") == {}
     assert memory_facts("") == {}
+
+
+def test_a_processor_that_is_emulated_is_told_from_a_virtual_one():
+    assert is_emulated("QEMU TCG CPU version 2.5+", "unknown")
+    assert is_emulated("QEMU Virtual CPU version 2.5+", "qemu")
+    assert not is_emulated("QEMU Virtual CPU version 2.5+", "kvm")
 
 
 def test_stall_time_of_a_real_kernel():

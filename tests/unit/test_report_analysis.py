@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -208,6 +209,12 @@ def test_warnings_that_differ_in_numbers_alone_are_one_remark(store: Store) -> N
     assert remark.text.endswith("(and 11 like it with other numbers)")
 
 
+def test_a_run_on_an_emulated_processor_says_so(store: Store) -> None:
+    fill(begin(store, host={"virtualized": True, "hypervisor": "qemu", "cpu_emulated": True}))
+    (remark,) = [r for r in analyse(store).remarks if r.code == "emulated-host"]
+    assert "processor is emulated" in remark.text
+
+
 def test_every_warning_of_every_row_is_among_the_remarks(filled: Analysis) -> None:
     said = {text for remark in filled.remarks for text in remark.texts}
     for section in filled.sections:
@@ -221,7 +228,7 @@ def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(fi
     found = {answer.platform: answer.text for answer in answers(filled)}
     assert list(found) == ["docker", "lxc", "qemu-tcg", "kvm-virtio"]
     assert found["docker"].startswith("is equivalent to native within ±2\N{NO-BREAK SPACE}% on sysbench-cpu")
-    assert found["qemu-tcg"].startswith("is slower on sysbench-cpu at 13.5\N{NO-BREAK SPACE}% [")
+    assert found["qemu-tcg"].startswith("is slower on sysbench-cpu (efficiency 13.5\N{NO-BREAK SPACE}% [")
     assert found["kvm-virtio"].startswith("was not tested: /dev/kvm is there")
 
 
@@ -240,9 +247,29 @@ def test_many_comparisons_are_summed_up_by_their_extremes(store: Store) -> None:
             run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
             position += 1
     (answer,) = answers(analyse(store))
-    assert answer.text.startswith("is slower in 8 of 8 comparisons, from ")
-    assert "(iperf3 (size=0))" in answer.text
-    assert "(iperf3 (size=7))" in answer.text
+    assert answer.text.startswith("is slower in all 8 comparisons, efficiency from ")
+    assert "] on iperf3 (size=0) to " in answer.text
+    assert answer.text.endswith("] on iperf3 (size=7)")
+
+
+def test_every_efficiency_in_an_answer_has_its_interval(filled: Analysis) -> None:
+    told = [answer.text for answer in answers(filled) if not answer.text.startswith("was not tested")]
+    assert len(told) == 3
+    for text in told:
+        given = re.findall(r"efficiency [0-9.]+\N{NO-BREAK SPACE}%( \[[0-9.]+, [0-9.]+\])?", text)
+        assert given, text
+        assert all(given), text
+
+
+def test_an_efficiency_from_one_block_says_that_it_has_no_interval(store: Store) -> None:
+    (answer,) = answers(two_platforms(store, "higher", [1.0], [0.5]))
+    assert "efficiency 50.0\N{NO-BREAK SPACE}% [no interval from one block]" in answer.text
+
+
+def test_the_efficiency_of_a_time_is_turned_so_that_higher_is_better(store: Store) -> None:
+    analysis = two_platforms(store, "lower", [1.0, 1.0, 1.0, 1.0, 1.0], [2.0, 2.1, 1.9, 2.0, 2.0])
+    (answer,) = answers(analysis)
+    assert "is slower on tool (efficiency 50.0\N{NO-BREAK SPACE}% [" in answer.text
 
 
 def test_the_json_holds_everything_the_table_shows(filled: Analysis) -> None:

@@ -153,6 +153,7 @@ def host_facts() -> dict[str, Any]:
     }
     if found.get("virtualized"):
         found["hypervisor"] = _hypervisor()
+        found["cpu_emulated"] = is_emulated(found["cpu_model"], found["hypervisor"])
     return {name: value for name, value in found.items() if value not in (None, "", {}, [])}
 
 
@@ -173,6 +174,12 @@ def cpu_facts(cpuinfo: str) -> dict[str, Any]:
         "cpu_threads_per_core": len(processors) / len(cores),
         "virtualized": "hypervisor" in first.get("flags", "").split(),
     }
+
+
+def is_emulated(cpu_model: str, hypervisor: str) -> bool:
+    """Whether a virtual host's processor is played by software, by what QEMU calls it (target/i386, `QEMU TCG CPU`)
+    or by systemd-detect-virt(1), where `qemu` is QEMU without hardware virtualization."""
+    return "TCG" in cpu_model or hypervisor == "qemu"
 
 
 def memory_facts(meminfo: str) -> dict[str, Any]:

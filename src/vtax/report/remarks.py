@@ -57,12 +57,12 @@ class _Gathered:
 
 
 def remarks_of(data: RunData, rows: Iterable[tuple[str, str, _Row, bool]]) -> tuple[Remark, ...]:
-    """All remarks: failed trials, lost guests and limits they were not given, the run's and trials' own, statistics.
+    """All remarks: an emulated host, failed trials, lost guests and limits they were not given, the run's own, statistics.
 
     rows: (section name, point name, row, whether its metric is a primary one).
     """
     found: dict[tuple[str, str], _Gathered] = {}
-    everything = (*_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows))
+    everything = (*_of_host(data), *_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows))
     for code, said, place, times, is_primary in everything:
         text = "; ".join(line.strip() for line in said.splitlines() if line.strip())
         gathered = found.setdefault((code, _NUMBER.sub("#", text)), _Gathered())
@@ -74,6 +74,12 @@ def remarks_of(data: RunData, rows: Iterable[tuple[str, str, _Row, bool]]) -> tu
     return tuple(
         Remark(code, tuple(g.texts), tuple(g.places), g.times, g.is_primary) for (code, _), g in found.items()
     )
+
+
+def _of_host(data: RunData) -> Iterator[_Given]:
+    if data.run.host.get("cpu_emulated"):
+        text = "this host's own processor is emulated: figures, native ones too, say little about real processors"
+        yield "emulated-host", text, "", 1, True
 
 
 def _of_trials(data: RunData) -> Iterator[_Given]:
