@@ -57,7 +57,7 @@ class _Gathered:
 
 
 def remarks_of(data: RunData, rows: Iterable[tuple[str, str, _Row, bool]]) -> tuple[Remark, ...]:
-    """All remarks: an emulated host, failed trials, lost guests and limits they were not given, the run's own, statistics.
+    """All remarks: an emulated host, failed trials, lost guests, limits not given, the run's own, statistics.
 
     rows: (section name, point name, row, whether its metric is a primary one).
     """
