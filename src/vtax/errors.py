@@ -82,3 +82,8 @@ class RunInterrupted(BaseException):
     def __str__(self) -> str:
         """What happened, and how to go on."""
         return f"{self.what}\n  to do: {self.cure}" if self.cure else self.what
+
+
+def with_cure(what: str, cure: str) -> str:
+    """What happened and its cure (may be empty) as running text, whether or not what ends in a full stop."""
+    return f"{what.rstrip('. ')}. To do: {cure}" if what and cure else what or cure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -20,7 +21,8 @@ from vtax.report.analysis import Analysis, analyse
 from vtax.report.files import write
 from vtax.report.html import html
 from vtax.report.reproduce import commands, study_toml
-from vtax.report.table import render
+from vtax.report.table import efficiency_bar, render
+from vtax.stats.intervals import Interval
 from vtax.store.store import Store
 from vtax.study.load import validate
 
@@ -69,6 +71,31 @@ def test_the_table_reads_at_a_glance(analysis: Analysis) -> None:
     assert "no memory limit: cgroup controller missing" in text
     assert "latency" not in text
     assert "1 more metric: vtax show tour-1 --all" in text
+
+
+def test_an_efficiency_is_drawn_with_its_interval(analysis: Analysis) -> None:
+    (line,) = [
+        each
+        for each in shown(analysis, 140).splitlines()
+        if each.startswith("qemu-tcg (emulated)") and "0.135" in each
+    ]
+    assert "  █◆  " in line
+    assert "performance" not in shown(analysis, 140)
+
+
+@pytest.mark.parametrize(
+    ("low", "estimate", "high", "drawn"),
+    [
+        (1.0, 1.0, 1.0, "█████████◆"),
+        (0.15, 0.286, 0.546, "██◆░░"),
+        (0.02, 0.036, 0.063, "◆"),
+        (0.9, 1.1, 3.0, "█████████░◆░»"),
+        (2.0, 3.0, 4.0, "████████████»"),
+        (0.0, 0.5, math.inf, "░░░░◆░░░░░░░»"),
+    ],
+)
+def test_the_bar_of_an_efficiency(low: float, estimate: float, high: float, drawn: str) -> None:
+    assert efficiency_bar(Interval(estimate, low, high)).plain == drawn
 
 
 def test_secondary_metrics_are_shown_on_request(analysis: Analysis) -> None:
@@ -141,7 +168,7 @@ def test_the_html_has_one_of_every_id_and_every_link_leads_somewhere(page: str) 
 def test_the_html_says_everything(page: str, analysis: Analysis) -> None:
     text = " ".join(" ".join(parsed(page).text).split())
     for expected in (
-        "What does each layer of this host cost?", "is slower on sysbench-cpu at", "kvm-virtio", "emulated",
+        "What does each layer of this host cost?", "is slower on sysbench-cpu (efficiency", "kvm-virtio", "emulated",
         "did not boot within 20 s",
         "no memory limit: cgroup controller missing", "1 failed trial: qemu-tcg, iperf3", "Some CPU",
         "sudo .venv/bin/vtax run tour.toml --seed 1099511627783", "4f1d0c77aa31", "warm-up", "Holm", "bootstrap",
@@ -153,6 +180,14 @@ def test_the_html_says_everything(page: str, analysis: Analysis) -> None:
             assert each in text
     for section in analysis.sections:
         assert section.metric.title in text
+
+
+def test_every_efficiency_of_the_overview_has_its_interval(page: str) -> None:
+    cells = re.findall(r'<td class="kept (?!none)\w+".*?</td>', page)
+    assert len(cells) == 3 + 2 * 3
+    for cell in cells:
+        assert re.search(r'[0-9.]+\N{NO-BREAK SPACE}% <span class="interval">\[[0-9.]+, [0-9.]+\]</span>', cell), cell
+        assert re.search(r'title="[^"]*overhead [−0-9.]+\N{NO-BREAK SPACE}% \[[−0-9.]+, [−0-9.]+\]"', cell), cell
 
 
 def test_every_figure_is_there_without_javascript_too(page: str) -> None:

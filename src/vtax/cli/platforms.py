@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from vtax.cli.output import json_option, print_json, print_table
+from vtax.errors import with_cure
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms.base import Driver, Probe
@@ -86,4 +87,4 @@ def _answer(probe: Probe | None) -> str:
 def _remark(probe: Probe | None, summary: str) -> str:
     if probe is None or (probe.available and not probe.reason):
         return f"{summary} [{probe.version}]" if probe and probe.version else summary
-    return probe.reason + (f" To do: {probe.cure}" if probe.cure and not probe.available else "")
+    return probe.reason if probe.available else with_cure(probe.reason, probe.cure)

@@ -67,13 +67,9 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> str:
 
 
 def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> str:
-    return f"is {kind}{_beside(kind, these, analysis)} {_spread(these, total)}{_needed(these)}"
-
-
-def _beside(kind: Kind, these: list[_Found], analysis: Analysis) -> str:
-    if kind != "equivalent":
-        return ""
-    return f" to {analysis.baseline} within ±{plain_percent(analysis.rule.margin)}"
+    margin = plain_percent(analysis.rule.margin)
+    word = f"equivalent to {analysis.baseline} within ±{margin}" if kind == "equivalent" else kind
+    return f"is {word} {_spread(these, total)}{_needed(these)}"
 
 
 def _spread(these: list[_Found], total: int) -> str:
@@ -109,15 +105,15 @@ def _joined(texts: list[str]) -> str:
 
 
 def efficiency(row: Row, better: Better) -> str:
-    """Efficiency of a row that has a ratio, with its interval: `13.5 % [12.9, 14.1]`; from one block without it."""
+    """Efficiency of a row that has a ratio, with its interval: `13.5 % [12.9, 14.1]`."""
     assert row.ratio is not None
     found = row.ratio.efficiency(better)
     text = percent_of(found.estimate)
-    return f"{text} {bounds(found.low, found.high)}" if math.isfinite(found.high) else text
+    return f"{text} {bounds(found.low, found.high) if math.isfinite(found.high) else '[no interval from one block]'}"
 
 
 def bounds(low: float, high: float) -> str:
-    """An interval of shares in percent, without the sign: `[12.9, 14.1]`."""
+    """An interval of shares, in percent without the sign: `[12.9, 14.1]`."""
     return f"[{_percents(low)}, {_percents(high)}]"
 
 

@@ -6,6 +6,7 @@ Vega, whose code is inside the file. This module turns an analysis into what the
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from markupsafe import Markup
 from vtax.guest.audit import differences
 from vtax.report import charts, numbers
 from vtax.report.analysis import Analysis, Point, Row, Section
-from vtax.report.answers import answers, share
+from vtax.report.answers import answers, bounds, percent_of
 from vtax.report.host import fact_rows, host_line, run_line, size, text_of
 from vtax.report.method import method
 from vtax.report.numbers import plain_percent
@@ -194,7 +195,7 @@ def _line(row: Row, scale: numbers.Scale) -> Line:
 
 
 def _overview(analysis: Analysis) -> Iterator[dict[str, Any]]:
-    """One row per primary metric and point: how much of the baseline's performance each platform keeps."""
+    """One row per primary metric and point: the efficiency of each platform with its interval."""
     for index, section in enumerate(analysis.sections):
         if not section.metric.is_primary:
             continue
@@ -207,17 +208,25 @@ def _overview(analysis: Analysis) -> Iterator[dict[str, Any]]:
 
 def _overview_cell(row: Row, section: Section) -> dict[str, str]:
     if row.ratio is None or row.verdict is None:
-        return {"kind": "none", "text": "–", "sign": "", "title": row.trouble}
-    efficiency = row.ratio.efficiency(section.better)
-    title = f"{row.verdict}: {share(efficiency.estimate)} [{share(efficiency.low)}, {share(efficiency.high)}]"
-    return {"kind": row.verdict.kind, "text": share(efficiency.estimate), "sign": SIGNS[row.verdict.kind],
-            "title": title}  # fmt: skip
+        return {"kind": "none", "text": "–", "interval": "", "sign": "", "title": row.trouble}
+    found, lost = row.ratio.efficiency(section.better), row.ratio.overhead(section.better)
+    if not math.isfinite(found.high):
+        interval, title = "no interval", f"{row.verdict}: overhead {percent_of(lost.estimate)} from one block"
+    else:
+        interval = bounds(found.low, found.high)
+        title = f"{row.verdict}: overhead {percent_of(lost.estimate)} {bounds(lost.low, lost.high)}"
+    return {"kind": row.verdict.kind, "text": percent_of(found.estimate), "interval": interval,
+            "sign": SIGNS[row.verdict.kind], "title": title}  # fmt: skip
 
 
 def _base_text(section: Section, point: Point) -> str:
+    """The baseline's mean with its half-width and unit: `616 ±199 events/s`."""
     base = next((row.summary for row in point.rows if row.platform.is_baseline and row.summary), None)
     scale = charts.scale_of(section)
-    return f"{scale.number(base.mean, 3)} {scale.unit}" if base else "–"
+    if base is None:
+        return "–"
+    mean, half = numbers.mean_and_half_width(base.mean, (base.high - base.low) / 2, scale)
+    return f"{mean} {half} {scale.unit}".replace("  ", " ")
 
 
 def _guests(analysis: Analysis) -> Iterator[dict[str, Any]]:

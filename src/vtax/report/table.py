@@ -5,6 +5,7 @@ Nothing is shown that the HTML report and the JSON do not show too; all three co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from rich.box import Box
@@ -13,12 +14,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from vtax.errors import with_cure
 from vtax.report import numbers
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.answers import answers
 from vtax.report.document import as_json
 from vtax.report.host import host_line, run_line
 from vtax.report.remarks import Remark
+from vtax.stats.intervals import Interval
 from vtax.stats.verdict import Kind
 
 __all__ = ["as_json", "bullets", "heading", "name_of", "put", "render"]
@@ -30,8 +33,9 @@ VERDICTS: dict[Kind, tuple[str, str]] = {
     "undecided": ("?", "yellow"),
 }
 LINES = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
-_BAR_CELLS = 10
-_WIDE = 110
+_BAR_CELLS = 10  # are the baseline
+_BAR_MOST = 12
+_WIDE = 132
 
 
 def render(analysis: Analysis, console: Console, *, every_metric: bool = False) -> None:
@@ -75,19 +79,19 @@ def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
     means = [row.summary.mean for point in section.points for row in point.rows if row.summary]
     scale = numbers.scale_for(section.metric.unit, means)
     several = any(point.levels for point in section.points)
-    table = Table(box=LINES, pad_edge=False, padding=(0, 2 if wide else 1, 0, 0), header_style="dim", show_edge=False)
+    table = Table(box=LINES, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", show_edge=False)
     longest = max((len(point.name) for point in section.points), default=0)
     table.add_column("platform", no_wrap=wide, overflow="fold", min_width=min(longest, 20))
-    table.add_column(f"mean, {scale.unit}", justify="right", no_wrap=wide)
+    table.add_column(f"mean,\n{scale.unit}", justify="right", no_wrap=True)
     table.add_column(f"±{analysis.level}", no_wrap=True)
     if wide:
         table.add_column("CV", justify="right", no_wrap=True)
         table.add_column("n", justify="right", no_wrap=True)
-        table.add_column(f"ratio to {analysis.baseline}", justify="right", no_wrap=True)
-        table.add_column(f"{analysis.level} interval", no_wrap=True)
-        table.add_column("performance", no_wrap=True)
+        table.add_column(f"ratio to\n{analysis.baseline}", justify="right", no_wrap=True)
+        table.add_column(f"{analysis.level}\ninterval", no_wrap=True)
+        table.add_column("efficiency ◆\ninterval ░", no_wrap=True)
     else:
-        table.add_column(f"ratio [{analysis.level}]", no_wrap=True)
+        table.add_column(f"ratio to {analysis.baseline}\n[{analysis.level} interval]", no_wrap=True)
     table.add_column("verdict", overflow="fold", min_width=12)
     for point in section.points:
         if several:
@@ -110,14 +114,14 @@ def _wide_cells(row: Row, section: Section, scale: numbers.Scale) -> list[Render
     mean, half = _mean(row, scale)
     shown: list[RenderableType] = [mean, half, numbers.percent(row.summary.cv), str(row.summary.n)]
     if row.platform.is_baseline:
-        return [*shown, "1", Text("baseline", style="dim"), _bar(1.0), _verdict(row)]
+        return [*shown, "1", Text("baseline", style="dim"), Text("█" * _BAR_CELLS, style="blue"), _verdict(row)]
     if row.ratio is None:
         return [*shown, "", "", "", _verdict(row)]
     return [
         *shown,
         Text(numbers.ratio(row.ratio.estimate), style="bold"),
         Text(numbers.interval(row.ratio.low, row.ratio.high), style="dim"),
-        _bar(row.ratio.efficiency(section.better).estimate),
+        efficiency_bar(row.ratio.efficiency(section.better)),
         _verdict(row),
     ]
 
@@ -158,14 +162,17 @@ def _verdict(row: Row) -> Text:
     return Text(", ").join(parts)
 
 
-def _bar(performance: float) -> Text:
-    """Performance beside the baseline's: ten cells are the baseline, a thirteenth and an arrow say there is more."""
-    eighths = round(max(0.0, performance) * _BAR_CELLS * 8)
-    whole, part = divmod(min(eighths, (_BAR_CELLS + 2) * 8), 8)
-    bar = "█" * whole + (" ▏▎▍▌▋▊▉"[part] if part else "")
-    if eighths > (_BAR_CELLS + 2) * 8:
-        bar += "»"
-    return Text(bar or "▏", style="blue")
+def efficiency_bar(efficiency: Interval) -> Text:
+    """Efficiency to scale, ten cells are the baseline: filled below the interval, ◆ the estimate, ░ the interval.
+
+    What lies beyond twelve cells ends in an arrow.
+    """
+    low, estimate, high = (value * _BAR_CELLS for value in (efficiency.low, efficiency.estimate, efficiency.high))
+    place = min(max(math.ceil(estimate), 1), _BAR_MOST + 1) - 1
+    cells = "".join("█" if n + 0.5 <= low else "░" if n + 0.5 <= high else " " for n in range(_BAR_MOST))
+    cells += "»" if high > _BAR_MOST else " "
+    mark = "»" if place == _BAR_MOST else "◆"
+    return Text((cells[:place] + mark + cells[place + 1 :]).rstrip(), style="blue")
 
 
 def _footer(analysis: Analysis, *, hidden: int) -> Iterator[RenderableType]:
@@ -174,7 +181,7 @@ def _footer(analysis: Analysis, *, hidden: int) -> Iterator[RenderableType]:
     if found:
         yield bullets("In short", [_about(a.platform, a.marks, a.text) for a in found])
     if untested:
-        reasons = [". To do: ".join(filter(None, [p.reason.rstrip("."), p.cure])) for p in untested]
+        reasons = [with_cure(p.reason, p.cure) for p in untested]
         yield bullets("Not tested", [_about(f"{p.name}:", (), r) for p, r in zip(untested, reasons, strict=True)])
     if analysis.shortfalls:
         yield bullets("Declared and not reached", [Text(text, style="yellow") for text in analysis.shortfalls])

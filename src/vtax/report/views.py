@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtax.report import numbers
-from vtax.report.analysis import Analysis, Section
+from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.contrast import Compared, Contrasts
 from vtax.report.document import finite
 from vtax.report.factors import FactorEffect
@@ -210,18 +210,17 @@ def contrast_parts(found: Contrasts) -> list[RenderableType]:
 def _contrast_table(compared: Sequence[Compared], found: Contrasts) -> Table:
     means = [row.summary.mean for each in compared for row in (each.left, each.right) if row.summary]
     scale = numbers.scale_for(compared[0].section.metric.unit, means)
+    level = numbers.plain_percent(found.confidence)
     shown = _plain_table()
     shown.add_column("at" if any(each.name for each in compared) else "", overflow="fold")
     for side in (found.left, found.right):
-        shown.add_column(f"{side.text}, {scale.unit}", justify="right", overflow="fold")
+        shown.add_column(f"{side.text},\n{scale.unit} ±{level}", justify="right", overflow="fold")
     shown.add_column("ratio", justify="right", no_wrap=True)
-    shown.add_column(f"{numbers.plain_percent(found.confidence)} interval", no_wrap=True)
+    shown.add_column(f"{level}\ninterval", no_wrap=True)
     shown.add_column("blocks", justify="right", no_wrap=True)
     shown.add_column("verdict", overflow="fold", min_width=12)
     for each in compared:
-        cells: list[RenderableType] = [
-            scale.number(row.summary.mean) if row.summary else "–" for row in (each.left, each.right)
-        ]
+        cells: list[RenderableType] = [_mean_text(row, scale) for row in (each.left, each.right)]
         if each.ratio is None or each.verdict is None:
             shown.add_row(each.name, *cells, "", "", "", Text(each.trouble, style="red"))
             continue
@@ -231,6 +230,14 @@ def _contrast_table(compared: Sequence[Compared], found: Contrasts) -> Table:
         verdict = Text(f"{sign} {each.verdict}", style=style)
         shown.add_row(each.name, *cells, ratio, interval, str(each.ratio.n_blocks), verdict)
     return shown
+
+
+def _mean_text(row: Row, scale: numbers.Scale) -> Text:
+    """`616 ±12`, or a dash."""
+    if row.summary is None:
+        return Text("–")
+    mean, half = numbers.mean_and_half_width(row.summary.mean, (row.summary.high - row.summary.low) / 2, scale)
+    return Text(mean).append(f" {half}", style="dim")
 
 
 def contrast_json(found: Contrasts) -> dict[str, Any]:
