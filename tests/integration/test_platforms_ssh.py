@@ -247,7 +247,10 @@ blocks = 2
 [[platform]]
 name = "lab"
 driver = "ssh"
-options = {{ host = "lab", config = "{config}", local_user = "root", scratch = "{scratch}" }}
+host = "lab"
+config = "{config}"
+local_user = "root"
+scratch = "{scratch}"
 [[benchmark]]
 name = "{benchmark}"
 """

@@ -361,9 +361,9 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
             "[[platform]] number 1 (native), key driver",
         ),
         (
-            {"platform": [{"name": "native", "driver": "scripted", "options": {"available": "?"}}]},
+            {"platform": [{"name": "native", "driver": "scripted", "available": "?"}]},
             "option available",
-            "(native), key options",
+            "[[platform]] number 1 (native)",
         ),
     ],
 )

@@ -23,6 +23,7 @@ from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform, Probe, Resources
+from vtax.runner import networks
 from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
@@ -158,7 +159,8 @@ def make_plan(
     check_host(study.guest.vcpus, study.guest.memory, f"{loaded.source}: [guest]")
     checked = _checked_points(loaded, image)
     named = [resolve_platform(study, name, loaded.source) for name in study.platforms]
-    _refuse_networks(named, checked, loaded.source)
+    networks.refuse_beyond_platforms(named, checked, loaded.source)
+    networks.check_peers(checked, lambda name, where: resolve_platform(study, name, where), loaded.source)
     planned = tuple(PlannedPlatform(p, probes[p.name] if probes else p.probe(image)) for p in named)
     baseline = next(p for p in planned if p.platform.name == study.baseline)
     if not baseline.probe.available:
@@ -201,8 +203,8 @@ def resolve_platform(study: Study, name: str, source: str) -> Platform:
     """
     for number, table in enumerate(study.platform, 1):
         if table.name == name:
-            key = "options" if table.driver in platform_registry.drivers() else "driver"
-            with _named(f"{source}: [[platform]] number {number} ({name}), key {key}"):
+            key = "" if table.driver in platform_registry.drivers() else ", key driver"
+            with _named(f"{source}: [[platform]] number {number} ({name}){key}"):
                 return platform_registry.make(name, table.driver, table.options)
     with _named(f"{source}: key platforms"):
         return platform_registry.get(name)
@@ -215,41 +217,6 @@ def _named(where: str) -> Iterator[None]:
         yield
     except BadInput as error:
         raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
-
-
-def _refuse_networks(platforms: Sequence[Platform], checked: Sequence[Point], source: str) -> None:
-    """Raise BadInput for a network benchmark on a machine whose cards are the user's, or cannot do what is asked."""
-    networked = next((point for point in checked if point.link), None)
-    unable = next((platform for platform in platforms if not platform.joins_topologies), None)
-    if networked and unable:
-        raise BadInput(
-            f"{networked.label} needs a network, and the cards of {unable.name} cannot be joined to one of vtax's",
-            where=f"{source}: key platforms",
-            cure=f"take network benchmarks out of studies with {unable.name}",
-        )
-    for point in (point for point in checked if point.link):
-        for platform in platforms:
-            _refuse_beyond(platform, point, source)
-
-
-def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
-    """Raise BadInput when a point's links are beyond the limits of a platform's cards."""
-    assert point.link is not None
-    limits, topology = platform.network_limits, topology_registry.get(point.topology)
-    if point.link.mtu > limits.mtu:
-        raise BadInput(
-            f"the network cards of {platform.name} carry an MTU of at most {limits.mtu}, and {point.label} asks for "
-            f"{point.link.mtu}",
-            where=f"{source}: key platforms, and link setting mtu of {point.label}",
-            cure=f"take {platform.name} out, or ask for at most {limits.mtu}",
-        )
-    if (needed := topology.cards(point.link)) > limits.cards:
-        raise BadInput(
-            f"{point.topology} needs guests with {needed} network cards, and those of {platform.name} have at most "
-            f"{limits.cards}",
-            where=f"{source}: key platforms, and topology of {point.label}",
-            cure=f"take {platform.name} out",
-        )
 
 
 def _by_link(cells: Sequence[Cell]) -> list[list[Cell]]:
@@ -310,7 +277,9 @@ def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping
         topology = raw.topology or DEFAULT_TOPOLOGY
         link = _checked_link(raw, where)
         with _named(f"{where}, key topology"):
-            topology_registry.get(topology)
+            chosen = topology_registry.get(topology)
+        with _named(f"{where}, keys topology and link"):
+            chosen.check(raw.link)
     elif raw.topology or raw.link:
         raise BadInput(
             f"{raw.benchmark} uses no network, so topology and link have no place",

@@ -76,11 +76,18 @@ class DesignTable(_Table):
 
 
 class PlatformTable(_Table):
-    """`[[platform]]`: a platform of one's own, made from a driver and options."""
+    """`[[platform]]`: a platform of one's own, made from a driver and its options; every further key is an option."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, Level]
 
     name: Name
-    driver: str
-    options: dict[str, Level] = Field(default_factory=dict, description="see vtax platforms DRIVER")
+    driver: str = Field(description="vtax platforms DRIVER lists its options")
+
+    @property
+    def options(self) -> dict[str, Level]:
+        """Every key but name and driver."""
+        return dict(self.__pydantic_extra__)
 
 
 class BenchmarkTable(_Table):
