@@ -79,7 +79,7 @@ STAGES = (
 LONGEST_S = 180.0
 FIRST_GUESS_S = {"commit": 0.01, "guest stop": 0.1, "clean-up": 0.1, "vtax clean": 0.1}
 ATTEMPTS = 4
-BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 2.0), ("STREAM", 4.0))
+BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 0.5), ("STREAM", 3.0))
 
 
 Trial = tuple[str, str, int, int]
@@ -389,8 +389,17 @@ def whole(lab: Lab, name: str) -> list[str]:
 
 def build_point(lab: Lab, number: int, seed: int) -> Point:
     """Kill an image build in a home of its own; nothing that looks finished may stay."""
-    generator = random.Random(f"{seed}/image/{number}")
     stage, length_s = BUILD_STAGES[number % len(BUILD_STAGES)]
+    delay_s = random.Random(f"{seed}/image/{number}").uniform(0.0, length_s)
+    for attempt in range(ATTEMPTS):
+        killed, problems = killed_build(lab, stage, delay_s / 4**attempt)
+        if killed:
+            break
+    return Point(number, "(image)", f"image build: {stage}", delay_s / 4**attempt, tuple(problems))
+
+
+def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]:
+    """Whether a build was killed after a delay in a stage, and what was wrong then."""
     root = Path(tempfile.mkdtemp(dir=lab.home.root, prefix="build-"))
     inner = Lab(Home(root).ensure(), lab.before)
     if stage == "initrd again":  # with another image's tree there, only the initrd is made
@@ -408,19 +417,16 @@ def build_point(lab: Lab, number: int, seed: int) -> Point:
     heard = b""
     while stage.split()[0].encode() not in heard and (part := os.read(reader, 4096)):
         heard += part
-    delay_s = generator.uniform(0.0, length_s)
     time.sleep(delay_s)
-    problems = []
-    if os.waitpid(pid, os.WNOHANG)[0] == 0:
+    if alive := os.waitpid(pid, os.WNOHANG)[0] == 0:
         kill(pid)
-    else:
-        problems.append(f"it ended before it could be killed: {_last_said(inner)}")
     os.close(reader)
+    problems = [] if alive else [f"it ended before it could be killed: {_last_said(inner)}"]
     problems += finished(inner, "clean") + inner.problems()
-    if images.find(inner.home) is not None:
+    if alive and images.find(inner.home) is not None:
         problems.append("a killed build left an image that looks finished")
     shutil.rmtree(root, ignore_errors=True)
-    return Point(number, "(image)", f"image build: {stage}", delay_s, tuple(problems))
+    return alive, problems
 
 
 def _say(pipe: int, line: str) -> None:
