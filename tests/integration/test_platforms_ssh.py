@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import needs_program, needs_root
@@ -177,8 +178,7 @@ def test_a_lost_connection_leaves_nothing_on_the_machine(loss, remote, private_h
             running, guest = started(remote, journal, private_home)
             pid = leave_a_program(guest)
             running.ssh.process.kill()
-            with pytest.raises(PlatformError, match="did not confirm"):
-                running.stop()
+            running.stop()
     else:
         pid = killed_holder(remote)
         assert clean(private_home.journal).problems == ()
@@ -236,7 +236,7 @@ def test_a_missing_python_is_explained(remote, private_home):
 
 def test_a_topology_is_refused(remote, journal, private_home):
     with pytest.raises(PlatformError, match="topology"):
-        remote.start(spec(journal, private_home, plugboard=object()))
+        remote.start(spec(journal, private_home, plugboard=SimpleNamespace(machine=None)))
 
 
 STUDY = """

@@ -4,7 +4,8 @@ import pytest
 
 from vtax.errors import BadInput
 from vtax.platforms import registry
-from vtax.runner.plan import Point, _refuse_networks
+from vtax.runner.networks import refuse_beyond_platforms
+from vtax.runner.plan import Point
 
 
 def point(topology="point-to-point", **link):
@@ -20,9 +21,9 @@ def point(topology="point-to-point", **link):
 def test_an_mtu_beyond_a_card_model_is_refused(platform, limit):
     chosen = [registry.get("native"), registry.get(platform)]
     with pytest.raises(BadInput, match=f"{platform} carry an MTU of at most {limit}") as caught:
-        _refuse_networks(chosen, [point(mtu=limit + 1)], "study.toml")
+        refuse_beyond_platforms(chosen, [point(mtu=limit + 1)], "study.toml")
     assert "mtu" in caught.value.where
-    _refuse_networks(chosen, [point(mtu=limit)], "study.toml")
+    refuse_beyond_platforms(chosen, [point(mtu=limit)], "study.toml")
 
 
 def test_more_cards_than_a_platform_has_are_refused(monkeypatch):
@@ -31,7 +32,7 @@ def test_more_cards_than_a_platform_has_are_refused(monkeypatch):
 
     monkeypatch.setattr(native.Native, "network_limits", lambda self, options: NetworkLimits(cards=1), raising=False)
     with pytest.raises(BadInput, match="router needs guests with 2 network cards"):
-        _refuse_networks([registry.get("native")], [point("router")], "study.toml")
+        refuse_beyond_platforms([registry.get("native")], [point("router")], "study.toml")
 
 
 def test_cpu_per_gigabyte_needs_enough_of_both():

@@ -49,7 +49,9 @@ def test_an_unknown_local_user_is_bad_input() -> None:
 def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell: str, tmp_path: Path) -> None:
     awkward = """quote ' double " back \\\\ dollar $HOME `id` !! \n * ünï"""
     script = "import os,sys; print(os.environ['VTAX_MARK'], sys.argv[1], sep='|')"
-    line = ssh.remote_line(sys.executable, str(tmp_path / "work"), "mark-1", [sys.executable, "-c", script, awkward])
+    argv = [sys.executable, "-c", script, awkward]
+    work = str(tmp_path / "work")
+    line = ssh.remote_line(sys.executable, "keep", directory=work, mark="mark-1", argv=argv, card=None)
     command = ["busybox", "sh", "-c", line] if shell == "busybox" else [shell, "-c", line]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"mark-1|{awkward}\n"

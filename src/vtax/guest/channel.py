@@ -25,7 +25,7 @@ class Channel:
     """A byte stream over one or two file descriptors, used from one thread.
 
     diagnose: called when the stream ends or falls silent, to say what the platform knows of it (a console's last
-    lines, a process's exit status); its text goes into the error.
+    lines, a process's exit status); its text goes into the error. heard: whether anything ever came.
     """
 
     def __init__(self, read_fd: int, write_fd: int, diagnose: Callable[[], str] = lambda: "") -> None:
@@ -33,6 +33,7 @@ class Channel:
         self._write_fd = write_fd
         self._diagnose = diagnose
         self._closed = False
+        self.heard = False
         self._buffer = bytearray()
         for fd in {read_fd, write_fd}:
             os.set_blocking(fd, False)
@@ -114,6 +115,7 @@ class Channel:
             part = b""
         if not part:
             raise self.broken("the guest closed its channel")
+        self.heard = True
         self._buffer += part
 
     def _wait(self, fd: int, event: int, deadline: float) -> None:

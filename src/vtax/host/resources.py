@@ -214,8 +214,36 @@ class FileValue:
         return f"setting {self.path}"
 
 
+@dataclass(frozen=True)
+class Remote:
+    """What a guest needs on another machine: a directory, processes, a card lent to it.
+
+    path: the directory. argv: ends and removes all of it there; status 3 says that there was nothing, 126 and 127
+    that what would have made it is not installed.
+    """
+
+    kind: ClassVar[str] = "remote"
+    host: str
+    path: str
+    argv: tuple[str, ...]
+
+    def remove(self) -> bool:
+        """Have the machine do it."""
+        result = run(list(self.argv), check=False)
+        if result.status not in (0, 3, 126, 127):
+            said = result.stderr.strip()[-300:] or f"status {result.status}"
+            raise VtaxError(
+                f"{self.host} did not confirm that it removed {self.path}: {said}",
+                cure="it does so by itself once the connection is gone; or make ssh work and run vtax clean",
+            )
+        return result.status == 0
+
+    def __str__(self) -> str:
+        return f"files and processes of {self.path} on {self.host}"
+
+
 KINDS: dict[str, type[Any]] = {
-    cls.kind: cls for cls in (Marked, NetworkNamespace, Mount, Tree, ControlGroup, Undo, FileValue)
+    cls.kind: cls for cls in (Marked, NetworkNamespace, Mount, Tree, ControlGroup, Undo, FileValue, Remote)
 }
 
 

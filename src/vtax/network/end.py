@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vtax.errors import NetworkError
 from vtax.network.namespace import Namespace
-from vtax.network.plugboard import Card
+from vtax.network.plugboard import Card, Machine
 from vtax.network.readback import CardState, features, from_outside
 from vtax.network.segment import Segment
 from vtax.network.settings import LinkSettings
@@ -46,13 +46,17 @@ _STATE = """i=$1; read -r mtu <"/sys/class/net/$i/mtu"; set -- /sys/class/net/$i
 echo "$mtu"; echo $#; ethtool -k "$i" 2>/dev/null || true"""
 _OFFLOADS = """for i in "$@"; do ethtool -K "$i" $S >/dev/null 2>&1 || true; done"""
 
+# The card below is in the network namespace of what started the agent, which in turn started this shell.
+_BELOW = """while read -r key value; do [ "$key" != PPid: ] || keeper=$value; done <"/proc/$PPID/status"
+exec nsenter --net="/proc/$keeper/ns/net" -- "$@" """
+
 
 class End:
     """A guest's place in a topology; it has the shape of a Plugboard.
 
     role: what it is called (`guest`, `peer`, `receiver`, ...). under_test: whether the guest is of the platform under
     test or native. forwards: whether it must route between its cards. prepare: what else must happen in the started
-    guest before the first trial.
+    guest before the first trial. machine: where its guest stands, when that is not this host.
     """
 
     def __init__(
@@ -63,12 +67,14 @@ class End:
         under_test: bool,
         forwards: bool = False,
         prepare: Callable[[Execute], None] | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.role = role
         self.under_test = under_test
         self.forwards = forwards
         self._sockets = tuple(cards)
         self._prepare = prepare
+        self._machine = machine
         self._tapped = False
         self._own_stack = False
         self.namespace: Namespace | None = None
@@ -86,9 +92,14 @@ class End:
         return self._sockets[0][1].namespace.name
 
     @property
+    def machine(self) -> Machine | None:
+        """See Plugboard.machine."""
+        return self._machine
+
+    @property
     def has_taps(self) -> bool:
-        """Whether the guest's cards are taps, to be configured from inside."""
-        return self._tapped
+        """Whether the guest's cards are taps, or on another machine: they are configured from inside."""
+        return self._tapped or self._machine is not None
 
     @property
     def stack(self) -> Namespace | None:
@@ -141,7 +152,7 @@ class End:
         settings = "\n".join(f"{key}={value}" for key, value in self._kernel_settings(shared=False).items())
         commands: list[Sequence[str]] = [["sh", "-c", _CONFIGURE, "vtax", "\n".join(batch), settings, *names]]
         if not all(card.offloads for card in self.cards):
-            commands.append(self._offload_command(False))
+            commands += self._offload_commands(False)
         return commands
 
     def connected(self, execute: Execute) -> None:
@@ -163,10 +174,12 @@ class End:
             else [f"link set dev {c.interface} mtu {settings.mtu}" for c in self.cards]
         )
         batch += self._changed_addresses(settings, before)
+        if settings.mtu != before.mtu:
+            commands += self._below("ip", "link", "set", "mtu", str(settings.mtu), "dev")
         if batch:
             commands.append(["sh", "-c", 'printf "%s\\n" "$1" | ip -batch -', "vtax", "\n".join(batch)])
         if settings.offloads != before.offloads:
-            commands.append(self._offload_command(settings.offloads))
+            commands += self._offload_commands(settings.offloads)
         return commands
 
     def readdress(self, settings: LinkSettings, before: LinkSettings) -> None:
@@ -205,10 +218,14 @@ class End:
         """Settings below /proc/sys/net that must be equal in every guest.
 
         A namespace has its own forwarding; a guest with a kernel of its own is also given the host's limits of socket
-        buffers, which guests that share the host's kernel have anyway.
+        buffers, which guests that share the host's kernel have anyway. Another machine keeps those that are of the
+        whole machine.
         """
         found = {"ipv4/ip_forward": "1", "ipv6/conf/all/forwarding": "1"} if self.forwards else {}
-        for key in () if shared else _BUFFER_SETTINGS:
+        own = (
+            _BUFFER_SETTINGS if self._machine is None else tuple(k for k in _BUFFER_SETTINGS if k.startswith("ipv4/"))
+        )
+        for key in () if shared else own:
             path = Path("/proc/sys/net", key)
             if path.exists():
                 found[key] = " ".join(path.read_text().split())
@@ -224,10 +241,17 @@ class End:
                 lines += [line] if returning or changing else []
         return lines
 
-    def _offload_command(self, on: bool) -> Sequence[str]:
-        state = "on" if on else "off"
-        pairs = " ".join(f"{feature} {state}" for feature in ("tx", "tso", "gso", "gro"))
-        return ["sh", "-c", f"S='{pairs}'; {_OFFLOADS}", "vtax", *(card.interface for card in self.cards)]
+    def _offload_commands(self, on: bool) -> list[Sequence[str]]:
+        pairs = [word for feature in ("tx", "tso", "gso", "gro") for word in (feature, "on" if on else "off")]
+        cards = [card.interface for card in self.cards]
+        return [
+            *self._below("sh", "-c", f'ethtool -K "$1" {" ".join(pairs)} || [ $? = 1 ]', "vtax"),
+            ["sh", "-c", f"S='{' '.join(pairs)}'; {_OFFLOADS}", "vtax", *cards],
+        ]
+
+    def _below(self, *argv: str) -> list[Sequence[str]]:
+        """A command on the machine's own card, whose name is its last word: nothing when this host has the guest."""
+        return [] if self._machine is None else [["sh", "-c", _BELOW, "vtax", *argv, self._machine.nic]]
 
 
 def address_lines(card: Card, settings: LinkSettings) -> list[str]:

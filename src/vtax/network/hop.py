@@ -25,7 +25,7 @@ class Hop:
     name: str
     namespace: Namespace
     interface: str
-    kind: Literal["veth", "tap", "bridge", "macvlan"]
+    kind: Literal["veth", "tap", "bridge", "macvlan", "nic"]
     limits: bool = False
     role: str = ""
 
@@ -43,7 +43,7 @@ class Hop:
 
     def _set_offloads(self, on: bool) -> None:
         # A veth's receive offload is off from birth: turning it "back" on would change how it polls.
-        features = _OFFLOADS if self.kind == "tap" or not on else _OFFLOADS[:3]
+        features = _OFFLOADS if self.kind in ("tap", "nic") or not on else _OFFLOADS[:3]
         pairs = [part for feature in features for part in (feature, "on" if on else "off")]
         result = self.namespace.run(["ethtool", "-K", self.interface, *pairs], check=False)
         if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will tell

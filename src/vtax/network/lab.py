@@ -1,7 +1,8 @@
 """The lab of one topology: its namespaces, made and removed as one, with no way out.
 
-Nothing in it is connected to the host: every link is made inside a namespace with both ends in namespaces, so not
-even for a moment does an interface appear on the host. Two labs never see each other and may use equal addresses.
+Nothing in it is connected to the host, but for a card that the user lends it (uplink): every link is made inside a
+namespace with both ends in namespaces, so not even for a moment does an interface appear on the host. Two labs never
+see each other and may use equal addresses.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from vtax.host.journal import Held, Journal
 from vtax.host.process import run
-from vtax.host.resources import NetworkNamespace
+from vtax.host.resources import NetworkNamespace, Resource
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Card
 from vtax.network.settings import LinkSettings
@@ -25,7 +26,7 @@ class Lab:
         self.journal = journal
         self.token = secrets.token_hex(2)
         self._held: list[Held] = []
-        self._closers: list[Callable[[], None]] = []
+        self._closers: list[Callable[[], object]] = []
 
     def namespace(self, role: str) -> Namespace:
         """A new, quiet namespace. Raises CommandFailed."""
@@ -41,7 +42,11 @@ class Lab:
         run(["ip", "netns", "attach", name, netns.parts[2]])
         return Namespace.named(name)
 
-    def before_close(self, closer: Callable[[], None]) -> None:
+    def hold(self, resource: Resource) -> None:
+        """Write down what is about to be made or changed for this lab; it is undone when the lab closes."""
+        self._held.append(self.journal.hold(resource))
+
+    def before_close(self, closer: Callable[[], object]) -> None:
         """Have something in the lab ended before its namespaces go; last registered, first called."""
         self._closers.append(closer)
 
@@ -56,7 +61,7 @@ class Lab:
 
     def _claim(self, role: str) -> str:
         name = f"vtax-{self.token}-{role}"
-        self._held.append(self.journal.hold(NetworkNamespace(name)))
+        self.hold(NetworkNamespace(name))
         return name
 
 

@@ -13,7 +13,7 @@ from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.readback import mtu_of
 from vtax.network.segment import port_name
-from vtax.network.settings import LinkSettings
+from vtax.network.settings import STRUCTURE, LinkSettings
 
 UNDER_TEST = "under_test.bytes"
 """The counter of all bytes through the cards of the guests under test."""
@@ -197,5 +197,5 @@ def _change(end: End, argv: Sequence[str]) -> None:
 
 
 def _changed(settings: LinkSettings, before: LinkSettings) -> str:
-    pairs = zip(("attachment", "queues", "cards", "pairs"), settings.structure(), before.structure(), strict=True)
+    pairs = zip(STRUCTURE, settings.structure(), before.structure(), strict=True)
     return ", ".join(name for name, new, old in pairs if new != old)

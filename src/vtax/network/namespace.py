@@ -20,7 +20,7 @@ from vtax.host.process import Result, run
 
 NAMES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
-_QUIET = {
+QUIET = {
     # IPv6 on, which Docker turns off. No traffic but the test: no link-local addresses, no router discovery, no
     # duplicate address detection, and no trip of bridged packets through iptables.
     "ipv6/conf/all/disable_ipv6": "0",
@@ -33,6 +33,7 @@ _QUIET = {
     "bridge/bridge-nf-call-ip6tables": "0",
     "bridge/bridge-nf-call-arptables": "0",
 }
+"""Settings below /proc/sys/net of a namespace without traffic of its own."""
 _T = TypeVar("_T")
 
 
@@ -112,7 +113,7 @@ class Namespace:
         """Set it up before links exist, so that they carry no traffic of their own."""
 
         def write_all() -> None:
-            for key, value in _QUIET.items():
+            for key, value in QUIET.items():
                 with suppress(OSError):  # a kernel without IPv6 or bridge netfilter has nothing to silence
                     Path("/proc/sys/net", key).write_text(value)
 

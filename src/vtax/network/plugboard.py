@@ -32,8 +32,21 @@ class Card:
     routes: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True)
+class Machine:
+    """Another machine that an end stands on. platform: how it is reached (`ssh:HOST`). nic: its card to use."""
+
+    platform: str
+    nic: str
+
+
 class Plugboard(Protocol):
     """The side of a topology that one guest's driver sees."""
+
+    @property
+    def machine(self) -> Machine | None:
+        """The machine the guest stands on when it is not this one: its card is then made there, on a card of it."""
+        ...
 
     @property
     def cards(self) -> Sequence[Card]:

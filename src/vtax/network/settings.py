@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from vtax.errors import BadInput
 
@@ -14,6 +22,10 @@ _IPV6 = Path("/proc/sys/net/ipv6")
 IPV6_MINIMUM_MTU = 1280
 """RFC 8200, section 5: below it the kernel takes IPv6 off the interface."""
 
+_NIC = r"^[^\s/]{0,15}$"  # names that Linux allows
+STRUCTURE = ("attachment", "queues", "cards", "pairs", "peer", "nic", "peer_nic")
+"""Settings that need fresh guests."""
+_PEER = ("peer", "nic", "peer_nic")
 Attachment = Literal["bridge", "veth", "macvtap", "nat"]
 
 
@@ -30,6 +42,24 @@ class LinkSettings(BaseModel):
     congestion: str = Field("cubic", description="TCP congestion control of every end")
     cards: int = Field(1, ge=1, le=8, description="cards of each guest, topology multi-nic")
     pairs: int = Field(1, ge=1, le=16, description="pairs of guests, topology vlan-pairs")
+    peer: str = Field(
+        "", description="another machine for the other end, ssh:HOST or a [[platform]] of driver ssh; point-to-point"
+    )
+    nic: str = Field("", pattern=_NIC, description="with peer: the network card of this host that leads to it")
+    peer_nic: str = Field("", pattern=_NIC, description="with peer: the network card of that machine")
+
+    @model_validator(mode="after")
+    def _a_peer_has_two_cards(self) -> Self:
+        if self.peer and not (self.nic and self.peer_nic):
+            raise ValueError("with peer, both nic and peer_nic name the network cards that join the two machines")
+        if not self.peer and (self.nic or self.peer_nic):
+            raise ValueError("nic and peer_nic belong to peer, which is not set")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_absent_peer(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Links within the lab look as if there were no machines: what defines a cell stays as small as it is."""
+        return {key: value for key, value in dump(self).items() if value != "" or key not in _PEER}
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -46,7 +76,7 @@ class LinkSettings(BaseModel):
 
     def structure(self) -> tuple[object, ...]:
         """What cannot change while guests live; two settings with equal structure need no restart between them."""
-        return (self.attachment, self.queues, self.cards, self.pairs)
+        return tuple(getattr(self, name) for name in STRUCTURE)
 
     @property
     def carries_ipv6(self) -> bool:

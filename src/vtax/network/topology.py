@@ -15,6 +15,7 @@ from vtax.host.journal import Journal
 from vtax.network.lab import Lab
 from vtax.network.links import Links
 from vtax.network.settings import Attachment, LinkSettings
+from vtax.network.uplink import check_nic
 
 __all__ = ["Links", "Topology"]
 
@@ -24,7 +25,8 @@ class Topology:
     """A way to join guests.
 
     guests: of the platform under test, by settings. cards: of each of them, by settings. natives: how many native
-    ends it has. attachments: the ones it can be built with. packages: what the image must hold beyond the usual.
+    ends it has. attachments: the ones it can be built with. far: whether its native end can stand on another machine.
+    packages: what the image must hold beyond the usual.
     check_host: raises BadInput when the host lacks what it is built with. wire: makes the ends and flows in a lab;
     the lab is removed when it raises.
     """
@@ -36,6 +38,7 @@ class Topology:
     cards: Callable[[LinkSettings], int] = lambda settings: 1
     natives: int = 1
     attachments: tuple[Attachment, ...] = ("bridge",)
+    far: bool = False
     packages: tuple[str, ...] = ()
     check_host: Callable[[], None] = lambda: None
 
@@ -48,6 +51,8 @@ class Topology:
                 f"link setting attachment: {self.name} cannot be built with {settings.attachment}",
                 cure=f"attachments of {self.name}: {', '.join(self.attachments)}",
             )
+        if settings.peer:
+            self._check_far(settings)
         for name in ("cards", "pairs"):
             if getattr(settings, name) != 1 and not self._uses(name):
                 raise BadInput(f"link setting {name}: {self.name} has a fixed number of {name}")
@@ -62,6 +67,17 @@ class Topology:
         except BaseException:
             lab.close()
             raise
+
+    def _check_far(self, settings: LinkSettings) -> None:
+        if not self.far:
+            raise BadInput(
+                f"link setting peer: no end of {self.name} can stand on another machine", cure="use point-to-point"
+            )
+        if settings.attachment != "bridge":
+            raise BadInput(
+                f"link setting attachment: {settings.attachment} does not lead to another machine", cure="use bridge"
+            )
+        check_nic(settings.nic, settings.mtu)
 
     def _uses(self, name: str) -> bool:
         one, two = LinkSettings(), LinkSettings.model_validate({name: 2})

@@ -68,7 +68,8 @@ class GuestSpec:
 
 
 class RunningGuest(Protocol):
-    """A started guest. One whose /scratch lies elsewhere has an attribute `scratch` that says where."""
+    """A started guest. One whose /scratch lies elsewhere has an attribute `scratch` that says where; one that another
+    host runs says `is_remote = True`."""
 
     @property
     def channel(self) -> Channel:
@@ -98,7 +99,9 @@ class Driver(Protocol):
     A driver of machines that the user already has may also define `argument`, the option that a platform's name
     `DRIVER:VALUE` sets, and `joins_topologies = False` when its network cards are the user's as well. A driver whose
     guests do not follow when MTU or offloads of their links change says `links_change = False`. One whose network
-    cards have limits of their own defines `network_limits(options)`, a NetworkLimits.
+    cards have limits of their own defines `network_limits(options)`, a NetworkLimits. One whose machines can be the
+    peer of another platform's guest, with a card made on theirs (Plugboard.machine), defines
+    `check_peer(options, nic, mtu, programs)`, which raises BadInput when the machine cannot be reached or lacks them.
     """
 
     name: str

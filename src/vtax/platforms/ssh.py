@@ -2,13 +2,18 @@
 
 Nothing of it is started or stopped but the agent. Its CPUs, memory, kernel, files and network cards are the user's,
 which every figure says and the equivalence audit shows; the tools under test must be installed there. Benchmarks work
-in a private directory which a small Python program makes on the machine before it starts the agent. That program
-waits there, and removes the directory and whatever a benchmark left running once the agent has ended, which the agent
-does by itself when the connection is gone: so the machine is left clean even when this host dies.
+in a private directory which a small Python program (_ssh_there) makes on the machine before it starts the agent. That
+program waits there, and removes the directory and whatever a benchmark left running once the agent has ended, which
+the agent does by itself when the connection is gone: so the machine is left clean even when this host dies. What is
+there is in the journal too, so that `vtax clean` sees to it from a connection of its own.
+
+Such a machine can also be the peer of another platform's guest: then the agent gets a network namespace with one card
+on a card of the machine that the user names.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import secrets
@@ -17,6 +22,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,7 +31,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from vtax.errors import BadInput, PlatformError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
+from vtax.host.journal import Held
+from vtax.host.process import run
+from vtax.host.resources import Remote
 from vtax.image.image import Image
+from vtax.network.namespace import QUIET
+from vtax.network.plugboard import Plugboard
+from vtax.network.uplink import check_card
 from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe
 from vtax.platforms.contained import Program, StdioGuest
@@ -34,6 +47,7 @@ NOTES = (
     "the machine is not restarted between blocks",
 )
 _END_TIMEOUT_S = 15.0
+_EXAMINE_TIMEOUT_S = 30.0
 # A connection without terminal, forwarding or questions. One that the user shares (ControlPath) is used, never made.
 _OPTIONS = (
     "BatchMode=yes",
@@ -46,40 +60,7 @@ _OPTIONS = (
     "RemoteCommand=none",
     "LogLevel=ERROR",
 )
-# Runs on the machine with DIRECTORY, MARK and ARGV set. The agent hands its VTAX_MARK on to all that it starts.
-_KEEPER = """
-import os, signal
-os.mkdir(DIRECTORY, 0o700)
-child = os.fork()
-if not child:
-    try:
-        os.execvpe(ARGV[0], ARGV, {**os.environ, "VTAX_MARK": MARK})
-    finally:
-        os._exit(127)
-for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
-    signal.signal(number, signal.SIG_IGN)
-status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-import shutil, time
-def left():
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if b"VTAX_MARK=" + MARK.encode() in open(f"/proc/{name}/environ", "rb").read().split(b"\\0"):
-                yield int(name)
-        except OSError:
-            pass
-for _ in range(50):
-    found = list(left())
-    for pid in found:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
-    if not found:
-        break
-    time.sleep(0.02)
-shutil.rmtree(DIRECTORY)
-os._exit(min(abs(status), 127))
-"""
+_WORD = "vtax machine "
 
 
 class SshOptions(BaseModel):
@@ -98,12 +79,14 @@ class SshOptions(BaseModel):
 class SshGuest:
     """An agent on another machine (see platforms.base.RunningGuest).
 
-    ssh: the client, a program of this host. scratch: the private directory on the machine.
+    ssh: the client, a program of this host. scratch: the private directory on the machine. there: its entry in the
+    journal.
     """
 
     ssh: StdioGuest
-    host: str
     scratch: str
+    there: Held
+    is_remote = True
     _stopped: bool = False
 
     @property
@@ -121,21 +104,18 @@ class SshGuest:
         return None
 
     def stop(self) -> None:
-        """End the agent and wait until the machine has removed what was made there."""
+        """End the agent and wait until the machine has removed what was made there, by a second connection if the
+        first one broke. Raises PlatformError when it could not be asked; the journal keeps it then."""
         if self._stopped:
             return
         self._stopped = True
         self.channel.close()
         with suppress(subprocess.TimeoutExpired):
             self.ssh.process.wait(_END_TIMEOUT_S)
-        told = contained.describe(self.ssh.process, self.ssh.stderr)
+        ended = self.ssh.process.poll()
+        if ended == 0 or (ended is not None and not self.channel.heard):
+            self.there.forget()  # it says that it removed everything, or it was never reached
         self.ssh.stop()
-        if self.ssh.process.returncode != 0:
-            raise PlatformError(
-                f"{self.host} did not confirm that it removed {self.scratch}",
-                where=told,
-                cure="it does so by itself once it notices that the connection is gone; look there if it crashed",
-            )
 
 
 class Ssh:
@@ -164,16 +144,55 @@ class Ssh:
 
     def launch(self, options: SshOptions, spec: GuestSpec, argv: Sequence[str]) -> SshGuest:
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
-        if spec.plugboard is not None:
+        if spec.plugboard is not None and spec.plugboard.machine is None:
             raise PlatformError(
                 f"the network cards of {options.host} are not vtax's to join to a topology",
                 cure="take network benchmarks out of studies with this platform",
             )
         mark = f"{spec.name}-{secrets.token_hex(4)}"
         scratch = f"{options.scratch.rstrip('/')}/{mark}"
-        there = [options.python, *argv[1:]] if argv[0] == bootstrap.PYTHON else argv
-        program = Program([*client(options), remote_line(options.python, scratch, mark, there)])
-        return SshGuest(contained.start(spec, lambda group: program), options.host, scratch)
+        there = [options.python, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
+        card = _card(spec.plugboard) if spec.plugboard is not None else None
+        keep = remote_line(options.python, "keep", directory=scratch, mark=mark, argv=there, card=card)
+        clear = remote_line(options.python, "clear", directory=scratch, mark=mark)
+        remote = Remote(options.host, scratch, (*client(options), clear))
+        held: list[Held] = []
+
+        def hold() -> list[Held]:
+            held.append(spec.journal.hold(remote))
+            return held
+
+        program = Program([*client(options), keep])
+        return SshGuest(contained.start(spec, lambda group: program, hold), scratch, held[0])
+
+    def check_peer(self, options: SshOptions, nic: str, mtu: int, programs: Sequence[str]) -> None:
+        """See platforms.base.Driver."""
+        needed = [*programs, "ip", "ethtool", "nsenter"]
+        argv = [*client(options), remote_line(options.python, "examine", nic=nic, programs=needed)]
+        done = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)
+        told = next((line for line in done.stdout.splitlines() if line.startswith(_WORD)), None)
+        if told is None:
+            said = (done.stderr.strip() or f"status {done.status}")[-300:]
+            raise BadInput(
+                f"the peer {options.host} cannot be reached: {said}",
+                cure=f"make this work: ssh -o BatchMode=yes {options.host} {options.python} -V",
+            )
+        found = json.loads(told.removeprefix(_WORD))
+        if found["missing"]:
+            raise BadInput(f"the peer {options.host} lacks {', '.join(found['missing'])}", cure="install it there")
+        if found["uid"] != 0:
+            raise BadInput(
+                f"on the peer {options.host} one is user {found['uid']}, and only root may make a network namespace",
+                cure=f"let ssh log in as root there: ssh:root@..., or User root for {options.host} in ssh_config",
+            )
+        check_card(found["card"], nic, found["cards"], mtu, f"the peer {options.host}")
+
+
+def _card(plugboard: Plugboard) -> dict[str, Any]:
+    """What the machine must know of the card its guest is to have."""
+    card = plugboard.cards[0]
+    nic = plugboard.machine.nic if plugboard.machine else ""
+    return {"nic": nic, "name": card.interface, "mac": card.mac, "mtu": card.mtu, "quiet": dict(QUIET)}
 
 
 def client(options: SshOptions) -> list[str]:
@@ -184,13 +203,19 @@ def client(options: SshOptions) -> list[str]:
             "-e", "none", *settings, "--", options.host]  # fmt: skip
 
 
-def remote_line(python: str, scratch: str, mark: str, argv: Sequence[str]) -> str:
+def remote_line(python: str, call: str, **arguments: Any) -> str:
     """What the machine's login shell is told: one line that bash, dash, zsh, csh and fish read alike.
 
-    ssh joins its words to one line for that shell, so the program travels as hexadecimal digits: nothing to quote.
+    call: a function of _ssh_there. ssh joins its words to one line for that shell, so the program travels as
+    hexadecimal digits: nothing to quote.
     """
-    program = f"DIRECTORY={scratch!r}\nMARK={mark!r}\nARGV={list(argv)!r}\n{_KEEPER}".encode().hex()
+    program = f"{_there()}\nos._exit({call}(**{arguments!r}))\n".encode().hex()
     return shlex.join([python, "-I", "-S", "-B", "-c", f'exec(bytes.fromhex("{program}"))'])
+
+
+@cache
+def _there() -> str:
+    return files("vtax.platforms").joinpath("_ssh_there.py").read_text()
 
 
 def _as_user(name: str) -> list[str]:

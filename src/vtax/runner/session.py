@@ -22,10 +22,9 @@ from vtax.network import registry as topology_registry
 from vtax.network.end import End
 from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard
-from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner.events import Observer
-from vtax.runner.plan import Cell, Plan, Session
+from vtax.runner.plan import Cell, Plan, Session, resolve_platform
 from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
 
@@ -129,12 +128,13 @@ class OpenSession:
         self._ended["facts"] = guest.facts()
 
     def _start_end(self, end: End) -> None:
-        """One end of the topology: a guest of the platform under test, or a native one that serves it."""
+        """One end of the topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
         if end.under_test:
             endpoint = self._start_guest(self._session.platform, end, self._plan.resources, end.role == "guest")
         else:
-            native = platform_registry.get("native")
-            endpoint = self._start_guest(native, end, self._plan.peer_resources, False)
+            name = end.machine.platform if end.machine else "native"
+            server = resolve_platform(self._plan.study, name, self._plan.source)
+            endpoint = self._start_guest(server, end, self._plan.peer_resources, False)
         end.connected(lambda argv: _must(endpoint.guest, argv))
         self._endpoints[end.role] = endpoint
 

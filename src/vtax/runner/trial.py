@@ -250,7 +250,7 @@ class _Counted:
             last = self._read()
             self.differences = {key: last[key] - value for key, value in self._first.items() if key in last}
             own = [value for (_, name), value in self.differences.items() if name == "host_cpu_s"]
-            known = len(own) == len(self._endpoints)
+            known = len(own) == sum(not getattr(e.running, "is_remote", False) for e in self._endpoints.values())
             self.warnings = host_warnings(self._host, sample, sum(own) if known else None)
 
     def _read(self) -> dict[tuple[str, str], float]:

@@ -98,7 +98,11 @@ class BenchmarkTable(_Table):
     topology: str | None = Field(None, description="for network benchmarks; default point-to-point")
     parameters: dict[str, Level] = Field(default_factory=dict)
     factors: dict[str, list[Level]] = Field(default_factory=dict, description="parameter -> its levels")
-    link: dict[str, Level] = Field(default_factory=dict, description="fixed link settings, e.g. mtu")
+    link: dict[str, Level] = Field(
+        default_factory=dict,
+        description="fixed link settings, e.g. mtu; peer = 'ssh:HOST' with nic and peer_nic puts the other end on a "
+        "second machine; see vtax topologies",
+    )
     link_factors: dict[str, list[Level]] = Field(default_factory=dict, description="link setting -> its levels")
 
     @model_validator(mode="after")

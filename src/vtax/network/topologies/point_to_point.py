@@ -2,7 +2,8 @@
 
 guest card - bridge of the lab - veth - peer. Everything but the last link into the guest is the same on every
 platform, native included. Instead of the bridge: nothing at all (`veth`), a macvlan on the peer's cable (`macvtap`),
-or two bridges with the lab routing between them and hiding the guest's address (`nat`).
+or two bridges with the lab routing between them and hiding the guest's address (`nat`). With `peer`, the bridge has a
+card of this host as its other port, and the peer stands on the machine that this card leads to.
 """
 
 from __future__ import annotations
@@ -11,16 +12,30 @@ from vtax.network.attach import segment
 from vtax.network.end import End
 from vtax.network.lab import Lab, address, make_card
 from vtax.network.links import Flow, Links
+from vtax.network.plugboard import Machine
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
+from vtax.network.uplink import lend
 
 _PEER, _GUEST, _GATEWAY = 1, 2, 254
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """One network, or two with a translating router between them."""
+    """One network, or two with a translating router between them, or one that spans two machines."""
+    if settings.peer:
+        return _two_machines(lab, settings)
     return _translated(lab, settings) if settings.attachment == "nat" else _one_network(lab, settings)
+
+
+def _two_machines(lab: Lab, settings: LinkSettings) -> Links:
+    network = BridgeSegment(lab.namespace("lab"), "br0", settings.mtu)
+    lend(lab, network, settings)
+    machine = Machine(settings.peer, settings.peer_nic)
+    peer = End("peer", [(make_card(0, 0, _PEER, settings), network)], under_test=False, machine=machine)
+    guest = End("guest", [(make_card(0, 0, _GUEST, settings), network)], under_test=True)
+    note = f"the peer is {settings.peer}: {settings.nic} of this host leads to its {settings.peer_nic}"
+    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address())], notes=[note])
 
 
 def _one_network(lab: Lab, settings: LinkSettings) -> Links:
@@ -48,4 +63,5 @@ TOPOLOGY = Topology(
     "guest and native peer on one network",
     wire,
     attachments=("bridge", "veth", "macvtap", "nat"),
+    far=True,
 )

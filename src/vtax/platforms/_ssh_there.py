@@ -1,0 +1,187 @@
+"""What runs on another machine for the guest there. It travels as text and needs only Python, and ip(8) for a card.
+
+`keep` works in a directory of its own, starts the agent, and when that has ended, for whatever reason, ends all that
+was started and removes the directory. A card that the guest needs is a macvlan on a network card of the machine, in a
+network namespace that lives as long as the guest's processes; of the machine's own card only its MTU, its offloads
+and whether it is up may change, and are put back. `clear` does the same from a second connection, when the first one
+broke. `examine` only looks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
+_NEWNS, _NEWNET, _REC, _SLAVE = 0x00020000, 0x40000000, 0x4000, 0x80000  # linux/sched.h, sys/mount.h
+_STATE = "card.json"
+_FEATURES = {
+    "tx-checksumming": "tx",
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+}
+
+
+def keep(directory: str, mark: str, argv: list[str], card: dict[str, Any] | None) -> int:
+    """Run argv, marked, until it ends; returns its exit status once nothing of it is left.
+
+    card: `nic` (of the machine), `name`, `mac`, `mtu` of the one the guest is to have, `quiet` (settings of its
+    namespace); None for the machine's own network.
+    """
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    Path(directory).mkdir(0o700)
+    status = 1
+    try:
+        if card is not None:
+            Path(directory, _STATE).write_text(json.dumps(_state(card["nic"])))
+        child, told, go = _fork(mark, argv, card)
+        for number in _IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        if os.read(told, 1):
+            if card is not None:
+                _lend(card, child)
+            os.write(go, b"+")
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or error
+        print(f"vtax: {str(said).strip()}", file=sys.stderr, flush=True)
+    finally:
+        _end_marked(mark)
+        _remove(directory)
+    return min(abs(status), 127)
+
+
+def clear(directory: str, mark: str) -> int:
+    """End the guest and wait until `keep` has removed what it made, or do that; 3 when there was nothing."""
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    found = _end_marked(mark)
+    for _ in range(100):
+        if not Path(directory).exists():
+            return 0 if found else 3
+        time.sleep(0.05)
+    _remove(directory)
+    return 0
+
+
+def examine(nic: str, programs: list[str]) -> int:
+    """Print what this machine is as a peer: one line of JSON behind `vtax machine `."""
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
+    cards: list[Any] = []
+    if shutil.which("ip"):
+        cards = json.loads(_run("ip", "-j", "-d", "address"))
+    found = {
+        "uid": os.geteuid(),
+        "missing": [name for name in programs if shutil.which(name) is None],
+        "cards": [card["ifname"] for card in cards],
+        "card": next((card for card in cards if card["ifname"] == nic), None),
+    }
+    print("\nvtax machine " + json.dumps(found), flush=True)
+    return 0
+
+
+def _fork(mark: str, argv: list[str], card: dict[str, Any] | None) -> tuple[int, int, int]:
+    """The guest's first process: its PID, where it says that its namespace is there, where it waits for leave."""
+    told, tell = os.pipe()
+    wait, go = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(tell)
+        os.close(wait)
+        return child, told, go
+    try:
+        os.close(told)
+        os.close(go)
+        if card is not None:
+            _enter_network(card["quiet"])
+        os.write(tell, b"+")
+        if os.read(wait, 1):
+            os.close(tell)
+            os.close(wait)
+            os.execvpe(argv[0], argv, {**os.environ, "VTAX_MARK": mark})
+    except OSError as error:
+        os.write(2, f"vtax: {argv[0]}: {error}\n".encode())
+    finally:
+        os._exit(127)
+    raise AssertionError
+
+
+def _enter_network(quiet: dict[str, str]) -> None:
+    """A network namespace of its own, and a /sys that shows its cards."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _must(libc.unshare(_NEWNET | _NEWNS))
+    _must(libc.mount(b"none", b"/", None, _REC | _SLAVE, None))
+    _must(libc.mount(b"sysfs", b"/sys", b"sysfs", 0, None))
+    for key, value in quiet.items():
+        with suppress(OSError):  # a kernel without IPv6 or bridge netfilter has nothing to silence
+            Path("/proc/sys/net", key).write_text(value)
+
+
+def _must(status: int) -> None:
+    if status != 0:
+        raise OSError(f"it cannot have a network namespace of its own: {os.strerror(ctypes.get_errno())}")
+
+
+def _lend(card: dict[str, Any], pid: int) -> None:
+    """Give a process's network namespace a macvlan on the machine's card."""
+    _run("ip", "link", "set", "dev", card["nic"], "mtu", str(card["mtu"]), "up")
+    _run("ip", "link", "add", "link", card["nic"], "name", card["name"], "address", card["mac"],
+         "mtu", str(card["mtu"]), "netns", str(pid), "type", "macvlan", "mode", "private")  # fmt: skip
+
+
+def _state(nic: str) -> dict[str, Any]:
+    """What may change of a card of the machine."""
+    card = json.loads(_run("ip", "-j", "link", "show", "dev", nic))[0]
+    told = dict(line.split(":", 1) for line in _run("ethtool", "-k", nic).splitlines() if ":" in line)
+    features = {short: told[long].split()[0] for long, short in _FEATURES.items() if told.get(long, "").split()}
+    return {"nic": nic, "mtu": card["mtu"], "up": "UP" in card["flags"], "features": features}
+
+
+def _put_back(state: dict[str, Any]) -> None:
+    up = "up" if state["up"] else "down"
+    _run("ip", "link", "set", "dev", state["nic"], "mtu", str(state["mtu"]), up)
+    words = [word for pair in state["features"].items() for word in pair]
+    subprocess.run(["ethtool", "-K", state["nic"], *words], check=False, capture_output=True)
+
+
+def _remove(directory: str) -> None:
+    with suppress(OSError, ValueError, subprocess.SubprocessError):  # nothing was lent, or the card itself is gone
+        _put_back(json.loads(Path(directory, _STATE).read_text()))
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _end_marked(mark: str) -> bool:
+    """Kill everything that carries the mark, and whatever it starts meanwhile; whether there was any."""
+    had_any = False
+    for _ in range(50):
+        found = list(_marked(mark))
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            break
+        had_any = True
+        time.sleep(0.02)
+    return had_any
+
+
+def _marked(mark: str) -> Iterator[int]:
+    wanted = b"VTAX_MARK=" + mark.encode()
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                yield int(entry.name)
+
+
+def _run(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout

@@ -1,0 +1,82 @@
+"""What a study's networks ask of platforms and of other machines, checked before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from vtax.benchmarks.base import Context
+from vtax.errors import BadInput
+from vtax.network import registry as topology_registry
+from vtax.platforms.base import Platform
+
+if TYPE_CHECKING:
+    from vtax.runner.plan import Point
+
+
+def refuse_beyond_platforms(platforms: Sequence[Platform], points: Sequence[Point], source: str) -> None:
+    """Raise BadInput for a network benchmark on a machine whose cards are the user's, or cannot do what is asked."""
+    networked = [point for point in points if point.link]
+    unable = next((platform for platform in platforms if not platform.joins_topologies), None)
+    if networked and unable:
+        raise BadInput(
+            f"{networked[0].label} needs a network, and the cards of {unable.name} cannot be joined to one of vtax's",
+            where=f"{source}: key platforms",
+            cure=f"take network benchmarks out of studies with {unable.name}",
+        )
+    for point in networked:
+        for platform in platforms:
+            _refuse_beyond(platform, point, source)
+
+
+def check_peers(points: Sequence[Point], resolve: Callable[[str, str], Platform], source: str) -> None:
+    """Raise BadInput when a machine that a study names as peer cannot be reached, or lacks what its points need.
+
+    resolve: from a platform's name and where it is asked for to the platform.
+    """
+    wanted: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        if point.link and point.link.peer:
+            wanted.setdefault((point.link.peer, point.link.peer_nic), []).append(point)
+    for (peer, nic), asking in wanted.items():
+        where = f"{source}: link setting peer of {asking[0].label}"
+        platform = resolve(peer, where)
+        check = getattr(platform.driver, "check_peer", None)
+        if check is None:
+            raise BadInput(
+                f"{peer} is a platform of driver {platform.driver.name}, and a peer is another machine",
+                where=where,
+                cure="peer = 'ssh:HOST', or the name of a [[platform]] of driver ssh",
+            )
+        programs = list(dict.fromkeys(program for point in asking for program in _programs(point)))
+        try:
+            for mtu in sorted({point.link.mtu for point in asking if point.link}):
+                check(platform.options, nic, mtu, programs)
+        except BadInput as error:
+            raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
+
+
+def _programs(point: Point) -> list[str]:
+    """What a benchmark runs on its peer."""
+    context = Context(1, 1, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    return [c.argv[0] for c in point.benchmark.commands(point.parameters, context) if c.place == "peer"]
+
+
+def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
+    """Raise BadInput when a point's links are beyond the limits of a platform's cards."""
+    assert point.link is not None
+    limits, topology = platform.network_limits, topology_registry.get(point.topology)
+    if point.link.mtu > limits.mtu:
+        raise BadInput(
+            f"the network cards of {platform.name} carry an MTU of at most {limits.mtu}, and {point.label} asks for "
+            f"{point.link.mtu}",
+            where=f"{source}: key platforms, and link setting mtu of {point.label}",
+            cure=f"take {platform.name} out, or ask for at most {limits.mtu}",
+        )
+    if (needed := topology.cards(point.link)) > limits.cards:
+        raise BadInput(
+            f"{point.topology} needs guests with {needed} network cards, and those of {platform.name} have at most "
+            f"{limits.cards}",
+            where=f"{source}: key platforms, and topology of {point.label}",
+            cure=f"take {platform.name} out",
+        )

@@ -1,0 +1,247 @@
+"""The peer on a second machine: here one of namespaces, with an sshd of its own and two cables to this host.
+
+`host` and `other` are network namespaces that stand for the two machines. One cable is for ssh; the other joins
+`lab0` of the host to `lab1` of the other, and is what a study names. vtax runs in `host`, so that what it finds there
+is all the host it has.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from support import needs_program, needs_root
+
+pytestmark = [
+    needs_root,
+    needs_program("ip", "nsenter", "ethtool", "sshd", "ssh", "ssh-keygen", "unshare"),
+    pytest.mark.root,
+]
+
+SERVER = """
+ListenAddress 198.19.255.2
+Port 22
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/authorized_keys
+PermitRootLogin prohibit-password
+StrictModes no
+UsePAM no
+PidFile none
+"""
+CLIENT = """
+Host other
+  HostName 198.19.255.2
+  User root
+  IdentityFile {directory}/key
+  IdentitiesOnly yes
+  UserKnownHostsFile {directory}/known_hosts
+Host unreachable
+  HostName 198.19.255.3
+  UserKnownHostsFile /dev/null
+"""
+SERVE = "mount -t tmpfs none /run && mkdir /run/sshd && exec {sshd} -D -e -f {config}"
+PEER = """
+[[platform]]
+name = "other"
+driver = "ssh"
+host = "{host}"
+config = "{config}"
+local_user = "root"
+scratch = "{scratch}"
+"""
+STUDY = """
+name = "two-machines"
+platforms = [{platforms}]
+[design]
+blocks = 1
+[[benchmark]]
+name = "{tool}"
+parameters = {{ duration_s = {duration_s} }}
+link = {{ peer = "other", nic = "{nic}", peer_nic = "{peer_nic}" }}
+"""
+VIEWS = (("link",), ("address",), ("route", "show", "table", "all"), ("-6", "route", "show", "table", "all"))
+
+
+def ip(namespace, *words):
+    done = subprocess.run(["ip", "-n", namespace, *words], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def network(namespace):
+    """Links with their details, addresses, routes and offloads of a machine's network."""
+    parts = [ip(namespace, *(["-d"] if view == ("link",) else []), *view) for view in VIEWS]
+    card = "lab0" if namespace.endswith("host") else "lab1"
+    argv = ["nsenter", f"--net=/run/netns/{namespace}", "ethtool", "-k", card]
+    parts.append(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    return [line.strip() for part in parts for line in part.splitlines()]
+
+
+def carried(namespace, card):
+    (found,) = json.loads(ip(namespace, "-j", "-s", "link", "show", "dev", card))
+    return found["stats64"]["rx"]["bytes"] + found["stats64"]["tx"]["bytes"]
+
+
+def eventually(true, timeout_s=15):
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def assert_as_before(machines, before, timeout_s=15):
+    """What a namespace held goes a moment after the namespace."""
+    deadline = time.monotonic() + timeout_s
+    while state(machines) != before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for now, then in zip(state(machines), before, strict=True):
+        assert [*set(now) - set(then)] == [*set(then) - set(now)]
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """Two machines: names of their namespaces, the directory of the other one, and ssh's configuration."""
+    token = secrets.token_hex(2)
+    host, other = f"vtax-{token}-host", f"vtax-{token}-other"
+    for name in (host, other):
+        subprocess.run(["ip", "netns", "add", name], check=True)
+    server = None
+    try:
+        for here, there, number in (("lab0", "lab1", 0), ("ssh0", "ssh1", 1)):
+            ip(host, "link", "add", here, "type", "veth", "peer", there, "netns", other)
+            for name, card, last in ((host, here, 1), (other, there, 2)):
+                if number:
+                    ip(name, "address", "add", f"198.19.255.{last}/30", "dev", card)
+                    ip(name, "link", "set", card, "up")
+        ip(other, "link", "set", "lab1", "up")
+        ip(host, "link", "set", "lab0", "up")
+        ip(host, "link", "set", "lab0", "down")  # one card is down before, but has been up, which it shows
+        for name in (host, other):
+            ip(name, "link", "set", "lo", "up")
+        eventually(lambda: "tentative" not in ip(host, "address") + ip(other, "address"))
+        server = sshd(tmp_path, other)
+        there = tmp_path / "there"
+        there.mkdir()
+        yield SimpleNamespace(host=host, other=other, there=there, config=str(tmp_path / "client"))
+    finally:
+        if server is not None:
+            server.terminate()
+            server.wait(10)
+        for name in (host, other):
+            subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+def sshd(directory, namespace):
+    for name in ("host_key", "key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
+    (directory / "authorized_keys").write_text((directory / "key.pub").read_text())
+    (directory / "known_hosts").write_text(f"198.19.255.2 {(directory / 'host_key.pub').read_text()}")
+    (directory / "server").write_text(SERVER.format(directory=directory))
+    (directory / "client").write_text(CLIENT.format(directory=directory))
+    line = SERVE.format(sshd="/usr/sbin/sshd", config=directory / "server")
+    enter = ["nsenter", f"--net=/run/netns/{namespace}", "unshare", "--mount", "sh", "-c", line]
+    with (directory / "log").open("wb") as log:
+        server = subprocess.Popen(enter, stdin=subprocess.DEVNULL, stderr=log)
+    eventually(lambda: "Server listening" in (directory / "log").read_text())
+    return server
+
+
+def study(machines, tmp_path, *, host="other", platforms='"native"', tool="iperf3", duration_s=1, **changed):
+    names = {"nic": "lab0", "peer_nic": "lab1", **changed}
+    peer = PEER.format(host=host, config=machines.config, scratch=machines.there)
+    path = tmp_path / "study.toml"
+    text = STUDY.format(platforms=platforms, tool=tool, duration_s=duration_s, **names)
+    path.write_text(text.replace("[[benchmark]]", peer + "[[benchmark]]"))
+    return path
+
+
+def command(machines, *arguments):
+    return ["nsenter", f"--net=/run/netns/{machines.host}", sys.executable, "-m", "vtax", *map(str, arguments)]
+
+
+def vtax(machines, *arguments):
+    argv = command(machines, *arguments)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+
+
+def state(machines):
+    return network(machines.host), network(machines.other), list(machines.there.iterdir())
+
+
+@pytest.mark.parametrize("platform", ["native", "docker", "lxc", "qemu-tcg"])
+def test_every_byte_crosses_the_named_cards_and_both_machines_are_left_as_they_were(
+    platform, machines, image, private_home, tmp_path
+):
+    before = state(machines)
+    crossed_before = [carried(machines.host, "lab0"), carried(machines.other, "lab1")]
+    platforms = '"native"' if platform == "native" else f'"native", "{platform}"'
+    path = study(machines, tmp_path, platforms=platforms)
+    with path.open("a") as file:
+        file.write("link_factors = { mtu = [600, 1500], offloads = [true, false] }\n")
+    done = vtax(machines, "run", path, "--strict", "--json")
+    assert done.returncode == 0, done.stderr
+    told = trials(machines)
+    assert len(told) == (4 if platform == "native" else 8)
+    moved = sum(trial["under_test.bytes"] for trial in told)
+    for namespace, card, was in zip((machines.host, machines.other), ("lab0", "lab1"), crossed_before, strict=True):
+        assert carried(namespace, card) - was > 0.95 * moved
+    for trial in told:
+        card = trial["nic.lab0.rx_bytes"] + trial["nic.lab0.tx_bytes"]
+        assert card > 0.95 * trial["under_test.bytes"] > 1e5
+    assert_as_before(machines, before)
+
+
+def trials(machines):
+    """The counters of the links in every trial of the last run."""
+    from sqlalchemy import text
+
+    from vtax.host.home import Home
+    from vtax.store.store import Store
+
+    with Store.open(Home.from_environment().store_url) as store, store.engine.connect() as connection:
+        rows = connection.execute(text("select trial_id, name, value from counter where place = 'link'")).all()
+    found: dict[int, dict[str, float]] = {}
+    for trial, name, value in rows:
+        found.setdefault(trial, {})[name] = value
+    return list(found.values())
+
+
+def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image, private_home, tmp_path):
+    before = state(machines)
+    path = study(machines, tmp_path, duration_s=120)
+    running = subprocess.Popen(command(machines, "run", path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 60)
+    assert state(machines) != before
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    cleaned = vtax(machines, "clean")
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert "state and MTU of lab0" in cleaned.stdout
+    assert_as_before(machines, before)
+    assert not list(private_home.journal.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"host": "unreachable"}, "the peer unreachable cannot be reached"),
+        ({"nic": "lab9"}, "this host has no network card lab9"),
+        ({"peer_nic": "lab9"}, "the peer other has no network card lab9"),
+        ({"nic": "ssh0"}, "ssh0 of this host has the address 198.19.255.1, so it is in use"),
+        ({"peer_nic": "ssh1"}, "ssh1 of the peer other has the address 198.19.255.2, so it is in use"),
+        ({"nic": "lo"}, "lo of this host is no Ethernet card"),
+    ],
+)
+def test_what_a_peer_lacks_is_said_before_the_run(changed, said, machines, image, private_home, tmp_path):
+    before = state(machines)
+    done = vtax(machines, "run", study(machines, tmp_path, **changed))
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+    assert "link" in done.stderr
+    assert state(machines) == before
+    assert not list(private_home.journal.iterdir())
