@@ -79,10 +79,15 @@ def lend(lab: Lab, network: BridgeSegment, settings: LinkSettings) -> None:
     inside = network.namespace
     run(["ip", "link", "add", "link", nic, "name", _UPLINK, "mtu", str(settings.mtu), "netns", inside.name,
          "type", "macvlan", "mode", "passthru"])  # fmt: skip
-    lab.before_close(lambda: inside.run(["ip", "link", "delete", "dev", _UPLINK], check=False))
-    # A port before it is up: a macvlan in passthru mode that is up hands `allmulti` down and never takes it back.
-    inside.ip(f"link set dev {_UPLINK} master {network.bridge}", f"link set dev {_UPLINK} up")
+    lab.before_close(lambda: _take_out(inside))
+    inside.ip(f"link set dev {_UPLINK} up", f"link set dev {_UPLINK} master {network.bridge}")
     network.hops += [
         Hop(f"nic.{nic}", HOST, nic, "nic"),
         Hop(f"lab.{_UPLINK}", inside, _UPLINK, "macvlan", limits=True),
     ]
+
+
+def _take_out(inside: Namespace) -> None:
+    """Out of the bridge first, while it is up, as it went in: only then does it hand `allmulti` down to the card."""
+    for words in (("set", "dev", _UPLINK, "nomaster"), ("delete", "dev", _UPLINK)):
+        inside.run(["ip", "link", *words], check=False)
