@@ -9,7 +9,7 @@ from vtax.host import namespaces
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
 from vtax.platforms import contained, docker, docker_daemon, lxc, podman, registry, trial_start
-from vtax.platforms.base import GuestSpec, Resources
+from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.contained import Root
 
 RESOURCES = Resources(2, 512 << 20, (1, 3))
@@ -128,3 +128,10 @@ def test_a_defect_in_a_driver_does_not_escape_a_probe_but_a_request_to_stop_does
     assert "KeyError" in trial_start.probe(broken, None, None, programs={}).reason
     with pytest.raises(RunInterrupted):
         trial_start.probe(stopped, None, None, programs={})
+
+
+def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_cure(monkeypatch):
+    said = "AppArmor enabled on system but the docker-default profile could not be loaded: running `apparmor_parser"
+    monkeypatch.setattr(docker, "host_daemon", lambda: None)
+    monkeypatch.setattr(trial_start, "probe", lambda *_, **__: Probe(False, said))
+    assert docker.DRIVER.probe(docker.DockerOptions(), None).cure == "apt install apparmor"

@@ -54,6 +54,8 @@ class Docker:
         version_argv = () if daemon else ("dockerd", "--version")
         launch = partial(self.launch, throw_away=True)
         probe = trial_start.probe(launch, options, None, programs=programs, version_argv=version_argv)
+        if "apparmor_parser" in probe.reason:  # a kernel with AppArmor, but not its tools: Docker refuses every start
+            probe = replace(probe, cure="apt install apparmor")
         return replace(probe, version=f"Docker version {daemon.version}") if daemon else probe
 
     def start(self, options: DockerOptions, spec: GuestSpec) -> StdioGuest:
