@@ -1,0 +1,201 @@
+"""Makes a machine's disk, kernel and initrd: once per recipe, without loop mounts, kept below VTAX_HOME/nested.
+
+The disk carries the Debian system and the Python packages of the locked development environment, for the machine's
+own Python. The guest image goes onto a second disk, and the checkout goes in at every start: changing code builds
+nothing. What is built is made under another name, in the journal, and renamed when it is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nested.machines import Machine
+
+from vtax.guest import bootstrap
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import run
+from vtax.host.resources import Marked, Tree
+from vtax.image.image import Image
+from vtax.image.initrd import APPLETS, DIRECTORIES, Entry, collect_modules, cpio, unsigned
+from vtax.image.kernel import elf_of
+from vtax.image.tree import bootstrap as debootstrap
+
+CHECKOUT = Path(__file__).parents[2]
+PORT = "vtax.nested"
+AGENT = "usr/local/lib/vtax-bootstrap.py"
+INSIDE = "root/vtax"
+_LOCK = CHECKOUT / "requirements-dev.lock"
+_MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "ext4")
+_PACKAGES = "opt/vtax"
+_SERVICE = f"""[Unit]
+Description=Agent of vtax's nested tests
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/usr/bin/python3 -I -S -B /{AGENT} /dev/virtio-ports/{PORT}
+Restart=always
+RestartSec=100ms
+TasksMax=infinity
+
+[Install]
+WantedBy=multi-user.target
+"""
+_BUILD_S = 1800.0
+
+
+@dataclass(frozen=True)
+class Disks:
+    """What a machine boots from."""
+
+    directory: Path
+
+    @property
+    def root(self) -> Path:
+        """Its ext4 disk."""
+        return self.directory / "disk.raw"
+
+    @property
+    def kernel(self) -> Path:
+        """Its kernel."""
+        return self.directory / "kernel"
+
+    @property
+    def initrd(self) -> Path:
+        """What mounts the disk."""
+        return self.directory / "initrd.cpio"
+
+
+def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disks:
+    """The machine's disks, built now if they are not there (minutes). image: the guest image, for busybox."""
+    init = Path(__file__).with_name("init").read_bytes()
+    agent = bootstrap.argv()[-2]
+    key = machine.key(_LOCK.read_bytes(), init, _SERVICE.encode(), agent.encode())
+    with _one_at_a_time(home):
+        return Disks(
+            _made(home, f"{machine.name}-{key}", journal, lambda path: _build(machine, image, journal, path))
+        )
+
+
+def ensure_image_disk(home: Home, image: Image, journal: Journal) -> Path:
+    """An ext4 disk with the guest image's directory, as it lies in a home's `images/KEY`."""
+
+    def make(path: Path) -> None:
+        used_mib = int(run(["du", "--summarize", "--block-size=1M", image.directory]).stdout.split()[0])
+        _write_disk(image.directory, path / "disk.raw", used_mib + used_mib // 4 + 256)
+
+    with _one_at_a_time(home):
+        return _made(home, f"image-{image.key}", journal, make) / "disk.raw"
+
+
+def _made(home, name, journal, make) -> Path:
+    final = home.root / "nested" / name
+    if not final.is_dir():
+        partial = final.with_name(f"{name}.{journal.token}.partial")
+        held = journal.hold(Tree(str(partial)))
+        try:
+            partial.mkdir()
+            make(partial)
+            partial.rename(final)
+        except BaseException:
+            held.release()
+            raise
+        held.forget()
+    return final
+
+
+def _build(machine: Machine, image: Image, journal: Journal, directory: Path) -> None:
+    tree = directory / "tree"
+    mark = f"nested-{journal.token}"
+    held = journal.hold(Marked(mark, f"the build of {machine.name}"))
+    try:
+        debootstrap(machine.suite, machine.packages, tree, mark)
+        _install_python_packages(tree, mark)
+        _settle(machine, tree)
+        modules = next((tree / "usr/lib/modules").iterdir())
+        packed = (tree / "boot" / f"vmlinuz-{modules.name}").read_bytes()
+        disks = Disks(directory)
+        disks.kernel.write_bytes(elf_of(packed) or packed)
+        disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules))
+        _write_disk(tree, disks.root, machine.disk_mib)
+        run(["rm", "-rf", "--one-file-system", tree], timeout_s=300)
+    finally:
+        held.release()
+
+
+def _install_python_packages(tree: Path, mark: str) -> None:
+    """What the lock file names, for the Python in the tree, found there by a path file; compiled for it."""
+    version = next((tree / "usr/bin").glob("python3.[0-9]*")).name.removeprefix("python")
+    target = tree / _PACKAGES
+    run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"),
+            *("--no-deps", "--only-binary", ":all:", "--require-hashes", "--no-compile", "--root-user-action=ignore"),
+            *("--python-version", version, "--target", target, "-r", _LOCK),
+        ],
+        timeout_s=_BUILD_S,
+        mark=mark,
+    )
+    run(["chroot", tree, "python3", "-m", "compileall", "-q", "-j", "2", f"/{_PACKAGES}"], timeout_s=_BUILD_S,
+        mark=mark, check=False)  # fmt: skip
+    (tree / "usr/lib/python3/dist-packages/vtax.pth").write_text(f"/{_PACKAGES}\n/{INSIDE}/src\n")
+
+
+def _settle(machine: Machine, tree: Path) -> None:
+    """Names, the agent's service, and no unit that starts by itself and disturbs."""
+    (tree / "etc/hostname").write_text("nested\n")
+    (tree / "etc/hosts").write_text("127.0.0.1 localhost nested\n::1 localhost\n")
+    (tree / "etc/fstab").write_text("")
+    (tree / "etc/machine-id").write_text("")
+    (tree / AGENT).write_text(bootstrap.argv()[-2])
+    (tree / "etc/systemd/system/vtax-nested.service").write_text(_SERVICE)
+    there = [unit for unit in machine.disabled if list(tree.glob(f"*/systemd/system/{unit}"))
+             or list(tree.glob(f"usr/lib/systemd/system/{unit}"))]  # fmt: skip
+    run(["chroot", tree, "systemctl", "--quiet", "disable", *there])
+    run(["chroot", tree, "systemctl", "--quiet", "enable", "vtax-nested.service"])
+    run(
+        ["chroot", tree, "systemctl", "--quiet", "mask", "getty@tty1.service", "systemd-networkd-wait-online.service"]
+    )
+
+
+def _initrd(busybox: Path, modules: Path) -> bytes:
+    """A small initrd; the distribution's own takes half a minute on an emulated CPU."""
+    found = collect_modules(modules, _MODULES)
+    order = dict.fromkeys(name for chain in found.chains.values() for name in chain)
+    return cpio(
+        [
+            *(Entry(name, 0o040755) for name in DIRECTORIES),
+            Entry("dev/console", 0o020600, device=(5, 1)),
+            Entry("bin/busybox", 0o100755, busybox.read_bytes()),
+            *(Entry(f"bin/{name}", 0o120777, b"busybox") for name in APPLETS),
+            *(Entry(f"modules/{name}.ko", 0o100644, unsigned(content)) for name, content in found.files.items()),
+            Entry("modules/order", 0o100644, "".join(f"{name}\n" for name in order).encode()),
+            Entry("init", 0o100755, Path(__file__).with_name("init").read_bytes()),
+        ]
+    )
+
+
+def _write_disk(tree: Path, target: Path, size_mib: int) -> None:
+    run(
+        ["mke2fs", "-q", "-t", "ext4", "-d", tree, "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0",
+         target, f"{size_mib}m"],
+        timeout_s=_BUILD_S,
+    )  # fmt: skip
+
+
+@contextmanager
+def _one_at_a_time(home: Home) -> Iterator[None]:
+    """The kernel frees the lock when a build dies."""
+    (home.root / "nested").mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(home.root / "nested" / "build.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

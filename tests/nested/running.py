@@ -1,0 +1,147 @@
+"""Boots a nested machine and talks to it: vtax's own agent, as a service of the machine, over a virtio serial port.
+
+Everything is bounded in time, and all of it on this host (a QEMU process, a directory) is in the journal. The disks
+are opened with `snapshot=on`: what a machine writes is gone with it. There is no network card in it at all.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from nested import disks
+from nested.disks import CHECKOUT, INSIDE, PORT
+from nested.machines import Machine
+
+from vtax.guest.channel import Channel
+from vtax.guest.guest import CommandResult, Guest
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import spawn
+from vtax.host.resources import Marked, Tree
+from vtax.image.image import Image
+from vtax.platforms.qemu import describe
+
+BOOT_S = 600.0
+PYTHON = "/usr/bin/python3"
+HOME = "/var/lib/vtax"
+_SENT = ("src", "tests", "pyproject.toml")
+_APPEND = "root=/dev/vda rw quiet console=hvc0 net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false"
+
+
+@dataclass
+class Nested:
+    """A booted machine. guest: the calls into it. boot_s: from QEMU's start to the agent's first answer."""
+
+    machine: Machine
+    guest: Guest
+    boot_s: float
+
+    def run(self, *argv: str, timeout_s: float = 120.0, status: int | None = 0) -> CommandResult:
+        """Run a program in it. status: the wanted one, None for any; another is an error with both outputs."""
+        result = self.guest.run(argv, timeout_s=timeout_s, cwd="/root", environment={"COLUMNS": "200"})
+        if result.timed_out or (status is not None and result.status != status):
+            ended = "did not end in time" if result.timed_out else f"ended with status {result.status}"
+            raise AssertionError(f"{' '.join(argv)} {ended}:\n{result.stdout[-6000:]}\n{result.stderr[-3000:]}")
+        return result
+
+    def vtax(self, *arguments: str, timeout_s: float = 600.0, status: int | None = 0) -> CommandResult:
+        """Run vtax in it."""
+        return self.run(PYTHON, "-m", "vtax", *arguments, timeout_s=timeout_s, status=status)
+
+    def python(self, name: str, *arguments: str, timeout_s: float = 600.0) -> str:
+        """Run a program of tests/nested/inside in it; its output."""
+        script = f"/{INSIDE}/tests/nested/inside/{name}"
+        return self.run(PYTHON, script, *arguments, timeout_s=timeout_s).stdout
+
+    def pytest(self, *arguments: str, timeout_s: float = 1800.0, status: int | None = 0) -> str:
+        """Run tests of the checkout in it; what pytest says."""
+        options = ("-p", "no:cacheprovider", "-o", "timeout=900", "--durations=0", "-v")
+        argv = ("sh", "-c", f'cd /{INSIDE} && exec {PYTHON} -m pytest "$@"', "pytest", *options, *arguments)
+        return self.run(*argv, timeout_s=timeout_s, status=status).stdout
+
+
+@contextmanager
+def booted(machine: Machine, home: Home, image: Image) -> Iterator[Nested]:
+    """Boot a machine with the guest image in its home and the checkout in /root/vtax; gone at the end.
+
+    Raises GuestError with the console's last lines when it does not come up within BOOT_S.
+    """
+    with Journal(home.journal) as journal:
+        made = disks.ensure(home, machine, image, journal)
+        image_disk = disks.ensure_image_disk(home, image, journal)
+        directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
+        journal.hold(Tree(str(directory)))
+        directory.mkdir()
+        process, channel, began = _start(machine, made, image_disk, directory, journal)
+        guest = Guest(channel)
+        try:
+            guest.hello(BOOT_S)
+            nested = Nested(machine, guest, time.monotonic() - began)
+            _send_checkout(nested)
+            _mount_image(nested, image)
+            yield nested
+        finally:
+            guest.close()
+            process.kill()
+            process.wait(30)
+
+
+def _start(
+    machine: Machine, made: disks.Disks, image_disk: Path, directory: Path, journal: Journal
+) -> tuple[subprocess.Popen[bytes], Channel, float]:
+    mark = f"nested-{secrets.token_hex(4)}"
+    journal.hold(Marked(mark, f"the nested machine {machine.name}"))
+    console, errors = directory / "console.log", directory / "stderr.log"
+    boot = machine.boot(made.kernel, made.initrd, f"{_APPEND} {machine.words}")
+    ours, theirs = socket.socketpair()
+    with theirs, errors.open("wb") as stderr:
+        argv = [
+            *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *("-accel", "tcg,thread=multi", "-machine", "pc,usb=off", "-cpu", machine.cpu),
+            *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
+            *("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", boot.append),
+            *_disk(made.root), *_disk(image_disk),
+            *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
+            *("-chardev", f"file,id=console,path={console}", "-device", "virtconsole,chardev=console"),
+            *("-chardev", f"socket,id=agent,fd={theirs.fileno()}"),
+            *("-device", f"virtserialport,chardev=agent,name={PORT}"),
+        ]  # fmt: skip
+        began = time.monotonic()
+        process = spawn(
+            argv,
+            mark=mark,
+            stderr=stderr.fileno(),
+            pass_fds=(theirs.fileno(),),
+            environment={"TMPDIR": str(directory)},
+        )
+    fd = ours.detach()
+    return process, Channel(fd, fd, lambda: describe(process, errors, console)), began
+
+
+def _disk(path: Path) -> tuple[str, str]:
+    return "-drive", f"file={path},format=raw,if=virtio,snapshot=on,cache=unsafe"
+
+
+def _send_checkout(nested: Nested) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
+        for name in _SENT:
+            archive.add(CHECKOUT / name, name, filter=lambda member: None if "__pycache__" in member.name else member)
+    nested.guest.put("/root/checkout.tar.gz", packed.getvalue())
+    nested.run("mkdir", "--parents", f"/{INSIDE}")
+    nested.run("tar", "--extract", "--no-same-owner", "--file=/root/checkout.tar.gz", f"--directory=/{INSIDE}")
+
+
+def _mount_image(nested: Nested, image: Image) -> None:
+    place = f"{HOME}/images/{image.key}"
+    nested.run("mkdir", "--parents", place)
+    nested.run("mount", "/dev/vdb", place)
