@@ -10,6 +10,7 @@ from vtax.cli.output import json_option, need_root, print_json, print_table
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image import build as images
+from vtax.image import uml as user_mode_linux
 from vtax.image.recipe import DEFAULT
 from vtax.study.units import format_size
 
@@ -73,3 +74,14 @@ def remove(key: str) -> None:
     need_root("removing an image")
     images.remove(Home.from_environment(), key)
     click.echo(f"image {key} removed")
+
+
+@command.command("uml")
+@click.option("--accept-expired", is_flag=True, help="Take package lists past their validity (a frozen mirror's).")
+def uml(accept_expired: bool) -> None:
+    """Fetch the program of User Mode Linux from Debian unstable, for the platform uml."""
+    need_root("fetching User Mode Linux")
+    home = Home.from_environment().ensure()
+    with Journal(home.journal) as journal:
+        path = user_mode_linux.fetch(home, journal, accept_expired=accept_expired)
+    click.echo(f"User Mode Linux is there: {path}")

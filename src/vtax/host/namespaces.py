@@ -67,12 +67,14 @@ def private(
     network: bool = False,
     new_root: Path | None = None,
     join: Sequence[int] = (),
+    network_of: int | None = None,
 ) -> Callable[[], None]:
     """What to run between fork and exec (host.process.spawn, before_exec).
 
     Joins the cgroups whose open cgroup.procs files are given, enters a new mount namespace (and, with network, a new
-    and empty network namespace), makes the mounts in order, and makes new_root the root directory, leaving nothing
-    of the old one reachable. A step that fails is named on stderr and raises OSError, which spawn reports.
+    and empty network namespace; with network_of, the one of this open file), makes the mounts in order, and makes
+    new_root the root directory, leaving nothing of the old one reachable. A step that fails is named on stderr and
+    raises OSError, which spawn reports.
     """
     steps = [_encode(step) for step in mounts]
     flags = CLONE_NEWNS | (CLONE_NEWNET if network else 0)
@@ -81,6 +83,8 @@ def private(
     def enter() -> None:
         for fd in join:
             _write_self(fd)
+        if network_of is not None:
+            _check(_libc.setns(network_of, CLONE_NEWNET), "entering the network namespace")
         _check(_libc.unshare(flags), "unshare")
         _check(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private")
         for source, target, kind, step_flags, data in steps:

@@ -40,7 +40,7 @@ def probe(
     image: Image | None,
     *,
     programs: Mapping[str, str],
-    version_argv: Sequence[str] = (),
+    version_argv: Sequence[str | Path] = (),
 ) -> Probe:
     """Start a guest with launch and exchange a word with it.
 

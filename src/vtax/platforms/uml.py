@@ -1,0 +1,266 @@
+"""User Mode Linux: a Linux kernel that runs as an ordinary program, its processes watched through seccomp or ptrace.
+
+The program, `linux.uml`, is both kernel and machine. It sees the guest's files through hostfs: the same overlay over
+the image that containers get. Its own root directory holds nothing else but what it needs itself, because a guest's
+root can mount all that its kernel sees; its C library is the guest's, so that a recent program starts on an old host.
+
+The agent answers on a virtual serial line (see _uml_stream). Network cards are taps in the lab's namespace,
+which the program is started in. Memory is a file of the guest's size on a tmpfs of its own. Everything (one virtual
+CPU, the guest's processes, input and output) runs on the CPU the guest is pinned to.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shlex
+import struct
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vtax.errors import PlatformError, VtaxError
+from vtax.host import cgroups, namespaces
+from vtax.host.home import Home
+from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep, bind
+from vtax.host.process import find_program, spawn
+from vtax.host.resources import Marked
+from vtax.image.image import Image
+from vtax.image.uml import program_file
+from vtax.network.namespace import NAMES
+from vtax.platforms import _uml_stream, contained, trial_start
+from vtax.platforms._qemu_taps import open_macvtaps
+from vtax.platforms._uml_stream import Stream
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.contained import Root, StdioGuest
+from vtax.platforms.qemu import telling_lines
+
+CURE = "sudo vtax image uml; or give the option program the path of a linux.uml of version 7.2 or later"
+ONE_CPU = "one virtual CPU: the kernel of User Mode Linux is built for one"
+_PROGRAM = "/linux.uml"
+_MEMORY = "/dev/shm"
+_INIT_PATH = "/run/vtax/init"
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+_LOADER = f"{_LIBRARIES}/ld-linux-x86-64.so.2"
+_DEVICES = ("null", "zero", "random", "urandom", "net/tun")
+_MEMORY_EXTRA_BYTES = 64 << 20
+_SKIPPED = "initcall_blacklist=raid6_init"
+"""What takes the kernel 0.9 s and serves no guest of ours: trying which code computes RAID checksums the fastest."""
+_TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000  # linux/if_tun.h
+
+_INIT = """#!/bin/busybox sh
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev 2>/dev/null
+mount -t tmpfs -o mode=755 run /run
+mount -t tmpfs tmp /tmp
+mkdir -p /dev/pts /dev/shm
+mount -t devpts -o mode=620,ptmxmode=666 pts /dev/pts
+mount -t tmpfs shm /dev/shm
+ln -s /proc/self/fd /dev/fd
+ln -s fd/0 /dev/stdin
+ln -s fd/1 /dev/stdout
+ln -s fd/2 /dev/stderr
+ip link set lo up
+hostname vtax
+exec {agent}
+"""
+
+
+class UmlOptions(BaseModel):
+    """Which User Mode Linux, and how it catches system calls."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    program: str = Field(
+        "linux.uml", description="the kernel's program: a path, or a name on PATH or that `vtax image uml` fetched"
+    )
+    catch: Literal["seccomp", "ptrace"] = Field("seccomp", description="how the guest's system calls are caught")
+
+
+class Uml:
+    """See the module."""
+
+    name = "uml"
+    summary = "User Mode Linux: a Linux kernel that runs as a program"
+    Options = UmlOptions
+    variants: Mapping[str, Mapping[str, Any]] = {"uml": {}, "uml-ptrace": {"catch": "ptrace"}}
+
+    def network_limits(self, options: UmlOptions) -> NetworkLimits:
+        """See platforms.base.Driver."""
+        return NetworkLimits(mtu=65521)
+
+    def probe(self, options: UmlOptions, image: Image | None) -> Probe:
+        """Start it once."""
+        if (program := _program(options)) is None:
+            return Probe(False, f"{options.program} is not installed", CURE)
+        if image is None:
+            return Probe(False, "it starts from the image, and no image is built", "sudo vtax image build")
+        # Without setarch the program would execute itself again to be rid of randomized addresses: the loader, here.
+        version = (
+            "setarch",
+            "-R",
+            image.tree / _LOADER,
+            "--library-path",
+            image.tree / _LIBRARIES,
+            program,
+            "--version",
+        )
+        found = trial_start.probe(
+            lambda options, spec, argv: self.start(options, spec), options, image, programs={}, version_argv=version
+        )
+        return found if found.available or found.cure else replace(found, cure=CURE)
+
+    def start(self, options: UmlOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        program = _program(options)
+        if program is None:
+            raise PlatformError(f"{options.program} is not installed", cure=CURE)
+        root = contained.overlay_root(spec)
+        host, mounts = _prepare(spec, root, program)
+        return _start(options, spec, host, mounts)
+
+
+def _program(options: UmlOptions) -> Path | None:
+    found = find_program(options.program)
+    if found is None and options.program == UmlOptions().program:
+        fetched = program_file(Home.from_environment())
+        return fetched if fetched.exists() else None
+    return Path(found) if found else None
+
+
+def _prepare(spec: GuestSpec, root: Root, program: Path) -> tuple[Path, list[MountStep]]:
+    """The root directory of the program, and the mounts that fill it: the guest's files are in its /guest."""
+    init = root.upper / _INIT_PATH.lstrip("/")
+    init.parent.mkdir(parents=True)
+    init.write_text(_INIT.format(agent=shlex.join(_uml_stream.argv())))
+    init.chmod(0o755)
+    host = spec.directory / "host"
+    for name in ("guest", "usr", "proc", "dev/net", _MEMORY.lstrip("/")):
+        (host / name).mkdir(parents=True)
+    for name in ("lib", "lib64"):
+        (host / name).symlink_to(f"usr/{name}")
+    files = {_PROGRAM.lstrip("/"): program, **{f"dev/{name}": Path("/dev", name) for name in _DEVICES}}
+    for name in files:
+        (host / name).touch()
+    size = spec.resources.memory_bytes + _MEMORY_EXTRA_BYTES
+    return host, [
+        root.mount,
+        bind(host, host),
+        bind(root.path, host / "guest"),
+        bind(root.path / "usr", host / "usr"),
+        MountStep(host / "proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY),
+        MountStep(host / _MEMORY.lstrip("/"), "tmpfs", "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={size}"),
+        *(bind(source, host / name) for name, source in files.items()),
+    ]
+
+
+def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[MountStep]) -> StdioGuest:
+    """Spawn the kernel where the guest's files are all there is, with one end of the agent's stream."""
+    log = spec.directory / "console.log"
+    mark = f"{spec.name}-{secrets.token_hex(4)}"
+    with ExitStack() as undo, ExitStack() as fds:
+        try:
+            group, held_group = cgroups.create(spec.name, spec.journal)
+            undo.callback(held_group.release)
+            held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
+            undo.callback(held_mark.release)
+            stream = Stream(fds)
+            network, cards = _network(spec, fds) if spec.plugboard else (None, [])
+            with log.open("wb") as output, group.entrance() as join:
+                enter = namespaces.private(mounts, new_root=host, join=join, network_of=network)
+                process = spawn(
+                    command_line(options, spec, stream.theirs, [card.words for card in cards]),
+                    mark=mark,
+                    stdout=output.fileno(),
+                    stderr=output.fileno(),
+                    environment={"HOME": _MEMORY, "TMPDIR": _MEMORY},
+                    pass_fds=(*stream.theirs, *(fd for card in cards for fd in card.fds)),
+                    before_exec=_pinned(spec.resources.cpus, enter),
+                )
+        except (VtaxError, OSError, subprocess.SubprocessError) as error:
+            raise _start_error(spec, error, log) from error
+        undo.pop_all()
+        channel = stream.channel(lambda: _describe(process, log))
+    return StdioGuest(process, channel, group, [held_mark, held_group], log, _notes(spec))
+
+
+def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], cards: Sequence[str]) -> list[str]:
+    """The kernel's command (`linux.uml --help`). It writes what it has to say to its standard error."""
+    return [
+        _PROGRAM,
+        f"mem={spec.resources.memory_bytes // 1024}k",
+        f"seccomp={'on' if options.catch == 'seccomp' else 'off'}",
+        *("rootfstype=hostfs", "rootflags=/guest", "rw", f"init={_INIT_PATH}"),
+        *("con=null", "con0=null,fd:2", "ssl=null", *(f"ssl{number}=fd:{fd}" for number, fd in enumerate(lines))),
+        *("quiet", "panic=-1", "net.ifnames=0", _SKIPPED, *cards),
+    ]
+
+
+@dataclass(frozen=True)
+class _VectorCard:
+    """A network card: its words on the command line, and descriptors that must stay open."""
+
+    words: str
+    fds: tuple[int, ...] = ()
+
+
+def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[_VectorCard]]:
+    """The lab's namespace, open, and the cards. A tap is opened by its name, a macvtap is handed over open."""
+    board = spec.plugboard
+    assert board is not None
+    taps = board.taps()
+    opened = open_macvtaps(board.lab_namespace, taps, 1, spec.directory, fds)
+    cards = []
+    for number, (card, tap) in enumerate(zip(board.cards, taps, strict=True)):
+        behind = f"transport=tap,ifname={tap}"
+        if tap in opened:
+            request = struct.pack("16sH22x", tap.encode(), _IFF_TAP | _IFF_NO_PI)
+            fcntl.ioctl(opened[tap][0], _TUNSETIFF, request)
+            behind = f"transport=fd,fd={opened[tap][0]},vec=0"
+        cards.append(_VectorCard(f"vec{number}:{behind},mac={card.mac}", opened.get(tap, ())))
+    namespace = os.open(NAMES / board.lab_namespace, os.O_RDONLY | os.O_CLOEXEC)
+    fds.callback(os.close, namespace)
+    return namespace, cards
+
+
+def _describe(process: subprocess.Popen[bytes], log: Path) -> str:
+    """What the kernel last said, a panic first, and whether it runs or how it ended."""
+    try:
+        state = f"ended with status {process.wait(0.05)}"
+    except subprocess.TimeoutExpired:
+        state = "is still running"
+    said = telling_lines(log)
+    return f"linux.uml {state}" + (f"; console: {said}" if said else "")
+
+
+def _pinned(cpus: Sequence[int], enter: Callable[[], None]) -> Callable[[], None]:
+    """Between fork and exec: onto the guest's CPUs, which everything it starts inherits, and into its root."""
+
+    def before_exec() -> None:
+        os.sched_setaffinity(0, cpus)
+        enter()
+
+    return before_exec
+
+
+def _notes(spec: GuestSpec) -> list[str]:
+    notes = [ONE_CPU] if spec.resources.vcpus > 1 else []
+    asked = max((card.queues for card in spec.plugboard.cards), default=1) if spec.plugboard else 1
+    return notes + ([f"the cards have 1 queue where the link asks for {asked}"] if asked > 1 else [])
+
+
+def _start_error(spec: GuestSpec, error: Exception, log: Path) -> PlatformError:
+    said = contained.last_lines(log)
+    if isinstance(error, VtaxError):
+        return PlatformError(error.what, where=said or error.where, cure=error.cure)
+    return PlatformError(f"{spec.name} did not start: {error}", where=said)
+
+
+DRIVER = Uml()
