@@ -1,0 +1,128 @@
+"""What a study can get wrong about networks is said before the run: what, where in the file, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtax.benchmarks import network as limits
+from vtax.errors import BadInput
+from vtax.image.image import Image
+from vtax.network import openvswitch
+from vtax.platforms import native
+from vtax.platforms.base import NetworkLimits, Probe
+from vtax.runner.plan import Plan, make_plan
+from vtax.study.load import LoadedStudy, validate
+
+
+def planned(benchmark: Mapping[str, Any], *platforms: str) -> Plan:
+    """The plan of a study with one benchmark; the platforms are taken to run here."""
+    names = ["native", *platforms]
+    declared = {"name": "x", "platforms": names, "benchmark": [dict(benchmark)]}
+    probes = {name: Probe(True) for name in names}
+    loaded = LoadedStudy(validate(declared, "study.toml"), "study.toml")
+    return make_plan(loaded, image=Image("key", Path("/nowhere")), probes=probes)
+
+
+def refused(benchmark: Mapping[str, Any], *platforms: str) -> BadInput:
+    with pytest.raises(BadInput) as caught:
+        planned(benchmark, *platforms)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "key"),
+    [
+        ("iperf3", {"protocol": "udp", "length": 65508}, "iperf3"),
+        ("iperf2", {"protocol": "udp", "length": "64KiB"}, "iperf2"),
+        ("netperf", {"test": "udp_stream", "message_size": 65508}, "netperf"),
+        ("netperf", {"test": "udp_rr", "response_size": 70000}, "netperf"),
+    ],
+)
+def test_a_message_larger_than_a_datagram(name: str, parameters: dict[str, Any], key: str) -> None:
+    error = refused({"name": name, "parameters": parameters})
+    assert "more than a UDP datagram holds (65507 bytes)" in error.what
+    assert f"[[benchmark]] number 1 ({key})" in error.where
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("iperf3", "window"), ("iperf2", "window"), ("netperf", "socket_buffer"), ("sockperf", "socket_buffer")],
+)
+@pytest.mark.parametrize("sysctl", ["wmem_max", "rmem_max"])
+def test_a_buffer_above_the_hosts_limit(
+    name: str, key: str, sysctl: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = {which: tmp_path / which for which in ("wmem_max", "rmem_max")}
+    for which, path in paths.items():
+        path.write_text("212992\n" if which == sysctl else "99999999\n")
+    monkeypatch.setattr(limits, "_BUFFER_LIMITS", tuple(paths.values()))
+    planned({"name": name, "parameters": {key: 212992}})
+    error = refused({"name": name, "parameters": {key: 212993}})
+    assert error.what == f"{key} 212993 is above this host's net.core.{sysctl} (212992 bytes)"
+    assert f"sysctl -w net.core.{sysctl}=212993" in error.cure
+    assert f"({name})" in error.where
+
+
+@pytest.mark.parametrize(
+    ("platform", "limit"), [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg-microvm", 65521)]
+)
+def test_an_mtu_that_a_card_model_cannot_carry(platform: str, limit: int) -> None:
+    planned({"name": "iperf3", "link": {"mtu": limit}}, platform)
+    error = refused({"name": "iperf3", "link_factors": {"mtu": [1500, limit + 1]}}, platform)
+    assert f"{platform} carry an MTU of at most {limit}" in error.what
+    assert "mtu of iperf3" in error.where
+    assert f"take {platform} out, or ask for at most {limit}" in error.cure
+
+
+@pytest.mark.parametrize(
+    ("topology", "link", "needed"), [("router", {}, 2), ("multi-nic", {"cards": 3}, 3)], ids=["router", "multi-nic"]
+)
+def test_a_topology_with_more_cards_than_a_platform(
+    topology: str, link: dict[str, Any], needed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native.Native, "network_limits", lambda self, options: NetworkLimits(cards=1), raising=False)
+    error = refused({"name": "iperf3", "topology": topology, "link": link})
+    assert f"{topology} needs guests with {needed} network cards, and those of native have at most 1" in error.what
+    assert "topology of iperf3" in error.where
+
+
+@pytest.mark.parametrize("topology", ["router-openflow", "vlan-pairs"])
+def test_no_open_vswitch(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openvswitch, "find_program", lambda name: None)
+    error = refused({"name": "iperf3", "topology": topology})
+    assert "needs Open vSwitch" in error.what
+    assert "[[benchmark]] number 1 (iperf3), keys topology and link" in error.where
+    assert "openvswitch-switch" in error.cure
+
+
+@pytest.mark.parametrize(
+    ("topology", "link", "said"),
+    [
+        ("router", {"attachment": "macvtap"}, "router cannot be built with macvtap"),
+        ("router", {"cards": 3}, "router has a fixed number of cards"),
+        ("router", {"peer": "ssh:x", "nic": "a", "peer_nic": "b"}, "no end of router can stand on another machine"),
+        ("point-to-point", {"peer": "ssh:x"}, "both nic and peer_nic name the network cards"),
+        ("point-to-point", {"nic": "eth1"}, "nic and peer_nic belong to peer, which is not set"),
+        (
+            "point-to-point",
+            {"peer": "ssh:x", "nic": "a", "peer_nic": "b", "attachment": "nat"},
+            "nat does not lead to another machine",
+        ),
+        ("point-to-point", {"peer": "ssh:x", "nic": "nosuch0", "peer_nic": "b"}, "no network card nosuch0"),
+        ("point-to-point", {"peer": "ssh:x", "nic": "much-too-long-for-a-card", "peer_nic": "b"}, "nic"),
+    ],
+)
+def test_links_that_a_topology_cannot_have(topology: str, link: dict[str, Any], said: str) -> None:
+    error = refused({"name": "iperf3", "topology": topology, "link": link})
+    assert said in error.what
+    assert "[[benchmark]] number 1 (iperf3)" in error.where
+
+
+def test_a_link_without_a_peer_is_defined_as_it_always_was() -> None:
+    (point,) = planned({"name": "iperf3"}).points
+    assert point.link is not None
+    assert not {"peer", "nic", "peer_nic"} & set(point.link.model_dump())
