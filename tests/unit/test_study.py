@@ -63,7 +63,7 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
     ("change", "where", "what"),
     [
         ("blcks = 3", "key blcks", "unknown key 'blcks'"),
-        ("[design]\nblocks = 0", "[design], key blocks", "greater than or equal to 1 (it says 0)"),
+        ("[design]\nblocks = 0", "[design], key blocks", "blocks is 0; it must be a whole number of at least 1"),
         ("[guest]\nmemory = '512 bananas'", "[guest], key memory", "write for example 512MiB"),
         ("[design]\ntimeout = '5 fortnights'", "[design], key timeout", "write for example 500ms"),
         (

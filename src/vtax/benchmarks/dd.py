@@ -34,7 +34,9 @@ class DdParameters(Parameters):
     file_size: Size = Field(256 * 1024**2, ge=_SECTOR_BYTES, description="bytes of the file")
     block_size: Size = Field(1024**2, ge=1, le=1024**3, description="bytes of one read or write")
     cache: Literal["flushed", "direct", "cached"] = Field(
-        "flushed", description="what the figure includes: see `vtax benchmarks dd`"
+        "flushed",
+        description="what the figure includes; flushed: until it is on the guest's disk, or read with an emptied "
+        "cache; direct: past the guest's cache (O_DIRECT); cached: the guest's cache counts",
     )
 
     @model_validator(mode="after")

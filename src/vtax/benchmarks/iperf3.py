@@ -34,8 +34,10 @@ class Iperf3Parameters(Parameters):
     omit_s: int = Field(0, ge=0, le=60, description="seconds before them that are not counted (TCP slow start)")
     parallel: int = Field(1, ge=1, le=128, description="parallel streams")
     length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
-    window: Size | None = Field(None, ge=1, description="socket buffer asked for on both ends, bytes")
-    mss: int | None = Field(None, ge=88, le=32767, description="TCP maximum segment size, bytes")
+    window: Size | None = Field(None, ge=1, description="socket buffer asked for on both ends")
+    mss: int | None = Field(
+        None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
+    )
     rate_mbit_s: float = Field(0, ge=0, description="sending rate aimed at, per stream; 0 is as fast as it goes")
 
     @model_validator(mode="after")

@@ -51,7 +51,7 @@ class NetperfParameters(Parameters):
     duration_s: int = Field(7, ge=1, le=86400, description="seconds of one iteration")
     message_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one send, streams")
     receive_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one receive, streams")
-    socket_buffer: Size | None = Field(None, ge=1, description="local socket buffers asked for, bytes")
+    socket_buffer: Size | None = Field(None, ge=1, description="local socket buffers asked for")
     remote_socket_buffer: Size | None = Field(None, ge=1, description="remote ones; absent: as socket_buffer")
     request_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a request")
     response_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a response")

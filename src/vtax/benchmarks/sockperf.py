@@ -34,7 +34,7 @@ class SockperfParameters(Parameters):
     message_size: Size = Field(64, ge=14, le=65507, description="bytes of a message")
     messages_per_second: int = Field(1000, ge=1, le=10_000_000, description="load, mode under-load")
     reply_every: int = Field(1, ge=1, le=1000, description="which messages are answered, mode under-load")
-    socket_buffer: Size | None = Field(None, ge=1, description="socket buffers asked for on both ends, bytes")
+    socket_buffer: Size | None = Field(None, ge=1, description="socket buffers asked for on both ends")
 
     @model_validator(mode="after")
     def _fits_its_protocol(self) -> Self:

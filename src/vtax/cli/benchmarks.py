@@ -8,7 +8,8 @@ import click
 
 from vtax.benchmarks.base import Benchmark
 from vtax.benchmarks.registry import benchmarks, get
-from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.output import json_option, print_json, print_keys, print_table
+from vtax.study.keys import keys
 
 
 @click.command("benchmarks")
@@ -32,7 +33,7 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
         "title": benchmark.title,
         "tool": benchmark.tool,
         "needs_network": benchmark.needs_network,
-        "parameters": benchmark.Parameters.model_json_schema().get("properties", {}),
+        "parameters": [key.as_json() for key in keys(benchmark.Parameters)],
         "metrics": [
             {"name": m.name, "unit": m.unit, "better": m.better, "primary": m.primary, "title": m.title}
             for m in benchmark.metrics
@@ -42,11 +43,7 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
 
 def _explain(benchmark: Benchmark) -> None:
     click.echo(f"{benchmark.name}: {benchmark.title}\n")
-    fields = benchmark.Parameters.model_fields
-    print_table(
-        ("parameter", "default", "meaning"),
-        [(name, str(info.get_default()), info.description or "") for name, info in fields.items()],
-    )
+    print_keys("parameter", benchmark.Parameters)
     print_table(
         ("metric", "unit", "better", "meaning"),
         [(m.name + (" *" if m.primary else ""), m.unit, m.better, m.title) for m in benchmark.metrics],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,25 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.image import Image
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
+
+
+def tell(text: str) -> None:
+    """A line on stderr. Once nobody reads it any more, stderr is closed for good: that is no reason to stop."""
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        discard(2)
+
+
+def discard(descriptor: int) -> None:
+    """Send what is still to be written to a standard stream nowhere, so that its end cannot fail the program."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def print_json(value: Any) -> None:
@@ -33,6 +51,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     Console(highlight=False, width=None if os.isatty(1) else 160).print(table)
+
+
+def print_keys(what: str, model: type[BaseModel]) -> None:
+    """The keys of a table with their defaults and what they may hold; what: how the first column is called."""
+    from vtax.study.keys import keys
+
+    found = keys(model)
+    if found:
+        print_table(
+            (what, "default", "allowed", "meaning"), [(k.name, k.default_text, k.allowed, k.meaning) for k in found]
+        )
 
 
 def need_root(what: str) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
-from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.output import json_option, print_json, print_keys, print_table
 from vtax.errors import with_cure
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms.base import Driver, Probe
 from vtax.platforms.registry import drivers, forms, get, names
+from vtax.study.keys import keys
 
 
 @click.command("platforms")
@@ -47,18 +48,13 @@ def _driver(name: str) -> Driver:
 
 def _explain(driver: Driver, as_json: bool) -> None:
     if as_json:
-        schema = driver.Options.model_json_schema().get("properties", {})
-        print_json({"driver": driver.name, "summary": driver.summary, "options": schema, "variants": driver.variants})
+        options = [key.as_json() for key in keys(driver.Options)]
+        print_json(
+            {"driver": driver.name, "summary": driver.summary, "options": options, "variants": driver.variants}
+        )
         return
     click.echo(f"{driver.name}: {driver.summary}\n")
-    fields = driver.Options.model_fields
-    print_table(
-        ("option", "default", "meaning"),
-        [
-            (n, "(needed)" if f.is_required() else str(f.get_default()), f.description or "")
-            for n, f in fields.items()
-        ],
-    )
+    print_keys("option", driver.Options)
     print_table(
         ("platform", "its options"),
         [(n, ", ".join(f"{k}={v}" for k, v in o.items()) or "defaults") for n, o in driver.variants.items()],

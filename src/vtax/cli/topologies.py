@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.output import json_option, print_json, print_keys, print_table
 from vtax.network.registry import topologies
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
+from vtax.study.keys import keys
 
 
 @click.command("topologies")
@@ -18,16 +19,18 @@ def command(as_json: bool) -> None:
     """List the topologies and the settings of their links."""
     found = sorted(topologies().values(), key=lambda topology: topology.name)
     if as_json:
-        print_json({"topologies": [_describe(topology) for topology in found], "link": _settings()})
+        print_json(
+            {
+                "topologies": [_describe(topology) for topology in found],
+                "link": [k.as_json() for k in keys(LinkSettings)],
+            }
+        )
         return
     print_table(
         ("topology", "what it is", "attachments", "also in the image"),
         [(t.name, t.summary, ", ".join(t.attachments), ", ".join(t.packages)) for t in found],
     )
-    print_table(
-        ("link setting", "default", "meaning"),
-        [(s["name"], "" if s["default"] is None else str(s["default"]), s["description"]) for s in _settings()],
-    )
+    print_keys("link setting", LinkSettings)
 
 
 def _describe(topology: Topology) -> dict[str, Any]:
@@ -38,8 +41,3 @@ def _describe(topology: Topology) -> dict[str, Any]:
         "packages": topology.packages,
         "native_ends": topology.natives,
     }
-
-
-def _settings() -> list[dict[str, Any]]:
-    fields = LinkSettings.model_fields.items()
-    return [{"name": n, "default": f.get_default(), "description": f.description or ""} for n, f in fields]

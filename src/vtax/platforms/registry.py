@@ -13,6 +13,7 @@ import vtax.platforms
 from vtax.errors import BadInput
 from vtax.host.plugins import discover
 from vtax.platforms.base import Driver, Platform
+from vtax.study.keys import refusal
 
 
 @cache
@@ -60,8 +61,8 @@ def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
     try:
         return Platform(name, driver, driver.Options.model_validate(dict(options)))
     except ValidationError as error:
-        first = error.errors()[0]
+        _, told = refusal(driver.Options, error, "option")
         raise BadInput(
-            f"option {'.'.join(map(str, first['loc']))} of platform {name}: {first['msg']}",
+            f"platform {name}: {told}",
             cure=f"vtax platforms {driver_name} lists the options",
         ) from error

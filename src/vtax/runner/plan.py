@@ -25,6 +25,7 @@ from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform, Probe, Resources
 from vtax.runner import networks
 from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
+from vtax.study.keys import refusal
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
 from vtax.study.units import format_size
@@ -315,20 +316,12 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
     try:
         return benchmark.Parameters.model_validate(dict(raw.parameters))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "parameters"
-        known = ", ".join(benchmark.Parameters.model_fields)
+        place, told = refusal(benchmark.Parameters, error, "parameter")
+        name = ".".join(map(str, place))
         table = "factors" if name in raw.levels else "parameters"
-        if first["type"] == "extra_forbidden":
-            raise BadInput(
-                f"{benchmark.name} has no parameter {name!r}",
-                where=f"{where}, key {table}.{name}",
-                cure=f"it has: {known}",
-            ) from error
-        text = str(first["msg"]).removeprefix("Value error, ")
         raise BadInput(
-            f"{text} (it says {first.get('input')!r})",
-            where=f"{where}, key {table}.{name}",
+            f"{benchmark.name}: {told}",
+            where=f"{where}, key {table}.{name}" if name else where,
             cure=f"vtax benchmarks {benchmark.name} explains every parameter",
         ) from error
 

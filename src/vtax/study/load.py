@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from vtax.errors import BadInput
+from vtax.study.keys import refusal
 from vtax.study.model import Study
 
 SHIPPED = Path(__file__).parent / "studies"
@@ -67,15 +68,10 @@ def validate(data: Mapping[str, Any], source: str) -> Study:
     try:
         return Study.model_validate(data)
     except ValidationError as error:
-        problems = error.errors()
-        first = problems[0]
-        location = tuple(part for part in first["loc"] if not str(part).startswith("function-"))
-        if first["type"] == "disagreement":
-            location += tuple(first["ctx"]["key"])
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        place, told = refusal(Study, error)
         raise BadInput(
-            f"{_message(first, location)}{more}",
-            where=f"{source}: {describe_location(location, data)}",
+            told,
+            where=f"{source}: {describe_location(place, data)}",
             cure="vtax schema prints every key with its meaning",
         ) from error
 
@@ -98,15 +94,3 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
     else:
         return f"key {first}"
     return table + (f", key {'.'.join(map(str, rest))}" if rest else "")
-
-
-def _message(problem: Any, location: tuple[int | str, ...]) -> str:
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key {location[-1]!r}"
-    if problem["type"] == "missing":
-        return f"key {location[-1]!r} is missing"
-    text = str(problem["msg"]).removeprefix("Value error, ")
-    given = problem.get("input")
-    if isinstance(given, bool | int | float | str) and repr(given) not in text:
-        text += f" (it says {given!r})"
-    return text

@@ -1,0 +1,143 @@
+"""What a key may hold is said in words: in listings and in refusals, and by both alike."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vtax.benchmarks.registry import benchmarks
+from vtax.network.settings import LinkSettings
+from vtax.platforms.registry import drivers
+from vtax.study.keys import Key, keys, refusal
+from vtax.study.model import BenchmarkTable, DesignTable, Duration, GuestTable, PlatformTable, Size, Study
+
+
+class Inner(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    depth: int = Field(1, ge=1)
+
+
+class Table(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    way: Literal["send", "receive", "both"] = Field("send", description="which way")
+    duration_s: int = Field(7, ge=1, le=86400)
+    rate_mbit_s: float | None = Field(None, gt=0)
+    share: float = Field(0.5, gt=0, lt=1)
+    size: Size = Field(65536, ge=1024)
+    least: Size | None = Field(None, ge=1, le=1024**2)
+    timeout: Duration = Field(60.0, gt=0)
+    mss: int = Field(536, ge=88, json_schema_extra={"unit": "bytes"})
+    quiet: bool = False
+    warm: Annotated[int, Field(ge=0)] | Literal["detect"] = 0
+    host: str = Field("a", pattern="^[a-z]+$")
+    names: list[str] = Field(default_factory=list)
+    inner: Inner = Inner()
+    inners: list[Inner] = Field(default_factory=list)
+    levels: dict[str, list[bool | int | str]] = Field(default_factory=dict)
+
+
+def key(name: str) -> Key:
+    (found,) = [each for each in keys(Table) if each.name == name]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "allowed", "unit"),
+    [
+        ("way", "send", "'send', 'receive' or 'both'", ""),
+        ("duration_s", "7", "a whole number from 1 to 86400 s", "s"),
+        ("rate_mbit_s", "", "a number above 0 Mbit/s", "Mbit/s"),
+        ("share", "0.5", "a number above 0 and below 1", ""),
+        ("size", "64KiB", "a size of at least 1KiB, in bytes or with a unit", "bytes"),
+        ("least", "", "a size from 1B to 1MiB, in bytes or with a unit", "bytes"),
+        ("timeout", "60", "a duration above 0s, in seconds or with a unit", "s"),
+        ("mss", "536", "a whole number of at least 88 bytes", "bytes"),
+        ("quiet", "false", "true or false", ""),
+        ("warm", "0", "a whole number of at least 0 or 'detect'", ""),
+        ("host", "a", "text of the form ^[a-z]+$", ""),
+    ],
+)
+def test_a_key_says_what_it_may_hold(name: str, default: str, allowed: str, unit: str) -> None:
+    found = key(name)
+    assert (found.default_text, found.allowed, found.unit) == (default, allowed, unit)
+
+
+def test_the_json_of_a_key_has_choices_and_bounds_for_programs() -> None:
+    plain = key("way").as_json()
+    assert (plain["choices"], plain["default"], plain["meaning"]) == (
+        ["send", "receive", "both"],
+        "send",
+        "which way",
+    )
+    assert key("duration_s").as_json().items() >= {"ge": 1, "le": 86400, "unit": "s", "needed": False}.items()
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "told"),
+    [
+        ({"way": "up"}, ("way",), "way is 'up'; it must be 'send', 'receive' or 'both'"),
+        ({"duration_s": 0}, ("duration_s",), "duration_s is 0; it must be a whole number from 1 to 86400"),
+        ({"duration_s": "x"}, ("duration_s",), "duration_s is 'x'; it must be a whole number from 1 to 86400"),
+        ({"quiet": "maybe"}, ("quiet",), "quiet is 'maybe'; it must be true or false"),
+        ({"warm": "often"}, ("warm",), "warm is 'often'; it must be a whole number of at least 0 or 'detect'"),
+        ({"warm": -1}, ("warm",), "warm is -1; it must be a whole number of at least 0 or 'detect'"),
+        ({"size": "1"}, ("size",), "size is 1; it must be a size of at least 1KiB, in bytes or with a unit"),
+        ({"size": "5 potatoes"}, ("size",), "'5 potatoes' is not understood; write for example"),
+        ({"host": "a b"}, ("host",), "host is 'a b'; it must be text of the form ^[a-z]+$"),
+        ({"names": "x"}, ("names",), "names is 'x'; it must be a list"),
+        ({"names": ["x", 1]}, ("names", 1), "entry 2 of names is 1; it must be text"),
+        ({"inner": 3}, ("inner",), "inner is 3; it must be a table"),
+        ({"inner": {"depht": 3}}, ("inner", "depht"), "unknown key 'depht'; did you mean depth?"),
+        (
+            {"inners": [{}, {"depth": 0}]},
+            ("inners", 1, "depth"),
+            "depth is 0; it must be a whole number of at least 1",
+        ),
+        ({"levels": {"a": [1, [2]]}}, ("levels", "a", 1), "entry 2 of a is [2]; it must be true or false or a whole"),
+        ({"levels": {"a": 1}}, ("levels", "a"), "a is 1; it must be a list"),
+        ({"way": "up", "quiet": "x"}, ("way",), "'both' (and 1 problem more)"),
+    ],
+)
+def test_a_refusal_says_what_was_given_and_what_is_allowed(given: Any, place: tuple[Any, ...], told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Table.model_validate(given)
+    where, text = refusal(Table, caught.value)
+    assert where == place
+    assert told in text
+    assert "Input should" not in text
+
+
+def test_a_refusal_calls_keys_as_they_are_called() -> None:
+    for given, told in (
+        ({"mode": 1}, "unknown option 'mode'; known: way, "),
+        ({"way": 1}, "option way is 1; it must"),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            Table.model_validate(given)
+        assert refusal(Table, caught.value, "option")[1].startswith(told)
+
+
+def every_model() -> dict[str, type[BaseModel]]:
+    found: dict[str, type[BaseModel]] = {f"benchmark {n}": b.Parameters for n, b in benchmarks().items()}
+    found |= {f"driver {n}": d.Options for n, d in drivers().items()}
+    tables = (Study, DesignTable, GuestTable, PlatformTable, BenchmarkTable, LinkSettings)
+    return found | {table.__name__: table for table in tables}
+
+
+@pytest.mark.parametrize("name", every_model())
+def test_every_key_there_is_can_be_explained(name: str) -> None:
+    for each in keys(every_model()[name]):
+        assert each.allowed not in ("", "a value"), each.name
+
+
+@pytest.mark.parametrize("name", [n for n in every_model() if n.startswith(("benchmark", "driver"))])
+def test_every_parameter_and_option_has_a_meaning_and_a_default_within_its_bounds(name: str) -> None:
+    for each in keys(every_model()[name]):
+        assert each.meaning, each.name
+        if each.choices and each.default is not None:
+            assert each.default in each.choices
+        for bound, holds in (("ge", lambda v, b: v >= b), ("le", lambda v, b: v <= b), ("gt", lambda v, b: v > b)):
+            if bound in each.bounds and each.default is not None:
+                assert holds(each.default, each.bounds[bound])
