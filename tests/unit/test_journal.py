@@ -7,7 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from vtax.errors import VtaxError
 from vtax.host.journal import Journal, clean, start_time_of
 from vtax.host.process import spawn
 from vtax.host.resources import FileValue, Marked, Tree, Undo, from_record, pids_with_mark, to_record
@@ -74,6 +78,40 @@ def test_what_cannot_be_undone_stays_in_the_journal(tmp_path: Path) -> None:
     cleaned = clean(directory)
     assert len(cleaned.problems) == 1
     assert path.exists()
+
+
+class Stuck:
+    """A resource that cannot be removed."""
+
+    kind = "stuck"
+
+    def __str__(self) -> str:
+        return "a stuck thing"
+
+    def remove(self) -> bool:
+        raise VtaxError("it is busy", cure="wait")
+
+
+def left_with_a_stuck_thing(directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    monkeypatch.setattr("vtax.host.journal.to_record", lambda resource: {"kind": resource.kind})
+    with Journal(directory, **options) as journal:
+        journal.hold(Stuck())  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_undone_is_told_when_the_journal_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    left_with_a_stuck_thing(tmp_path, monkeypatch, tell=told.append)
+    assert told == ["left behind: a stuck thing: it is busy (to do: sudo vtax clean)"]
+    assert len(list(tmp_path.glob("*.jsonl"))) == 1
+
+
+def test_without_a_listener_what_stays_is_told_on_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left_with_a_stuck_thing(tmp_path, monkeypatch)
+    assert capsys.readouterr().err.startswith("left behind: a stuck thing: it is busy")
 
 
 def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:

@@ -20,16 +20,17 @@ from pydantic import BaseModel
 
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
-from vtax.errors import BadInput, BenchmarkError, PlatformError, RunInterrupted
+from vtax.errors import BadInput, BenchmarkError, PlatformError, RunInterrupted, VtaxError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
+from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import GuestSpec, Probe
 from vtax.runner import plan as planning
-from vtax.runner.events import Silent
+from vtax.runner.events import Progress, Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
 from vtax.runner.trial import combined
@@ -304,6 +305,116 @@ def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
+class Recording(Silent):
+    """Keeps every progress and message."""
+
+    def __init__(self) -> None:
+        self.progress: list[Progress] = []
+        self.messages: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+        self.progress.append(progress)
+
+
+@pytest.mark.parametrize("warmup", [0, 2, "detect"])
+def test_progress_counts_the_trials_that_the_list_of_runs_counts(
+    driver: ScriptedDriver, store: Store, home: Home, warmup: int | str
+) -> None:
+    plan = plan_of(study(design={"blocks": 2, "trials": 2, "warmup": warmup, "seed": 7}))
+    run = begin(store, plan, vtax_version="test")
+    watching = Recording()
+    execute(plan, run, home, watching)
+    (listed,) = store.runs()
+    last = watching.progress[-1]
+    assert last.done_trials == last.total_trials == listed.trials == 2 * 2 * 6
+    assert {progress.total_trials for progress in watching.progress} == {24}
+    assert last.left_s == 0
+    warmups = [p for p in watching.progress if p.is_warmup]
+    assert len(watching.progress) - len(warmups) == 24
+    assert len(warmups) == len(load_run(store.engine, run).trials.id) - 24
+
+
+def test_a_resumed_run_goes_on_counting(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    class StopAfterTen(Recording):
+        def trial_ended(self, *arguments: Any) -> None:
+            super().trial_ended(*arguments)
+            if len(self.progress) == 10:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    plan = plan_of(study(design={"blocks": 2, "warmup": 1, "seed": 7}))
+    run = begin(store, plan, vtax_version="test")
+    first, second = StopAfterTen(), Recording()
+    with pytest.raises(RunInterrupted):
+        execute(plan, run, home, first)
+    execute(plan, store.open_run(run.name), home, second)
+    measured = [p.done_trials for p in (*first.progress, *second.progress) if not p.is_warmup]
+    assert measured == list(range(1, 13))
+
+
+@pytest.mark.parametrize("trouble", [BrokenPipeError(32, "Broken pipe"), ValueError("closed file"), SystemExit(1)])
+def test_an_observer_that_fails_does_not_fail_the_run(
+    driver: ScriptedDriver, store: Store, home: Home, trouble: BaseException
+) -> None:
+    class Broken(Silent):
+        def trial_ended(self, *_: Any) -> None:
+            raise trouble
+
+        def message(self, text: str) -> None:
+            raise trouble
+
+        def guest_ready(self, platform: str, ready_s: float) -> None:
+            raise trouble
+
+    run = begin(store, plan := plan_of(study()), vtax_version="test")
+    execute(plan, run, home, Broken())
+    assert run.status == "finished"
+    assert load_run(store.engine, run).trials.is_ok.sum() == 12
+
+
+def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit, times = Guest.facts, 0
+
+    def dying(guest: Guest) -> Any:
+        nonlocal times
+        times += 1
+        if times == 2:
+            driver.started[-1].process.kill()
+            driver.started[-1].process.wait()
+        return audit(guest)
+
+    monkeypatch.setattr(Guest, "facts", dying)
+    run = executed(plan_of(study()), store, home)
+    data = load_run(store.engine, run)
+    assert run.status == "finished"
+    assert len(driver.started) == len(data.guests) == 4
+    assert len(data.trials.id) == 12
+    assert len(data.failures) == 3
+    assert all("the guest did not start" in failure.error for failure in data.failures)
+    assert [bool(guest.error) for guest in data.guests] == [False, True, False, False]
+    assert all(guest.process.poll() is not None for guest in driver.started)
+
+
+def test_what_stays_behind_is_told_and_kept_with_the_run(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(tree: Tree) -> bool:
+        raise VtaxError(f"{tree.path} is busy")
+
+    monkeypatch.setattr(Tree, "remove", fail)
+    run = begin(store, plan := plan_of(study(platforms=["native"])), vtax_version="test")
+    watching = Recording()
+    execute(plan, run, home, watching)
+    assert any(text.startswith("left behind: files ") for text in watching.messages)
+    warnings = [warning.text for warning in load_run(store.engine, run).warnings if warning.code == "left-behind"]
+    assert len(warnings) == 2
+    assert all("is busy (to do: sudo vtax clean)" in text for text in warnings)
+
+
 def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home: Home) -> None:
     before = signal.getsignal(signal.SIGTERM)
     executed(plan_of(study()), store, home)
@@ -323,8 +434,16 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
             "there is no benchmark 'scrpt'; did you mean script?",
             "number 1 (scrpt), key name",
         ),
-        ({"benchmark": [{"name": "script", "parameters": {"sise": 1}}]}, "no parameter 'sise'", "parameters.sise"),
-        ({"benchmark": [{"name": "script", "factors": {"size": [1, "big"]}}]}, "valid integer", "factors.size"),
+        (
+            {"benchmark": [{"name": "script", "parameters": {"sise": 1}}]},
+            "unknown parameter 'sise'; did you mean",
+            "parameters.sise",
+        ),
+        (
+            {"benchmark": [{"name": "script", "factors": {"size": [1, "big"]}}]},
+            "size is 'big'; it must be a whole",
+            "factors.size",
+        ),
         (
             {"benchmark": [{"name": "script", "parameters": {"size": 101}}]},
             "size is at most 100",

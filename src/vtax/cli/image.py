@@ -6,7 +6,7 @@ import json
 
 import click
 
-from vtax.cli.output import json_option, need_root, print_json, print_table
+from vtax.cli.output import json_option, need_root, print_json, print_table, tell
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image import build as images
@@ -34,7 +34,7 @@ def build(packages: tuple[str, ...]) -> None:
         click.echo(f"image {found.key} is there: {found.directory}")
         return
     with Journal(home.journal) as journal:
-        image = images.build(home, recipe, journal, lambda text: click.echo(text, err=True))
+        image = images.build(home, recipe, journal, tell)
     click.echo(f"image {image.key} built: {image.directory}")
 
 

@@ -63,14 +63,32 @@ def group() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point. Errors a person can mend are printed without a traceback, with their own exit status."""
+    _open_standard_streams()
     try:
         return group.main(args=arguments, prog_name="vtax")
     except (VtaxError, RunInterrupted) as error:
-        click.echo(f"vtax: {error}", err=True)
+        try:
+            click.echo(f"vtax: {error}", err=True)
+        except OSError:
+            _discard(sys.stderr)
         sys.exit(error.exit_status)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         sys.exit(1)
+
+
+def _open_standard_streams() -> None:
+    """Give a closed stdin, stdout or stderr a null device, lest the next file opened takes its number."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r"))
+
+
+def _discard(stream: Any) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

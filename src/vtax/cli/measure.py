@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
-
 from vtax.cli.orphans import close_orphans
-from vtax.cli.progress import clock, observer
+from vtax.cli.output import discard, tell
+from vtax.cli.progress import observer
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
@@ -25,7 +25,7 @@ def prepare_host(home: Home) -> None:
     """
     cleaned = clean(home.journal)
     for line in cleaned.removed:
-        click.echo(f"left by a killed run, removed: {line}", err=True)
+        tell(f"left by a killed run, removed: {line}")
     if cleaned.problems:
         raise VtaxError(
             "leftovers of a killed run cannot be removed", where="; ".join(cleaned.problems), cure="vtax clean"
@@ -54,8 +54,12 @@ def measure(
         cure = error.cure or f"sudo vtax resume {run.name}, once that is mended"
         raise VtaxError(f"{run.name} failed: {error.what}", where=error.where, cure=cure) from error
     analysis = analyse(store, run.name)
-    print_result(analysis, as_json=as_json)
-    click.echo(f"report: vtax report {run.name}", err=True)
+    try:
+        print_result(analysis, as_json=as_json)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the result has enough of it; the run is stored all the same
+        discard(1)
+    tell(f"report: vtax report {run.name}")
     if analysis.trials and analysis.failed == analysis.trials:
         raise VtaxError(f"every trial of {run.name} failed", cure=f"vtax show {run.name} says why")
     if strict and analysis.shortfalls:
@@ -72,9 +76,6 @@ def _tuned_host(run: RunHandle, home: Home, tune: bool) -> Iterator[None]:
 
     with Journal(home.journal) as journal, tuned(journal) as changed:
         told = "; ".join(changed) or "nothing had to be changed"
-        click.echo(f"tuned: {told}", err=True)
+        tell(f"tuned: {told}")
         run.add_warning("tuned", f"the host was tuned for this run: {told}")
         yield
-
-
-__all__ = ["clock", "measure", "prepare_host"]

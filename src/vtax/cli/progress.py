@@ -6,8 +6,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-import click
-
+from vtax.cli.output import discard, tell
 from vtax.runner.events import Progress
 
 
@@ -27,7 +26,7 @@ def block_text(progress: Progress) -> str:
 
 
 def observer() -> PlainProgress | BarProgress:
-    """The right one for where stderr goes."""
+    """The right one for where stderr goes: a bar on a terminal, else plain lines."""
     return BarProgress() if sys.stderr.isatty() else PlainProgress()
 
 
@@ -44,14 +43,14 @@ class PlainProgress:
 
     def message(self, text: str) -> None:
         """A remark."""
-        click.echo(text, err=True)
+        tell(text)
 
     def guest_starting(self, platform: str, block: int) -> None:
         """Said when it is ready."""
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
         """A fresh guest answered."""
-        click.echo(f"{platform}: fresh guest ready in {ready_s:.2f} s", err=True)
+        tell(f"{platform}: fresh guest ready in {ready_s:.2f} s")
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Said when it ends."""
@@ -59,9 +58,10 @@ class PlainProgress:
     def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
         """What it gave."""
         told = error.splitlines()[0] if error else figure
-        where = f"[{block_text(progress)}, {progress.done_trials}/{progress.total_trials}]"
+        kind = ", warm-up" if progress.is_warmup else ""
+        where = f"[{block_text(progress)}, {progress.done_trials}/{progress.total_trials}{kind}]"
         left = f"about {clock(progress.left_s)} left"
-        click.echo(f"{where} {platform} {label}: {'FAILED: ' if error else ''}{told} ({left})", err=True)
+        tell(f"{where} {platform} {label}: {'FAILED: ' if error else ''}{told} ({left})")
 
 
 class BarProgress:
@@ -89,7 +89,10 @@ class BarProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        try:
+            self._bar.stop()
+        except (OSError, SystemExit):  # the terminal is gone; rich exits the program when a pipe breaks
+            discard(2)
 
     def message(self, text: str) -> None:
         """A remark above the bar."""
@@ -115,6 +118,6 @@ class BarProgress:
             self._task,
             completed=progress.done_trials,
             total=progress.total_trials,
-            where=block_text(progress),
+            where=block_text(progress) + (" warm-up" if progress.is_warmup else ""),
             left=f"about {clock(progress.left_s)} left",
         )

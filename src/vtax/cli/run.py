@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import click
 
 from vtax import __version__
 from vtax.cli.measure import measure, prepare_host
-from vtax.cli.output import built_image, need_root
+from vtax.cli.output import built_image, need_root, tell
 from vtax.cli.progress import clock
-from vtax.errors import BadInput
+from vtax.errors import BadInput, with_cure
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.image.build import find
+from vtax.image.image import Image
+from vtax.image.recipe import DEFAULT
 from vtax.network import registry as topologies
+from vtax.platforms.base import Probe
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, make_plan
 from vtax.store.store import Store
-from vtax.study.load import load
+from vtax.study.load import LoadedStudy, load
 from vtax.study.model import Study
 
 
@@ -28,7 +34,7 @@ from vtax.study.model import Study
 @click.option("--blocks", type=click.IntRange(min=1), help="Exactly this many blocks.")
 @click.option("--budget", metavar="TIME", help="No block starts that would end after this time, e.g. 2h.")
 @click.option("--seed", type=int, help="Seed of the order; recorded either way.")
-@click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and stop.")
+@click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and stop; needs no root.")
 @click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -45,6 +51,9 @@ def command(
 ) -> None:
     """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
     loaded = load(study, _overrides(load(study).study, platforms, blocks, budget))
+    if only_plan:
+        _tell_plan(loaded, platforms, seed)
+        return
     need_root("measuring")
     home = Home.from_environment().ensure()
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
@@ -52,12 +61,31 @@ def command(
         plan = make_plan(loaded, image=built_image(home, packages_for(loaded.study)), seed=seed)
         _refuse_named_but_unavailable(plan, platforms)
         announce(plan)
-        if only_plan:
-            return
         store = Store.open(home.store_url)
         run = begin(store, plan, vtax_version=__version__)
         rename(run.name)
         measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)
+
+
+def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None) -> None:
+    """What would be done. Platforms are probed only by root, and only while nothing measures."""
+    home = Home.from_environment()
+    image = find(home, DEFAULT.with_packages(packages_for(loaded.study)))
+    if image is None:
+        tell("the guest image is not built yet: sudo vtax image build")
+    with ExitStack() as stack:
+        why_not = "" if os.geteuid() == 0 else "that needs root"
+        if not why_not:
+            try:
+                stack.enter_context(measuring_lock(f"vtax run {loaded.study.name} --plan"))
+            except BadInput as error:
+                why_not = error.what
+        unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
+        plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
+    _refuse_named_but_unavailable(plan, named)
+    announce(plan)
+    if why_not:
+        tell(f"whether these platforms run here was not probed: {why_not}")
 
 
 def packages_for(study: Study) -> tuple[str, ...]:
@@ -68,7 +96,7 @@ def packages_for(study: Study) -> tuple[str, ...]:
 
 
 def announce(plan: Plan) -> None:
-    """What is about to happen, on stderr: platforms, points, order, how long."""
+    """What is about to happen, on stderr: cells, platforms, order, how long."""
     design = plan.study.design
     available = [p.platform.name for p in plan.platforms if p.probe.available]
     rules = {
@@ -79,18 +107,17 @@ def announce(plan: Plan) -> None:
         "budget": "as many blocks as the time allows",
     }
     started = time.strftime("%H:%M")
-    click.echo(f"{plan.study.title or plan.study.name}", err=True)
-    click.echo(
-        f"points: {len(plan.points)}, platforms: {', '.join(available)}; {rules[design.stop]}, "
-        f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block from {started}",
-        err=True,
+    tell(plan.study.title or plan.study.name)
+    tell(
+        f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
+        f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block, from {started}"
     )
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        click.echo(f"the budget of {clock(design.budget)} buys about {bought} blocks", err=True)
+        tell(f"the budget of {clock(design.budget)} buys about {bought} block{'s' * (bought != 1)}")
     for planned in plan.platforms:
         if not planned.probe.available:
-            click.echo(f"not tested: {planned.platform.name}: {planned.probe.reason}", err=True)
+            tell(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
 
 
 def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:

@@ -56,7 +56,12 @@ def console() -> Console:
     """Where results are printed: as wide as the terminal, or wide enough for every table in a file."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    class Printer(Console):
+        def on_broken_pipe(self) -> None:
+            """Left to the caller: rich would exit."""
+            raise BrokenPipeError
+
+    return Printer(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def _print_views(

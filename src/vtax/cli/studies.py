@@ -7,6 +7,7 @@ import click
 from vtax.cli.output import json_option, print_json, print_table
 from vtax.study.expand import points
 from vtax.study.load import load, shipped
+from vtax.study.model import Study
 
 
 @click.command("studies")
@@ -15,9 +16,15 @@ def command(as_json: bool) -> None:
     """List the studies that come with vtax."""
     studies = [load(name).study for name in shipped()]
     if as_json:
-        print_json([{**study.declared(), "points": len(points(study))} for study in studies])
+        print_json([{**study.declared(), "cells": _cells(study)} for study in studies])
         return
     print_table(
-        ("study", "question", "platforms", "points"),
-        [(s.name, s.question or s.title, ", ".join(s.platforms), str(len(points(s)))) for s in studies],
+        ("study", "question", "platforms", "cells"),
+        [(s.name, s.question or s.title, ", ".join(s.platforms), str(_cells(s))) for s in studies],
     )
+    click.echo("a cell is one combination of levels on one platform; a block runs every cell once")
+
+
+def _cells(study: Study) -> int:
+    """Cells of a block when every platform of the study runs here."""
+    return len(points(study)) * len(study.platforms)

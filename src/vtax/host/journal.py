@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,9 +56,13 @@ class Held:
 
 
 class Journal:
-    """The journal of this process. Use as a context manager: leaving it undoes whatever is still held."""
+    """The journal of this process. Use as a context manager: leaving it undoes whatever is still held.
 
-    def __init__(self, directory: Path) -> None:
+    tell: given a sentence for everything that could not be undone when it is left, and stays for `vtax clean`.
+    """
+
+    def __init__(self, directory: Path, tell: Callable[[str], None] | None = None) -> None:
+        self._tell = tell or _on_stderr
         directory.mkdir(parents=True, exist_ok=True)
         self.token = secrets.token_hex(3)
         self.path = directory / f"{os.getpid()}-{start_time_of(os.getpid())}-{self.token}.jsonl"
@@ -108,10 +113,16 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        for problem in self.close():
+            self._tell(f"left behind: {problem.splitlines()[0]} (to do: sudo vtax clean)")
 
     def _write(self, record: dict[str, object]) -> None:
         os.write(self._file, (json.dumps(record) + "\n").encode())
+
+
+def _on_stderr(text: str) -> None:
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands. left_s: estimate of the time left, from what was measured so far."""
+    """Where a run stands.
+
+    done_trials, total_trials: measured ones, as `vtax list` counts them; warm-up trials come on top. is_warmup: the
+    trial that has just ended is one of those. left_s: estimate of the time left, warm-up included, from what was
+    done so far.
+    """
 
     block: int
     blocks: int
@@ -16,10 +23,11 @@ class Progress:
     total_trials: int
     elapsed_s: float
     left_s: float
+    is_warmup: bool = False
 
 
 class Observer(Protocol):
-    """Told of everything as it happens. Implementations must be quick and must not raise."""
+    """Told of everything as it happens. Implementations must be quick; one that raises is not told any more."""
 
     def message(self, text: str) -> None:
         """A remark worth a line."""
@@ -59,3 +67,42 @@ class Silent:
 
     def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
         """Nothing."""
+
+
+class Unfailing:
+    """Tells another observer, and nobody once that has failed: a closed terminal or a full disk is no failed run."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def message(self, text: str) -> None:
+        """Passed on."""
+        with self._guarded() as told:
+            told.message(text)
+
+    def guest_starting(self, platform: str, block: int) -> None:
+        """Passed on."""
+        with self._guarded() as told:
+            told.guest_starting(platform, block)
+
+    def guest_ready(self, platform: str, ready_s: float) -> None:
+        """Passed on."""
+        with self._guarded() as told:
+            told.guest_ready(platform, ready_s)
+
+    def trial_starting(self, platform: str, label: str, levels: str) -> None:
+        """Passed on."""
+        with self._guarded() as told:
+            told.trial_starting(platform, label, levels)
+
+    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+        """Passed on."""
+        with self._guarded() as told:
+            told.trial_ended(platform, label, figure, error, progress)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[Observer]:
+        try:
+            yield self._observer
+        except (Exception, SystemExit):  # rich exits the program when its pipe breaks
+            self._observer = Silent()

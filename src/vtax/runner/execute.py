@@ -8,7 +8,7 @@ ends the current trial, takes everything down, and leaves a run that `vtax resum
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from vtax.counters.host import host_facts
@@ -16,7 +16,7 @@ from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.guest.audit import differences
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.runner.events import Observer, Progress
+from vtax.runner.events import Observer, Progress, Unfailing
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.session import OpenSession
@@ -69,11 +69,12 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
     """Carry the plan out from where the run stands until its stopping rule is met.
 
     Raises RunInterrupted after a request to stop (the run is resumable), StoreError when a trial cannot be
-    committed; in every case the host is as it was before.
+    committed; in every case the host is as it was before. An observer that fails does not fail the run.
     """
+    observer = Unfailing(observer)
     status, because = "failed", "vtax failed"
     try:
-        with stop_requests(observer.message), Journal(home.journal) as journal:
+        with stop_requests(observer.message), Journal(home.journal, _leftover_teller(run, observer)) as journal:
             run.reopen()
             execution = _Execution(plan, run, home, journal, observer)
             execution.audit()
@@ -105,13 +106,18 @@ class _Execution:
         self._stopping = Stopping(plan, run.primary_values())
         self._started = time.monotonic()
         self._spent_before_s = run.spent_s()
-        self._measured = 0
+        self._made = 0  # trials of this process
+        self._in_blocks = 0  # trials of this run; those that only look for a warm-up left out
+        self._measured = 0  # of these, warm-up left out
         declared = plan.study.design.warmup
         self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def blocks(self) -> str:
         """All blocks that are still owed; returns why it stopped."""
+        warmup = {cell.key: self._warmup[cell.point.key] for cell in self._plan.cells}
+        self._in_blocks = sum(block >= 0 for _, block, _ in self._done)
+        self._measured = sum(block >= 0 and number >= warmup[key] for key, block, number in self._done)
         for block in range(self._plan.most_blocks + 1):
             decision = self._stopping.decide(block, self._spent_before_s + time.monotonic() - self._started)
             if decision.stop:
@@ -178,11 +184,13 @@ class _Execution:
         self._run.add_trial(_record(cell, block, number, self._position, is_warmup, opened.guest_id, result))
         self._done.add((cell.key, block, number))
         self._position += 1
-        self._measured += 1
+        self._made += 1
+        self._in_blocks += block >= 0
+        self._measured += not is_warmup
         if not is_warmup and not result.error:
             self._stopping.add(cell, block, result.outcome.values)
         self._observer.trial_ended(
-            cell.platform.name, cell.point.label, figure(cell, result), result.error, self._progress(block)
+            cell.platform.name, cell.point.label, figure(cell, result), result.error, self._progress(block, is_warmup)
         )
 
     def _note_version(self, opened: OpenSession, cell: Cell) -> None:
@@ -192,18 +200,19 @@ class _Execution:
             self._versions[benchmark.name] = version
             self._run.set_tool_version(benchmark.name, version)
 
-    def _progress(self, block: int) -> Progress:
+    def _progress(self, block: int, is_warmup: bool) -> Progress:
         """Trials done and left, and the time left at this run's own pace; a time budget bounds both."""
-        per_block = len(self._plan.cells) * self._plan.trials_per_cell
+        plan = self._plan
+        trials, warmups = plan.study.design.trials, sum(self._warmup[cell.point.key] for cell in plan.cells)
+        per_block = len(plan.cells) * trials
         elapsed = time.monotonic() - self._started
-        each = elapsed / self._measured
-        blocks = self._plan.most_blocks
-        budget = self._plan.study.design.budget
+        each = elapsed / self._made
+        blocks = plan.most_blocks
+        budget = plan.study.design.budget
         if budget is not None:
-            blocks = min(blocks, max(block + 1, int(budget / (each * per_block))))
-        total = per_block * blocks
-        left = each * (total - len(self._done))
-        return Progress(block, blocks, len(self._done), total, elapsed, max(left, 0.0))
+            blocks = min(blocks, max(block + 1, int(budget / (each * (per_block + warmups)))))
+        left = each * ((per_block + warmups) * blocks - self._in_blocks)
+        return Progress(block, blocks, self._measured, per_block * blocks, elapsed, max(left, 0.0), is_warmup)
 
 
 def _record(
@@ -273,6 +282,17 @@ def _cell_record(cell: Cell) -> CellRecord:
         link=point.link.model_dump(mode="json") if point.link else {},
         levels=dict(point.levels),
     )
+
+
+def _leftover_teller(run: RunHandle, observer: Observer) -> Callable[[str], None]:
+    """Says what stays behind on the host, now and with the result."""
+
+    def tell(text: str) -> None:
+        observer.message(text)
+        with _quiet_store_errors(observer):
+            run.add_warning("left-behind", text)
+
+    return tell
 
 
 @contextmanager

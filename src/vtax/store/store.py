@@ -170,7 +170,7 @@ class Store:
     def _unknown(self, name: str) -> BadInput:
         names = self._run_names()
         if not names:
-            return BadInput("there is no run yet", where=shown(self.engine.url), cure="start one: vtax run tour")
+            return BadInput("there is no run yet", where=shown(self.engine.url), cure="start one: sudo vtax run tour")
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[-3:]
         return BadInput(
             f"there is no run {name!r}", where=shown(self.engine.url), cure=f"did you mean {', '.join(near)}?"
