@@ -1,15 +1,18 @@
 """The doctor on this very host: within its time, complete, and leaving nothing."""
 
 import json
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
 from support import needs_root
 
+from vtax.cli import calibrate
 from vtax.cli.main import group
 from vtax.doctor import knobs
 from vtax.doctor.examine import BOUND_S, examine
 from vtax.host.journal import Journal
+from vtax.host.lock import measuring_lock
 from vtax.platforms import registry
 
 pytestmark = [needs_root, pytest.mark.root]
@@ -44,3 +47,28 @@ def test_this_hosts_knobs_are_as_before_after_tuning(private_home):
             assert changed == {knob.name for knob in present if knob.show() != before[knob.name]}
         assert journal.held == ()
     assert {knob.name: knob.show() for knob in present} == before
+
+
+def test_calibration_says_how_large_an_effect_this_host_sees_in_about_the_time_given(
+    image, private_home, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(calibrate, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
+    result = CliRunner().invoke(group, ["doctor", "--calibrate=20s", "--json"])
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["seconds"] < 40
+    (cpu,) = told["calibration"]
+    assert cpu["benchmark"] == "sysbench-cpu"
+    assert cpu["blocks"] >= 3
+    assert cpu["ratio"]["low"] < cpu["ratio"]["estimate"] < cpu["ratio"]["high"]
+    assert 0 < cpu["noise"] < cpu["noise_at_most"]
+    effects = [each["overhead"] for each in cpu["smallest_overhead"]]
+    assert effects == sorted(effects, reverse=True)
+    assert 0 < effects[-1] < effects[0] < 1
+    assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
+    assert not (private_home.root / "store.sqlite").exists()
+
+
+def test_too_short_a_calibration_is_refused_with_the_least_time(private_home, image):
+    result = CliRunner().invoke(group, ["doctor", "--calibrate=2s"], standalone_mode=False)
+    assert "too short to calibrate" in str(result.exception)

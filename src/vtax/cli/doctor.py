@@ -13,9 +13,22 @@ _MARKS = {"ok": "ok", "warn": "[yellow]warn[/yellow]", "bad": "[bold red]bad[/bo
 
 
 @click.command("doctor")
+@click.option(
+    "--calibrate",
+    "calibrate_for",
+    metavar="[=TIME]",
+    is_flag=False,
+    flag_value="60s",
+    help="Measure instead how large an effect this host can see: native against native, 60 s or as long as it says.",
+)
 @json_option
-def command(as_json: bool) -> None:
+def command(calibrate_for: str | None, as_json: bool) -> None:
     """Say, in under 30 seconds, what can run here and what disturbs measuring, each with its cure."""
+    if calibrate_for is not None:
+        from vtax.cli.calibrate import calibrate
+
+        calibrate(calibrate_for, as_json=as_json)
+        return
     examination = examine(find(Home.from_environment()))
     if as_json:
         print_json(examination.as_json())

@@ -15,16 +15,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array
-from vtax.stats.intervals import t_quantile
+from vtax.stats.planning import fewest_blocks
 from vtax.stats.ratio import Better, Ratio, tail
 
 Kind = Literal["slower", "faster", "equivalent", "undecided"]
 MINIMUM_BLOCKS = 5  # fewer never give a verdict: Student's t with fewer is at the mercy of the noise's shape
-POWER = 0.8  # of the number of blocks said to be needed
-MOST_BLOCKS = 10_000  # needing more than this is said as None
 
 
 @dataclass(frozen=True)
@@ -137,14 +134,5 @@ def blocks_needed(ratio: Ratio, margin: float, alpha: float = 0.05, family: int 
         probability = 1 - level
     if distance <= 0:
         return None
-    power = float(special.ndtri(POWER))
-    low, high = max(MINIMUM_BLOCKS, ratio.n_blocks + 1), MOST_BLOCKS
-    if (t_quantile(probability, high - 1) + power) * sd / math.sqrt(high) > distance:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if (t_quantile(probability, middle - 1) + power) * sd / math.sqrt(middle) <= distance:
-            high = middle
-        else:
-            low = middle + 1
-    return low - ratio.n_blocks
+    least = fewest_blocks(sd, distance, probability, max(MINIMUM_BLOCKS, ratio.n_blocks + 1))
+    return None if least is None else least - ratio.n_blocks

@@ -1,0 +1,81 @@
+"""`vtax doctor --calibrate`: how large an effect this host can see."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from vtax.cli.output import need_root, print_json, print_table
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.study.units import duration_s
+
+if TYPE_CHECKING:
+    from vtax.runner.calibration import Seen
+
+
+def calibrate(text: str, *, as_json: bool) -> None:
+    """Measure native against native for the time given and print what that means. Raises BadInput, VtaxError."""
+    from vtax.cli.measure import prepare_host
+    from vtax.cli.output import built_image
+    from vtax.cli.progress import clock, observer
+    from vtax.runner.calibration import calibrate as measured
+
+    need_root("measuring")
+    seconds = _duration(text)
+    home = Home.from_environment().ensure()
+    began = time.monotonic()
+    with measuring_lock("vtax doctor --calibrate"):
+        prepare_host(home)
+        image = built_image(home)
+        click.echo(f"native against native for about {clock(seconds)}: the same twice, in blocks", err=True)
+        with observer() as watching:
+            found = measured(home, image, seconds, watching)
+    took_s = time.monotonic() - began
+    if as_json:
+        print_json({"seconds": round(took_s, 1), "calibration": [seen.as_json() for seen in found]})
+        return
+    _print(found, took_s)
+
+
+def _duration(text: str) -> float:
+    from vtax.runner.calibration import SHORTEST_S
+
+    try:
+        seconds = float(duration_s(text))
+    except ValueError as error:
+        raise BadInput(str(error), where="--calibrate", cure="write a time such as 60s or 2min") from error
+    if seconds < SHORTEST_S:
+        raise BadInput(f"{seconds:g} s are too short to calibrate", cure=f"give it {SHORTEST_S:g} s or more")
+    return seconds
+
+
+def _print(found: tuple[Seen, ...], took_s: float) -> None:
+    from vtax.runner.calibration import BLOCKS, OVERHEADS
+
+    print_table(
+        (
+            "benchmark", "blocks", "the same / the same", "noise of a block", "at most",
+            *(f"{n} blocks see" for n in BLOCKS), *(f"blocks for {e:.0%}" for e in OVERHEADS),
+        ),
+        [
+            (
+                seen.benchmark,
+                str(seen.blocks),
+                f"{seen.ratio.estimate:.3f} [{seen.ratio.low:.3f}, {seen.ratio.high:.3f}]",
+                f"{seen.noise:.1%}",
+                f"{seen.noise_at_most:.1%}",
+                *(f"{effect:.1%}" for effect in seen.smallest.values()),
+                *("> 10000" if needed is None else str(needed) for needed in seen.needed.values()),
+            )
+            for seen in found
+        ],
+    )  # fmt: skip
+    click.echo(f"measured for {took_s:.0f} s; overheads are settled with probability 0.8 at the 5 % level")
+    if any(seen.ratio.p_value < 0.05 / len(found) for seen in found):
+        click.echo(
+            "the two differ although they are the same: something on this host changes with the order", err=True
+        )

@@ -1,0 +1,68 @@
+"""How small an effect a number of blocks can settle, given the noise of one block's ratio; and the other way round.
+
+The normal approximation to the power of the two-sided t-test on log-ratios: an effect d is settled with the given
+power when (t quantile + normal quantile of the power) sd / sqrt(n) <= d (Cohen, Statistical Power Analysis, 1988,
+section 2.4, with t for z). `verdict.blocks_needed` asks the same of a measured ratio.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy import special
+
+from vtax.stats.checks import StatsError
+from vtax.stats.intervals import t_quantile
+
+POWER = 0.8  # of the number of blocks said to be needed
+MOST_BLOCKS = 10_000  # needing more than this is said as None
+
+
+def distance_seen(sd_log: float, blocks: int, probability: float, power: float = POWER) -> float:
+    """The distance of log-ratios that a t-test at a quantile `probability` settles with the given power."""
+    return (t_quantile(probability, blocks - 1) + float(special.ndtri(power))) * sd_log / math.sqrt(blocks)
+
+
+def fewest_blocks(sd_log: float, distance: float, probability: float, low: int) -> int | None:
+    """The fewest blocks from low to MOST_BLOCKS that see a distance; None when not even those do."""
+    high = MOST_BLOCKS
+    if distance_seen(sd_log, high, probability) > distance:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if distance_seen(sd_log, middle, probability) <= distance:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def smallest_overhead(sd_log: float, blocks: int, alpha: float = 0.05) -> float:
+    """The smallest overhead (share of the baseline's performance lost, 0 to 1) that blocks settle with power 0.8.
+
+    sd_log: standard deviation of one block's log-ratio. Raises StatsError with fewer than two blocks.
+    """
+    _check(sd_log, blocks)
+    return -math.expm1(-distance_seen(sd_log, blocks, 1 - alpha / 2))
+
+
+def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5) -> int | None:
+    """The fewest blocks, at least low, that settle an overhead with power 0.8; None when more than MOST_BLOCKS."""
+    _check(sd_log, low)
+    if not 0 < overhead < 1:
+        raise StatsError(f"an overhead of {overhead} is not between 0 and 1")
+    return fewest_blocks(sd_log, -math.log1p(-overhead), 1 - alpha / 2, low)
+
+
+def noise_at_most(sd_log: float, blocks: int, confidence: float = 0.95) -> float:
+    """The upper confidence bound of a standard deviation estimated from blocks (chi-squared, one-sided)."""
+    _check(sd_log, blocks)
+    df = blocks - 1
+    return sd_log * math.sqrt(df / float(special.chdtri(df, confidence)))
+
+
+def _check(sd_log: float, blocks: int) -> None:
+    if blocks < 2:
+        raise StatsError("noise between blocks needs at least two blocks")
+    if not (math.isfinite(sd_log) and sd_log >= 0):
+        raise StatsError(f"a standard deviation of {sd_log} is not a number from zero on")

@@ -1,0 +1,49 @@
+"""How small an overhead a number of blocks settles, and the other way round."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from vtax.stats.checks import StatsError
+from vtax.stats.planning import blocks_for, noise_at_most, smallest_overhead
+from vtax.stats.ratio import ratio_of_logs
+from vtax.stats.verdict import blocks_needed
+
+
+def test_an_overhead_as_small_as_said_is_found_four_times_in_five() -> None:
+    generator, noise, blocks = np.random.default_rng(7), 0.03, 10
+    effect = smallest_overhead(noise, blocks)
+    logs = generator.normal(math.log1p(-effect), noise, (4000, blocks))
+    found = stats.ttest_1samp(logs, 0.0, axis=1).pvalue < 0.05
+    assert 0.77 < found.mean() < 0.85
+
+
+def test_blocks_for_the_smallest_overhead_of_a_number_of_blocks_is_that_number() -> None:
+    for blocks in (5, 10, 30, 200):
+        assert blocks_for(0.05, smallest_overhead(0.05, blocks)) == blocks
+
+
+def test_more_than_the_most_blocks_is_said_as_none() -> None:
+    assert blocks_for(0.5, 0.001) is None
+
+
+def test_planning_agrees_with_the_blocks_a_verdict_says_it_needs() -> None:
+    logs = np.array([-0.2, 0.05, 0.1, -0.3, -0.1])
+    ratio = ratio_of_logs(logs)
+    further = blocks_needed(ratio, margin=0.01)
+    assert further is not None
+    assert blocks_for(float(logs.std(ddof=1)), -math.expm1(ratio.mean_log)) == 5 + further
+
+
+def test_the_bound_of_the_noise_holds_in_95_of_100_calibrations() -> None:
+    samples = np.random.default_rng(3).normal(0.0, 1.0, (4000, 7)).std(axis=1, ddof=1)
+    assert 0.935 < np.mean([noise_at_most(s, 7) > 1.0 for s in samples]) < 0.965
+
+
+def test_one_block_says_nothing_of_noise() -> None:
+    with pytest.raises(StatsError, match="at least two blocks"):
+        smallest_overhead(0.1, 1)
