@@ -6,9 +6,10 @@ import pytest
 
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host import namespaces
+from vtax.host.cgroups import Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
-from vtax.platforms import contained, docker, docker_daemon, lxc, podman, registry, trial_start
+from vtax.platforms import contained, docker, docker_daemon, lxc, nspawn, podman, registry, trial_start
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.contained import Root
 
@@ -135,3 +136,10 @@ def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_cure(monke
     monkeypatch.setattr(docker, "host_daemon", lambda: None)
     monkeypatch.setattr(trial_start, "probe", lambda *_, **__: Probe(False, said))
     assert docker.DRIVER.probe(docker.DockerOptions(), None).cure == "apt install apparmor"
+
+
+@pytest.mark.parametrize(("unified", "wanted"), [((True,), "1"), ((False, True), None), ((False, False), None)])
+def test_nspawn_is_told_of_a_host_with_cgroup_v2_alone(unified, wanted, monkeypatch):
+    mounted = tuple(Hierarchy(Path(f"/sys/fs/cgroup/{n}"), is_unified) for n, is_unified in enumerate(unified))
+    monkeypatch.setattr(nspawn.cgroups, "hierarchies", lambda: mounted)
+    assert nspawn.environment().get("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY") == wanted

@@ -12,10 +12,18 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from vtax.guest import bootstrap
+from vtax.host import cgroups
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe
 from vtax.platforms.contained import Program, StdioGuest
+
+
+def environment() -> dict[str, str]:
+    """Where the host has cgroup v2 alone, the guest gets nothing else: nspawn would guess v1 for a tree without
+    systemd, and mount a hierarchy of it, which the host's kernel then keeps (systemd, docs/ENVIRONMENT.md)."""
+    unified = all(hierarchy.unified for hierarchy in cgroups.hierarchies())
+    return {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {}
 
 
 class NspawnOptions(BaseModel):
@@ -64,7 +72,7 @@ class Nspawn:
             "--",
             *argv,
         ]
-        program = Program(command, contained.runtime_mounts(root), limited=True)
+        program = Program(command, contained.runtime_mounts(root), limited=True, environment=environment())
         guest = contained.start(spec, lambda group: program)
         return contained.finish_start(guest, spec, argv)
 
