@@ -82,9 +82,12 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "qemu-tcg-rtl8139": {"nic": "rtl8139", **_EMULATED},
     "qemu-tcg-microvm": {"machine": "microvm"},
     "kvm-virtio": {"accel": "kvm"},
+    "kvm-virtio-vhost": {"accel": "kvm", "vhost": "on"},
+    "kvm-virtio-user": {"accel": "kvm", "vhost": "off"},
     "kvm-e1000": {"accel": "kvm", "nic": "e1000", **_EMULATED},
     "kvm-rtl8139": {"accel": "kvm", "nic": "rtl8139", **_EMULATED},
     "kvm-emulated": {"accel": "kvm", "nic": "e1000", **_EMULATED},
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
 }
-"""`kvm-emulated` is what the papers call KVM's default: an emulated card and an IDE disk."""
+"""`kvm-emulated` is what the papers call KVM's default: an emulated card and an IDE disk. `kvm-virtio` has its packets
+carried by the host's kernel where it can; `-vhost` insists on that, and `-user` has QEMU itself do it."""
