@@ -95,6 +95,7 @@ def traces() -> set[str]:
     """What vtax or a runtime could leave: cgroups, mounts, namespaces, units, containers, processes, files."""
     found = {f"mount {line.split()[4]}" for line in Path("/proc/self/mountinfo").read_text().splitlines()}
     found |= {f"cgroup {top}" for top, _, _ in os.walk("/sys/fs/cgroup") if is_ours(top)}
+    found |= {f"hierarchy {line}" for line in Path("/proc/1/cgroup").read_text().splitlines()}
     found |= {f"netns {path.name}" for path in Path("/run/netns").glob("*")}
     found |= {f"link {path.name}" for path in Path("/sys/class/net").iterdir()}
     for entry in Path("/proc").glob("[0-9]*"):
