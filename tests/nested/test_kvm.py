@@ -1,0 +1,40 @@
+"""KVM, every machine that ships, started by vtax on a host that has it: a nested machine with emulated AMD-V."""
+
+import json
+
+import pytest
+from nested.report import keep
+
+pytestmark = pytest.mark.timeout(3600)
+TIMES = 3
+MACHINES = ["kvm-virtio", "kvm-emulated", "kvm-rtl8139", "kvm-microvm", "kvm-virtio-vhost", "kvm-virtio-user"]
+
+
+def test_every_machine_is_found_to_run_and_marked_as_nested(nested):
+    assert nested.run("systemd-detect-virt").stdout == "qemu\n"
+    shown = json.loads(nested.vtax("platforms", "--json", timeout_s=3000).stdout)
+    keep("platforms.json", json.dumps(shown, indent=1))
+    platforms = {each["name"]: each for each in shown}
+    for name in (*MACHINES, "kvm-e1000"):
+        assert platforms[name]["available"], platforms[name]
+        assert platforms[name]["marks"] == ["nested"]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_machine_starts_answers_stops_and_leaves_nothing(nested, name):
+    found = json.loads(nested.python("start_guests.py", str(TIMES), name, timeout_s=1500))
+    keep(f"{name}.json", json.dumps(found, indent=1))
+    assert found["available"], found["reason"]
+    assert found["marks"] == ["nested"]
+    assert len(found["ready_s"]) == TIMES
+    assert found["cpus_inside"] == "1"
+    assert found["hog"] == [["some"], False]
+    assert found["left"] == []
+
+
+def test_every_card_carries_traffic_by_the_kernel_or_by_qemu_as_asked(nested):
+    said = nested.pytest(
+        "tests/integration/test_platforms_qemu.py", "-rA", "-k", "carries_traffic and kvm", timeout_s=3000
+    )
+    keep("cards.txt", said)
+    assert "7 passed" in said
