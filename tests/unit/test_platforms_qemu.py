@@ -22,21 +22,30 @@ from vtax.platforms import _qemu_probe, _qemu_trial, registry
 from vtax.platforms import qemu as qemu_driver
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qmp import Monitor
-from vtax.platforms.base import Probe
+from vtax.platforms.base import Probe, Resources
 from vtax.platforms.contained import StdioGuest
 
 BOOT = command.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 2_100_000)
 
 
-def argv(nics=(), vhost=False, **options):
+def argv(nics=(), vhost=False, huge_pages=False, **options):
     made = command.Made(
         "vtax-1", Path("/guests/vtax-1/disk.qcow2"), Path("/guests/vtax-1/console.log"), 7, 8, nics, vhost
     )
-    return command.guest(QemuOptions(**options), 2, 512 << 20, BOOT, made)
+    return command.guest(QemuOptions(**options), Resources(2, 512 << 20, (0, 1), huge_pages=huge_pages), BOOT, made)
 
 
 def values(words, option):
     return [value for word, value in pairwise(words) if word == option]
+
+
+def test_memory_in_huge_pages_is_there_before_the_start_and_the_guests_kernel_uses_them_too():
+    with_them, without = argv(huge_pages=True), argv()
+    assert values(with_them, "-object") == ["memory-backend-ram,id=memory,size=524288k,prealloc=on"]
+    assert "memory-backend=memory" in values(with_them, "-machine")
+    assert "transparent_hugepage=always" in values(with_them, "-append")[0].split()
+    assert values(without, "-object") == []
+    assert "transparent_hugepage" not in values(without, "-append")[0]
 
 
 def test_every_shipped_platform_is_a_valid_choice_of_options():

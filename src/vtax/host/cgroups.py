@@ -23,6 +23,7 @@ from vtax.host.resources import ControlGroup, Undo
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
 NO_LIMIT = 1 << 62  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
 _NO_SUCH_UNIT = (1, 4, 5)
+_PERIOD_US = 100_000  # the kernel's own default, and the runtimes'
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,14 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class Limits:
-    """Host CPUs a group may use, and bytes of memory it may hold, swap included."""
+    """Host CPUs a group may use, bytes of memory it may hold, swap included, and how many CPUs' time it gets.
+
+    cpu_count: at most the time of that many CPUs; None: all of its CPUs'.
+    """
 
     cpus: tuple[int, ...]
     memory_bytes: int
+    cpu_count: int | None = None
 
 
 def hierarchies(mountinfo: str | None = None) -> tuple[Hierarchy, ...]:
@@ -147,6 +152,11 @@ class Group:
                 (path / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
                 if not _write_if_there(path / "memory.memsw.limit_in_bytes", str(limits.memory_bytes)):
                     notes.append("swap is not limited: this host does not account for it")
+        if limits.cpu_count is not None and (path := self.directory("cpu")) is not None:
+            quota_us = limits.cpu_count * _PERIOD_US
+            if not _write_if_there(path / "cpu.max", f"{quota_us} {_PERIOD_US}"):
+                (path / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+                (path / "cpu.cfs_quota_us").write_text(str(quota_us))
         return notes + self.check(limits)
 
     def check(self, limits: Limits) -> list[str]:
@@ -164,7 +174,15 @@ class Group:
             notes.append(f"there is no memory limit instead of {limits.memory_bytes} bytes")
         elif memory // page != limits.memory_bytes // page:
             notes.append(f"memory limit is {memory} bytes, not {limits.memory_bytes}")
+        if limits.cpu_count is not None and self.cpu_count() != limits.cpu_count:
+            told = "no limit" if self.cpu_count() is None else f"{self.cpu_count():g} CPUs' time"
+            notes.append(f"CPU time: {told} instead of {limits.cpu_count} CPUs' time")
         return notes
+
+    def cpu_count(self) -> float | None:
+        """How many CPUs' time the kernel really gives it, by this group or one above it; None without a limit."""
+        found = [count for path in self._upwards("cpu") if (count := _cpu_count(path)) is not None]
+        return min(found, default=None)
 
     def in_force(self) -> tuple[tuple[int, ...] | None, int | None]:
         """The CPUs and the memory limit that the kernel really applies, by this group or one above it.
@@ -271,6 +289,17 @@ def _memory_limit(path: Path) -> int | None:
         with suppress(OSError, ValueError):
             text = (path / name).read_text().strip()
             return NO_LIMIT if text == "max" else int(text)
+    return None
+
+
+def _cpu_count(path: Path) -> float | None:
+    """The quota of one directory as a number of CPUs; `max` and -1 are none."""
+    with suppress(OSError, ValueError):
+        quota, period = (path / "cpu.max").read_text().split()
+        return int(quota) / int(period)
+    with suppress(OSError):
+        quota_us = int((path / "cpu.cfs_quota_us").read_text())
+        return quota_us / int((path / "cpu.cfs_period_us").read_text()) if quota_us > 0 else None
     return None
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.platforms._qemu_options import QemuOptions
+from vtax.platforms.base import Resources
 
 PROGRAM = "qemu-system-x86_64"
 AGENT_PORT = "vtax.agent"
@@ -75,13 +76,14 @@ def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
     ]
 
 
-def guest(options: QemuOptions, vcpus: int, memory_bytes: int, boot: Boot, made: Made) -> list[str]:
+def guest(options: QemuOptions, resources: Resources, boot: Boot, made: Made) -> list[str]:
     """A whole guest, stopped before its first instruction (-S)."""
     return [
-        *machine(options, vcpus, memory_bytes),
+        *machine(options, resources.vcpus, resources.memory_bytes),
+        *(memory_made_at_once(resources.memory_bytes) if resources.huge_pages else ()),
         *("-S", "-name", f"{made.name},debug-threads=on"),
         *("-kernel", str(boot.kernel), "-initrd", str(boot.initrd)),
-        *("-append", kernel_command_line(options, boot.tsc_khz)),
+        *("-append", kernel_command_line(options, boot.tsc_khz, huge_pages=resources.huge_pages)),
         *("-chardev", f"socket,id=monitor,fd={made.monitor_fd}", "-mon", "chardev=monitor,mode=control"),
         *("-serial", f"file:{made.console}"),
         *("-chardev", f"socket,id=agent,fd={made.agent_fd}"),
@@ -92,12 +94,23 @@ def guest(options: QemuOptions, vcpus: int, memory_bytes: int, boot: Boot, made:
     ]
 
 
-def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
+def memory_made_at_once(memory_bytes: int) -> list[str]:
+    """The guest's memory as a backend that is filled before the start, in huge pages where the host makes them.
+
+    QEMU asks for huge pages for all guest memory (madvise); what matters is that it is there from the first trial on.
+    """
+    backend = f"memory-backend-ram,id=memory,size={memory_bytes // 1024}k,prealloc=on"
+    return ["-object", backend, "-machine", "memory-backend=memory"]
+
+
+def kernel_command_line(options: QemuOptions, tsc_khz: int | None, *, huge_pages: bool = False) -> str:
     """Quiet, and turned off after a panic, so that a dead guest closes its channel.
 
     An emulated CPU shows the host's own time stamp counter: its rate is said rather than measured by the guest.
+    huge_pages: the guest's own kernel uses them as well.
     """
     words = ["console=ttyS0", "quiet", "panic=-1", "net.ifnames=0"]
+    words += ["transparent_hugepage=always"] if huge_pages else []
     if options.accel == "tcg":
         words += [_SKIPPED, "no_timer_check"]
         words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable"] if tsc_khz else []

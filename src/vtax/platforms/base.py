@@ -26,12 +26,20 @@ class Resources:
     """What a guest may use. The same for every platform of a study.
 
     vcpus: number of virtual CPUs. memory_bytes: limit of its memory. cpus: the host CPUs its vCPUs are pinned to,
-    one each, in order.
+    one each, in order; not pinned: all host CPUs it may run on, for as much time as vcpus of them have. huge_pages:
+    its memory is to be in huge pages (the host's policy is set to that already).
     """
 
     vcpus: int
     memory_bytes: int
     cpus: tuple[int, ...]
+    pinned: bool = True
+    huge_pages: bool = False
+
+    @property
+    def cpu_count(self) -> int | None:
+        """The limit of CPU time that takes the place of pinning; None when pinned."""
+        return None if self.pinned else self.vcpus
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,8 @@ class Driver(Protocol):
     cards have limits of their own defines `network_limits(options)`, a NetworkLimits. One whose machines can be the
     peer of another platform's guest, with a card made on theirs (Plugboard.machine), defines
     `check_peer(options, nic, mtu, programs)`, which raises BadInput when the machine cannot be reached or lacks them.
+    One that heeds more of Resources than its pinned CPUs names in `tunes` the words of a study's `tuning` that its
+    guests follow.
     """
 
     name: str
@@ -154,6 +164,11 @@ class Platform:
     def links_change(self) -> bool:
         """Whether a guest follows when its links change; otherwise every setting needs a fresh guest."""
         return bool(getattr(self.driver, "links_change", True))
+
+    @property
+    def tunes(self) -> frozenset[str]:
+        """The words of a study's `tuning` that its guests follow: `default`, `pinned`, `hugepages`."""
+        return frozenset(getattr(self.driver, "tunes", ("pinned",)))
 
     @property
     def network_limits(self) -> NetworkLimits:

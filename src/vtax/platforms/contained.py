@@ -60,7 +60,7 @@ def runtime_mounts(root: Root | None = None) -> list[MountStep]:
 
 def limits(spec: GuestSpec) -> Limits:
     """The limits a guest must run under."""
-    return Limits(spec.resources.cpus, spec.resources.memory_bytes)
+    return Limits(spec.resources.cpus, spec.resources.memory_bytes, spec.resources.cpu_count)
 
 
 @dataclass

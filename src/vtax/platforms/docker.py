@@ -45,6 +45,7 @@ class Docker:
         "docker-overlay2": {"storage": "overlay2"},
         "docker-vfs": {"storage": "vfs"},
     }
+    tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: DockerOptions, image: Image | None) -> Probe:
         """Start a container of the host's `cat` once; the image itself would take seconds to import."""
@@ -111,6 +112,7 @@ def command_line(daemon: Daemon, spec: GuestSpec, image: str, parent: str | None
         f"--hostname={spec.name}",
         *([f"--cgroup-parent={parent}"] if parent else []),
         f"--cpuset-cpus={','.join(map(str, spec.resources.cpus))}",
+        *([] if spec.resources.pinned else [f"--cpus={spec.resources.vcpus}"]),
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",

@@ -74,6 +74,7 @@ class Gvisor:
         f"gvisor-{platform}": {"platform": platform} for platform in ("systrap", "ptrace", "kvm")
     }
     links_change = False
+    tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: GvisorOptions, image: Image | None) -> Probe:
         """Start it once."""

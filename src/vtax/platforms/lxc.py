@@ -34,6 +34,7 @@ class Lxc:
     summary = "LXC container"
     Options = LxcOptions
     variants: Mapping[str, Mapping[str, Any]] = {"lxc": {}}
+    tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: LxcOptions, image: Image | None) -> Probe:
         """Start it once."""
@@ -89,11 +90,20 @@ def configuration(name: str, root: Path, resources: Resources, common: bool) -> 
         ("lxc.cgroup.cpuset.cpus", cpus),
         ("lxc.cgroup.memory.limit_in_bytes", str(resources.memory_bytes)),
         ("lxc.cgroup.memory.memsw.limit_in_bytes", str(resources.memory_bytes)),
+        *_cpu_time(resources),
         ("lxc.cgroup2.cpuset.cpus", cpus),
         ("lxc.cgroup2.memory.max", str(resources.memory_bytes)),
         ("lxc.cgroup2.memory.swap.max", "0"),
     ]
     return "".join(f"{key} = {value}\n" for key, value in settings)
+
+
+def _cpu_time(resources: Resources) -> list[tuple[str, str]]:
+    """The limit of CPU time in place of pinning, microseconds of every tenth of a second."""
+    if resources.cpu_count is None:
+        return []
+    quota = str(resources.cpu_count * 100_000)
+    return [("lxc.cgroup.cpu.cfs_quota_us", quota), ("lxc.cgroup2.cpu.max", f"{quota} 100000")]
 
 
 DRIVER = Lxc()

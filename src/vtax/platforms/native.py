@@ -35,6 +35,7 @@ class Native:
     summary = "the image's files on the host's kernel, same limits, nothing else isolated"
     Options = NativeOptions
     variants: Mapping[str, Mapping[str, Any]] = {"native": {}}
+    tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: NativeOptions, image: Image | None) -> Probe:
         """Start it once."""

@@ -39,6 +39,7 @@ class Nspawn:
     summary = "systemd-nspawn container"
     Options = NspawnOptions
     variants: Mapping[str, Mapping[str, Any]] = {"nspawn": {}}
+    tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: NspawnOptions, image: Image | None) -> Probe:
         """Start it once."""

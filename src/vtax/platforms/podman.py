@@ -41,6 +41,7 @@ class Podman:
     summary = "Podman container, no daemon"
     Options = PodmanOptions
     variants: Mapping[str, Mapping[str, Any]] = {"podman": {}}
+    tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: PodmanOptions, image: Image | None) -> Probe:
         """Start it once."""
@@ -91,6 +92,7 @@ def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: st
         f"--hostname={spec.name}",
         f"--cgroup-parent={parent}",
         f"--cpuset-cpus={','.join(map(str, spec.resources.cpus))}",
+        *([] if spec.resources.pinned else [f"--cpus={spec.resources.vcpus}"]),
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",

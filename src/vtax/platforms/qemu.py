@@ -22,7 +22,7 @@ from typing import Any
 
 from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
-from vtax.host import cgroups, tsc
+from vtax.host import cgroups, huge_pages, tsc
 from vtax.host.home import Home
 from vtax.host.process import run, spawn
 from vtax.host.resources import Marked
@@ -33,13 +33,14 @@ from vtax.platforms import _qemu_probe
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.contained import StdioGuest
 
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _DISASTERS = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _LONGEST_LINE = 3, 90
+_MOSTLY = 0.9
 _LARGEST_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
 
 
@@ -50,6 +51,7 @@ class Qemu:
     summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, cards, disk, caching"
     Options = QemuOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
+    tunes = ("default", "pinned", "hugepages")
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
@@ -116,7 +118,7 @@ def _start(
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
     vhost = bool(nics) and uses_vhost(options)
     mark = f"{spec.name}-{secrets.token_hex(4)}"
-    helpers, notes = _helper_cpus(spec.resources.cpus)
+    helpers, notes = _helper_cpus(spec.resources)
     notes += _network_notes(options, spec, nics, vhost)
     with ExitStack() as undo, ExitStack() as fds:
         try:
@@ -129,7 +131,7 @@ def _start(
             made = command.Made(
                 spec.name, overlay, console, their_agent.fileno(), their_monitor.fileno(), nics, vhost
             )
-            argv = command.guest(options, spec.resources.vcpus, spec.resources.memory_bytes, boot, made)
+            argv = command.guest(options, spec.resources, boot, made)
             if spec.plugboard is not None:
                 argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
             with stderr.open("wb") as errors, group.entrance() as join:
@@ -142,7 +144,8 @@ def _start(
                 )
             their_agent.close()
             their_monitor.close()
-            _pin_and_run(monitor, spec.resources.cpus)
+            _pin_and_run(monitor, spec.resources)
+            notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise _start_error(spec, error, stderr) from error
         undo.pop_all()
@@ -151,8 +154,11 @@ def _start(
     return StdioGuest(process, channel, group, [held_group, held_mark], stderr, notes)
 
 
-def _helper_cpus(cpus: Sequence[int]) -> tuple[list[int], list[str]]:
-    """CPUs for everything but the virtual CPUs, and a note when there are none to spare."""
+def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
+    """CPUs for everything but pinned virtual CPUs, and a note when there are none to spare."""
+    cpus = resources.cpus
+    if not resources.pinned:
+        return list(cpus), []
     rest = sorted(os.sched_getaffinity(0) - set(cpus))
     if rest:
         return rest, []
@@ -178,14 +184,25 @@ def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
     return enter
 
 
-def _pin_and_run(connection: socket.socket, cpus: Sequence[int]) -> None:
+def _pin_and_run(connection: socket.socket, resources: Resources) -> None:
     monitor = Monitor(connection, _MONITOR_TIMEOUT_S)
     threads = monitor.vcpu_threads()
-    if len(threads) != len(cpus):
-        raise PlatformError(f"QEMU runs {len(threads)} virtual CPUs where {len(cpus)} were asked for")
-    for thread, cpu in zip(threads, cpus, strict=True):
-        os.sched_setaffinity(thread, {cpu})
+    if len(threads) != resources.vcpus:
+        raise PlatformError(f"QEMU runs {len(threads)} virtual CPUs where {resources.vcpus} were asked for")
+    if resources.pinned:
+        for thread, cpu in zip(threads, resources.cpus, strict=True):
+            os.sched_setaffinity(thread, {cpu})
     monitor.execute("cont")
+
+
+def _memory_notes(pid: int, resources: Resources) -> list[str]:
+    """A note when the memory of a guest that is to be in huge pages is not: the host has no such pages left."""
+    if not resources.huge_pages:
+        return []
+    found, wanted = huge_pages.of_process(pid), resources.memory_bytes
+    if found >= _MOSTLY * wanted:
+        return []
+    return [f"only {found >> 20} of {wanted >> 20} MiB are in huge pages: the host's memory is too fragmented"]
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> str:

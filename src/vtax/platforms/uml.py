@@ -90,7 +90,9 @@ class Uml:
     name = "uml"
     summary = "User Mode Linux: a Linux kernel that runs as a program"
     Options = UmlOptions
+    links_change = False  # its cards' MTU and offloads are those of their start
     variants: Mapping[str, Mapping[str, Any]] = {"uml": {}, "uml-ptrace": {"catch": "ptrace"}}
+    tunes = ("default", "pinned")  # its memory is a file, which the huge pages of processes do not reach
 
     def network_limits(self, options: UmlOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
@@ -224,7 +226,7 @@ def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[_VectorCard]]:
             request = struct.pack("16sH22x", tap.encode(), _IFF_TAP | _IFF_NO_PI)
             fcntl.ioctl(opened[tap][0], _TUNSETIFF, request)
             behind = f"transport=fd,fd={opened[tap][0]},vec=0"
-        cards.append(_VectorCard(f"vec{number}:{behind},mac={card.mac}", opened.get(tap, ())))
+        cards.append(_VectorCard(f"vec{number}:{behind},mac={card.mac},mtu={card.mtu}", opened.get(tap, ())))
     namespace = os.open(NAMES / board.lab_namespace, os.O_RDONLY | os.O_CLOEXEC)
     fds.callback(os.close, namespace)
     return namespace, cards

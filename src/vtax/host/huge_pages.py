@@ -1,0 +1,54 @@
+"""Huge pages for what runs on this host: the kernel's policy of transparent huge pages, set and put back.
+
+The policy is the host's, not a process' own: while it is set, everything that asks for memory gets huge pages where
+they fit. Old values are in the journal before new ones are written (Documentation/admin-guide/mm/transhuge.rst).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vtax.errors import PlatformError
+from vtax.host.journal import Held, Journal
+from vtax.host.resources import FileValue
+
+POLICY = Path("/sys/kernel/mm/transparent_hugepage")
+_ALWAYS = ("enabled", "defrag", "shmem_enabled")
+"""For anonymous memory; made at once rather than later; for memory that processes share, which is gVisor's."""
+
+
+def available(policy: Path = POLICY) -> bool:
+    """Whether this host's kernel has transparent huge pages."""
+    return (policy / "enabled").exists()
+
+
+def always(journal: Journal, policy: Path = POLICY) -> list[Held]:
+    """Have the kernel use huge pages wherever it can; returns what to release afterwards, last first.
+
+    Raises PlatformError when the kernel refuses, having undone its part.
+    """
+    changed: list[Held] = []
+    for path in (policy / name for name in _ALWAYS):
+        if not path.exists():
+            continue
+        before = path.read_text().partition("[")[2].partition("]")[0]
+        if before == "always":
+            continue
+        changed.append(journal.hold(FileValue(str(path), before)))
+        try:
+            path.write_text("always")
+        except OSError as error:
+            for held in reversed(changed):
+                held.release()
+            raise PlatformError(f"huge pages cannot be turned on: {error.strerror}", where=str(path)) from error
+    return changed
+
+
+def of_process(pid: int) -> int:
+    """Bytes of a process' memory that are in huge pages, private and shared (proc(5), smaps). 0 when it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    wanted = ("AnonHugePages:", "ShmemPmdMapped:", "FilePmdMapped:")
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(wanted))
