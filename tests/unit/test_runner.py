@@ -33,6 +33,7 @@ from vtax.runner import plan as planning
 from vtax.runner.events import Progress, Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
+from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS
 from vtax.store.query import load as load_run
@@ -558,6 +559,28 @@ def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(
         assert blocks_of[platform, "print(2)"] == [0, 1, 2]
         assert blocks_of[platform, noisy] == [0, 1, 2, 3, 4, 5]
     assert "miss" in run.stopped_because
+
+
+def test_a_budget_is_spent_on_the_cells_with_the_widest_intervals(driver: ScriptedDriver) -> None:
+    plan = plan_of(study(design={"stop": "budget", "budget": 100, "min_blocks": 3}))
+    sizes = {cell.key: cell.point.levels["size"] for cell in plan.cells}
+    spread = {1: 0.0, 2: 0.5, 3: 0.1}
+    already = [
+        (cell.key, block, "figure", 10 + block * spread[sizes[cell.key]] * (cell.platform.name == "other"))
+        for cell in plan.cells
+        for block in range(3)
+    ]
+    stopping = Stopping(plan, already)
+    held = stopping.owed(stopping.decide(3, elapsed_s=80))
+    assert sorted(sizes[key] for key in held) == [
+        2,
+        2,
+        3,
+        3,
+    ]  # with the baseline's; four cells take 18 s at this pace
+    assert not stopping.decide(3, elapsed_s=81).stop
+    assert stopping.decide(3, elapsed_s=83).stop
+    assert len(Stopping(plan, already[:4]).owed(stopping.decide(2, elapsed_s=1))) == 6
 
 
 def test_warm_up_is_found_in_a_first_guest_of_the_baseline_and_is_then_the_same_everywhere(

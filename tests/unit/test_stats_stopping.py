@@ -1,6 +1,7 @@
 """Rules that end a run, and the boundaries that let a run be looked at."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy import stats as scipy_stats
 from vtax.stats.checks import StatsError
 from vtax.stats.netperf import enough
 from vtax.stats.sequential import nominal_levels, sequential_verdicts
-from vtax.stats.stopping import Rule, decide, interval_confidence
+from vtax.stats.stopping import Rule, decide, interval_confidence, look_level, within_budget
 
 QUIET = 0.001 * np.array([1.0, -1, 2, -2, 0.5, -0.5, 1.5, -1.5])
 LOUD = 100 * QUIET
@@ -50,10 +51,22 @@ def test_a_contrast_without_data_keeps_the_target_open(stop):
 
 def test_a_budget_ends_a_run_before_the_block_that_would_break_it():
     rule = Rule("budget", budget_s=100)
-    assert not decide(rule, {}, 3, elapsed_s=70, next_block_s=25).stop
-    assert decide(rule, {}, 3, elapsed_s=80, next_block_s=25).reached
-    bounded = decide(Rule("fixed", blocks=9, budget_s=100), {}, 3, elapsed_s=80, next_block_s=25)
+    goal = decide(rule, {}, 3)
+    assert not within_budget(rule, goal, 3, elapsed_s=70, next_block_s=25).stop
+    assert within_budget(rule, goal, 3, elapsed_s=80, next_block_s=25).reached
+    fixed = Rule("fixed", blocks=9, budget_s=100)
+    bounded = within_budget(fixed, decide(fixed, {}, 3), 3, elapsed_s=80, next_block_s=25)
     assert (bounded.stop, bounded.reached) == (True, False)
+
+
+def test_a_budget_is_spent_where_intervals_are_widest_once_the_fewest_blocks_are_made():
+    rule = Rule("budget", budget_s=100, min_blocks=8)
+    contrasts = {"quiet": QUIET, "loud": LOUD, "gone": np.full(8, np.nan)}
+    assert decide(rule, contrasts, 7).open == ()
+    assert decide(rule, contrasts, 8).open == ("loud", "gone")
+    assert decide(replace(rule, spend="evenly"), contrasts, 8).open == ()
+    assert interval_confidence(rule, 8) > interval_confidence(rule, 7) == 0.95
+    assert look_level(rule, 8) < 0.04 < look_level(replace(rule, spend="evenly"), 8)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from vtax.study.model import Study
 @click.argument("study")
 @click.option("--platform", "-p", "platforms", multiple=True, help="Only this one and the baseline (repeatable).")
 @click.option("--blocks", type=click.IntRange(min=1), help="Exactly this many blocks.")
-@click.option("--budget", metavar="TIME", help="No block starts that would end after this time, e.g. 2h.")
+@click.option("--budget", metavar="TIME", help="As many blocks as fit into this time, e.g. 2h.")
 @click.option("--seed", type=int, help="Seed of the order; recorded either way.")
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and stop; needs no root.")
 @click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
@@ -104,7 +104,9 @@ def announce(plan: Plan) -> None:
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
         f"±{design.precision:.1%}",
         "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
-        "budget": "as many blocks as the time allows",
+        "budget": f"as many blocks as the time allows, after {design.min_blocks} of them where intervals are widest"
+        if design.spend == "widest"
+        else "as many blocks as the time allows",
     }
     started = time.strftime("%H:%M")
     tell(plan.study.title or plan.study.name)
@@ -128,7 +130,8 @@ def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, bud
     if blocks is not None:
         overrides["design"] = {"stop": "fixed", "blocks": blocks}
     if budget is not None:
-        overrides.setdefault("design", {})["budget"] = budget
+        stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
+        overrides["design"] = {**overrides.get("design", {}), **stop, "budget": budget}
     return overrides
 
 

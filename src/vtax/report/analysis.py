@@ -216,7 +216,7 @@ def _series(sections: tuple[Section, ...]) -> list[Series]:
 def rule_of(declared: Mapping[str, Any]) -> Rule:
     """The stopping rule a study declared; vtax's defaults where it says nothing."""
     design = declared.get("design", {})
-    known = ("stop", "blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence")
+    known = ("stop", "blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend")
     given = {"stop": "fixed"} | {name: design[name] for name in known if design.get(name) is not None}
     return Rule(**given, budget_s=design.get("budget"))
 

@@ -21,7 +21,7 @@ from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError, check_positive
 from vtax.stats.contrasts import unpaired_ratio
 from vtax.stats.ratio import Ratio, log_ratios
-from vtax.stats.stopping import interval_confidence
+from vtax.stats.stopping import interval_confidence, look_level
 from vtax.stats.verdict import Verdict, judge_family
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
@@ -236,7 +236,8 @@ def _unpaired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
         except StatsError as error:
             result[number] = replace(pair, trouble=str(error))
     better = [pairs[number].section.better for number in ratios]
-    verdicts = judge_family(list(ratios.values()), rule.margin, better, 1 - interval_confidence(rule, 0))
+    most = max((ratio.n_blocks for ratio in ratios.values()), default=0)
+    verdicts = judge_family(list(ratios.values()), rule.margin, better, look_level(rule, most))
     for number, verdict in zip(ratios, verdicts, strict=True):
         result[number] = replace(pairs[number], ratio=ratios[number], verdict=verdict)
     return result

@@ -56,7 +56,13 @@ def _rule_text(analysis: Analysis) -> str:
             f"Declared before the run: stop when every comparison has its verdict, after {rule.min_blocks} to "
             f"{rule.max_blocks} blocks, with group-sequential boundaries for having looked more than once."
         ),
-        "budget": "Declared before the run: as many whole blocks as fit into the time budget.",
+        "budget": "Declared before the run: as many whole blocks as fit into the time budget"
+        + (
+            f"; after {rule.min_blocks} of them, blocks held the half of the comparisons with the widest intervals, and "
+            "intervals are widened for that choice."
+            if rule.spend == "widest"
+            else "."
+        ),
     }
     budget = f" The time budget is {numbers.duration(rule.budget_s)}." if rule.budget_s else ""
     because = f" It ended because: {analysis.stopped_because}." if analysis.stopped_because else ""

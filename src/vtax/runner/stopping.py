@@ -1,8 +1,8 @@
 """Whether a run has enough blocks: collects values as trials end and asks the study's declared rule.
 
 Judged on whole blocks only, on the primary metrics of every cell against the same point on the baseline. Once the
-fewest blocks are made, an adaptive rule spends time only where its target is still missed: further blocks hold the
-cells of open contrasts and the baseline's cells they are compared with.
+fewest blocks are made, an adaptive rule spends time only where its target is still missed, and a budget where
+intervals are widest: further blocks hold the cells of those contrasts and the baseline's they are compared with.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vtax.errors import BadInput
 from vtax.runner.plan import Cell, Plan
 from vtax.stats.checks import Array, StatsError
 from vtax.stats.means import Average, average_of
-from vtax.stats.stopping import Decision, Rule, decide
+from vtax.stats.stopping import Decision, Rule, decide, within_budget
 from vtax.study.model import DesignTable
 
 
@@ -33,6 +33,7 @@ def rule_of(design: DesignTable) -> Rule:
             margin=design.margin,
             confidence=design.confidence,
             budget_s=design.budget,
+            spend=design.spend,
         )
     except StatsError as error:
         raise BadInput(str(error), where="[design]") from error
@@ -59,16 +60,18 @@ class Stopping:
 
     def decide(self, blocks: int, elapsed_s: float) -> Decision:
         """Whether to stop after that many whole blocks. elapsed_s: spent on the run so far."""
-        next_block_s = elapsed_s / blocks if blocks else self._plan.expected_block_s()
-        return decide(self._rule, self._contrasts(blocks), blocks, elapsed_s=elapsed_s, next_block_s=next_block_s)
+        goal = decide(self._rule, self._contrasts(blocks), blocks)
+        made = len({(key, block) for (key, _), values in self._values.items() for block in values})
+        each_s = elapsed_s / made if made else self._plan.expected_block_s() / len(self._plan.cells)
+        return within_budget(self._rule, goal, blocks, elapsed_s, each_s * len(self.owed(goal)))
 
     def owed(self, decision: Decision) -> frozenset[str]:
         """Keys of the cells that the next block must hold: all, until an adaptive rule has its fewest blocks."""
+        if not decision.open:
+            return frozenset(cell.key for cell in self._plan.cells)
         by_name = {self._name(cell, metric): cell for cell, metric in self._judged()}
         open_cells = [by_name[name] for name in decision.open]
         points = {cell.point.key for cell in open_cells}
-        if not points or self._rule.stop not in ("precision", "verdict"):
-            return frozenset(cell.key for cell in self._plan.cells)
         baseline = {c.key for c in self._plan.cells if self._is_baseline(c) and c.point.key in points}
         return frozenset({cell.key for cell in open_cells} | baseline)
 

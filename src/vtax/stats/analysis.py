@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from vtax.stats.checks import Array, StatsError
 from vtax.stats.ratio import Better, Ratio, ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts
-from vtax.stats.stopping import Rule, interval_confidence
+from vtax.stats.stopping import Rule, interval_confidence, look_level
 from vtax.stats.verdict import Kind, Verdict, blocks_needed, judge_family
 
 
@@ -49,7 +49,7 @@ def analyse(
             result[name] = error
     names = list(ratios)
     better: list[Better] = [contrasts[name].better for name in names]
-    alpha = 1 - interval_confidence(rule, 0)
+    alpha = look_level(rule, max((ratio.n_blocks for ratio in ratios.values()), default=0))
     verdicts = judge_family([ratios[name] for name in names], rule.margin, better, alpha)
     if rule.stop == "verdict":
         logs = [contrasts[name].logs for name in names]

@@ -19,6 +19,7 @@ from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.verdict import check_margin
 
 Stop = Literal["fixed", "precision", "verdict", "budget"]
+Spend = Literal["widest", "evenly"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Rule:
     stop: "fixed": after `blocks`. "precision": when every ratio's relative half-width is at most `precision`.
     "verdict": when every contrast has its verdict within `margin`, family-wise error alpha under looking after every
     block. "budget": when the next block would end after budget_s. budget_s bounds the other rules too.
-    min_blocks, max_blocks: of "precision" and "verdict".
+    min_blocks, max_blocks: of "precision" and "verdict". spend: of "budget", once min_blocks are made: further blocks
+    hold the half of the contrasts with the widest intervals, or all.
     """
 
     stop: Stop
@@ -39,6 +41,7 @@ class Rule:
     margin: float = 0.02
     confidence: float = 0.95
     budget_s: float | None = None
+    spend: Spend = "widest"
 
     def __post_init__(self) -> None:
         """Raises StatsError on a rule that cannot be followed."""
@@ -60,7 +63,8 @@ class Rule:
 class Decision:
     """stop: make no further block. reached: what the rule wanted is there (false: a target missed, for --strict).
 
-    reason: one sentence to store and show. open: contrasts that still miss the target, in the order given.
+    reason: one sentence to store and show. open: contrasts that a further block must hold, in the order given (those
+    that still miss the target; under "budget" the widest half); none means all.
     """
 
     stop: bool
@@ -70,28 +74,14 @@ class Decision:
     warnings: tuple[str, ...] = ()
 
 
-def decide(
-    rule: Rule, contrasts: Mapping[str, Array], blocks: int, *, elapsed_s: float = 0.0, next_block_s: float = 0.0
-) -> Decision:
-    """Whether to stop after `blocks` whole blocks.
+def decide(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> Decision:
+    """Whether to stop after `blocks` whole blocks, time left out of account (see `within_budget`).
 
     contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study
     of one platform, without contrasts: the logarithm of each cell's block means; "precision" then speaks of means.)
-    elapsed_s, next_block_s: time since the run began and expected length of a further block.
     """
-    goal = _goal(rule, contrasts, blocks)
-    if goal.stop:
-        return goal
-    if rule.budget_s is not None and elapsed_s + next_block_s > rule.budget_s:
-        reached = rule.stop == "budget"
-        reason = f"the time budget of {rule.budget_s:.0f} s ends before another block would, after {blocks} blocks"
-        return Decision(True, reached, reason, goal.open, goal.warnings)
-    return goal
-
-
-def _goal(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> Decision:
     if rule.stop == "budget":
-        return Decision(False, False, "time is left")
+        return Decision(False, False, "time is left", _widest(rule, contrasts, blocks))
     if rule.stop == "fixed":
         done = blocks >= rule.blocks
         return Decision(done, done, f"{blocks} of {rule.blocks} blocks are made")
@@ -109,9 +99,20 @@ def _goal(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> Decision:
     return Decision(False, False, still, missed)
 
 
+def within_budget(rule: Rule, goal: Decision, blocks: int, elapsed_s: float, next_block_s: float) -> Decision:
+    """`goal`, or the decision to stop when a further block would end after the budget.
+
+    elapsed_s, next_block_s: time since the run began and expected length of that block.
+    """
+    if goal.stop or rule.budget_s is None or elapsed_s + next_block_s <= rule.budget_s:
+        return goal
+    reason = f"the time budget of {rule.budget_s:.0f} s ends before another block would, after {blocks} blocks"
+    return Decision(True, rule.stop == "budget", reason, goal.open, goal.warnings)
+
+
 def interval_confidence(rule: Rule, blocks: int) -> float:
     """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
-    if rule.stop == "precision":
+    if rule.stop == "precision" or (rule.stop == "budget" and rule.spend == "widest" and blocks >= rule.min_blocks):
         return 1 - precision_share(rule.min_blocks) * rule.alpha
     if rule.stop == "verdict" and blocks >= rule.min_blocks:  # repeated interval, Jennison & Turnbull 1984
         levels = t_levels(rule.alpha / 2, rule.min_blocks, rule.max_blocks)
@@ -119,27 +120,42 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
     return rule.confidence
 
 
+def look_level(rule: Rule, blocks: int) -> float:
+    """The error rate of tests by single looks after `blocks` blocks; of "verdict", whose boundaries judge, alpha."""
+    return rule.alpha if rule.stop == "verdict" else 1 - interval_confidence(rule, blocks)
+
+
 def precision_share(min_blocks: int) -> float:
-    """Share of the error rate at which intervals of the rule "precision" must be computed.
+    """Share of the error rate at which intervals of the rule "precision" (and of time spent by width) are computed.
 
     Stopping when the interval is narrow picks samples whose spread came out small: a plain 95 % interval then covers
     92 % at worst with 5 blocks at least, 93.5 % with 10. min_blocks / (min_blocks + 4) restores 95 % in the worst
-    case over all ratios of noise to target; it was fitted to simulations (bench/statistics/calibrate.py).
+    case over all ratios of noise to target; it was fitted to simulations (bench/statistics/calibrate.py). A budget
+    spent where intervals are widest picks in the same way, and no worse (bench/statistics/simulate.py, `budget`).
     """
     return min_blocks / (min_blocks + 4)
 
 
+def _widest(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> tuple[str, ...]:
+    """The half of the contrasts, rounded up, with the widest intervals; none while blocks hold every contrast."""
+    if rule.spend == "evenly" or blocks < rule.min_blocks:
+        return ()
+    widths = {name: _half_width(rule, logs) for name, logs in contrasts.items()}
+    chosen = set(sorted(widths, key=lambda name: -widths[name])[: math.ceil(len(widths) / 2)])
+    return tuple(name for name in contrasts if name in chosen)
+
+
+def _half_width(rule: Rule, logs: Array) -> float:
+    """Relative half-width of a contrast's interval; infinite where it has none."""
+    if np.isnan(logs).all():
+        return math.inf
+    present, _ = without_missing(logs)
+    ratio = ratio_of_logs(present, interval_confidence(rule, present.size))
+    return ratio.half_width if math.isfinite(ratio.high) else math.inf
+
+
 def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
-    missed = []
-    for name, logs in contrasts.items():
-        if np.isnan(logs).all():
-            missed.append(name)
-            continue
-        present, _ = without_missing(logs)
-        ratio = ratio_of_logs(present, interval_confidence(rule, present.size))
-        if not (math.isfinite(ratio.high) and ratio.half_width <= rule.precision):
-            missed.append(name)
-    return tuple(missed)
+    return tuple(name for name, logs in contrasts.items() if not _half_width(rule, logs) <= rule.precision)
 
 
 def _undecided(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:

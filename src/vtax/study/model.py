@@ -66,6 +66,11 @@ class DesignTable(_Table):
     seed: int | None = Field(None, description="of the order; drawn and recorded when absent")
     timeout: Duration = Field(600.0, gt=0, description="longest one trial may take, e.g. '5min'")
     budget: Duration | None = Field(None, gt=0, description="no block starts that would end after this time")
+    spend: Literal["widest", "evenly"] = Field(
+        "widest",
+        description="rule 'budget', once 'min_blocks' are made: further blocks hold the half of the contrasts with the "
+        "widest intervals, or every cell",
+    )
     margin: float = Field(0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent")
 
     @model_validator(mode="after")
