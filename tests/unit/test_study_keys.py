@@ -19,6 +19,11 @@ class Inner(BaseModel):
     depth: int = Field(1, ge=1)
 
 
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int | str]
+
+
 class Table(BaseModel):
     model_config = ConfigDict(extra="forbid")
     way: Literal["send", "receive", "both"] = Field("send", description="which way")
@@ -34,6 +39,7 @@ class Table(BaseModel):
     host: str = Field("a", pattern="^[a-z]+$")
     names: list[str] = Field(default_factory=list)
     inner: Inner = Inner()
+    open: Open = Open()
     inners: list[Inner] = Field(default_factory=list)
     levels: dict[str, list[bool | int | str]] = Field(default_factory=dict)
 
@@ -83,7 +89,7 @@ def test_the_json_of_a_key_has_choices_and_bounds_for_programs() -> None:
         ({"quiet": "maybe"}, ("quiet",), "quiet is 'maybe'; it must be true or false"),
         ({"warm": "often"}, ("warm",), "warm is 'often'; it must be a whole number of at least 0 or 'detect'"),
         ({"warm": -1}, ("warm",), "warm is -1; it must be a whole number of at least 0 or 'detect'"),
-        ({"size": "1"}, ("size",), "size is 1; it must be a size of at least 1KiB, in bytes or with a unit"),
+        ({"size": "1"}, ("size",), "size is 1B; it must be a size of at least 1KiB, in bytes or with a unit"),
         ({"size": "5 potatoes"}, ("size",), "'5 potatoes' is not understood; write for example"),
         ({"host": "a b"}, ("host",), "host is 'a b'; it must be text of the form ^[a-z]+$"),
         ({"names": "x"}, ("names",), "names is 'x'; it must be a list"),
@@ -95,8 +101,14 @@ def test_the_json_of_a_key_has_choices_and_bounds_for_programs() -> None:
             ("inners", 1, "depth"),
             "depth is 0; it must be a whole number of at least 1",
         ),
-        ({"levels": {"a": [1, [2]]}}, ("levels", "a", 1), "entry 2 of a is [2]; it must be true or false or a whole"),
+        (
+            {"levels": {"a": [1, [2]]}},
+            ("levels", "a", 1),
+            "entry 2 of a is [2]; it must be true or false, a whole number or text",
+        ),
         ({"levels": {"a": 1}}, ("levels", "a"), "a is 1; it must be a list"),
+        ({"inners": {}}, ("inners",), "inners is a table; it must be a list of tables, each under [[...]]"),
+        ({"open": {"driver": [1]}}, ("open", "driver"), "driver is [1]; it must be a whole number or text"),
         ({"way": "up", "quiet": "x"}, ("way",), "'both' (and 1 problem more)"),
     ],
 )

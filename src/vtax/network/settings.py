@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from vtax.errors import BadInput
+from vtax.study.keys import refusal
 
 _IPV6 = Path("/proc/sys/net/ipv6")
 IPV6_MINIMUM_MTU = 1280
@@ -63,16 +64,11 @@ class LinkSettings(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Settings from a study's values. Raises BadInput that names the setting."""
+        """Settings from a study's values. Raises BadInput: which setting, what it is, what it may be."""
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"])) or "link"
-            known = ", ".join(cls.model_fields)
-            raise BadInput(
-                f"link setting {name}: {first['msg']} (it is {first['input']!r})", cure=f"link settings: {known}"
-            ) from error
+            raise BadInput(refusal(cls, error, "link setting")[1], cure="vtax topologies explains them") from error
 
     def structure(self) -> tuple[object, ...]:
         """What cannot change while guests live; two settings with equal structure need no restart between them."""

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
 from pydantic import BaseModel, BeforeValidator, ValidationError
@@ -93,8 +93,11 @@ def _sentence(
         return f"{called} is {shown(given)}: {told}" if is_plain else told
     if isinstance(place[-1] if place else "", int):
         called = f"entry {int(place[-1]) + 1} of {place[-2]}" if len(place) > 1 else "an entry"
+    given, text = problem["input"], shown(problem["input"])
+    if info and isinstance(given, int) and any(_is_size(leaf) for leaf in _leaves(info.annotation, info.metadata)):
+        text = format_size(given)
     allowed = _allowed(info.annotation, info.metadata) if info else "of another kind"
-    return f"{called} is {shown(problem['input'])}; it must be {allowed}"
+    return f"{called} is {text}; it must be {allowed}"
 
 
 def shown(value: Any) -> str:
@@ -127,7 +130,7 @@ def _walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[
             info = annotation.model_fields.get(str(part))
             if info is None and str(part).startswith("function-"):
                 continue
-            leaf = _Leaf(info.annotation, tuple(info.metadata)) if info else None
+            leaf = _Leaf(info.annotation, tuple(info.metadata)) if info else _further(annotation)
         elif get_origin(annotation) is list and isinstance(part, int):
             leaf = _Leaf(get_args(annotation)[0], ())
         elif get_origin(annotation) is dict:
@@ -136,6 +139,14 @@ def _walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[
             break
         place.append(part)
     return tuple(place), leaf
+
+
+def _further(model: type[BaseModel]) -> _Leaf | None:
+    """What keys may hold that a model does not name, when it takes such."""
+    if model.model_config.get("extra") != "allow":
+        return None
+    declared = get_type_hints(model, include_extras=True).get("__pydantic_extra__")
+    return _Leaf(get_args(declared)[1], ()) if get_origin(declared) is dict else _Leaf(Any, ())
 
 
 def _is_model(annotation: Any) -> bool:
@@ -156,7 +167,7 @@ def _key(name: str, info: FieldInfo) -> Key:
         if conversion := _conversion(leaf.metadata):
             unit = "bytes" if conversion is size_bytes else "s"
     default = None if info.is_required() else info.get_default(call_default_factory=True, validated_data={})
-    is_size = any(_conversion(leaf.metadata) is size_bytes for leaf in leaves) and isinstance(default, int)
+    is_size = any(map(_is_size, leaves)) and isinstance(default, int)
     text = "" if default is None else format_size(default) if is_size else shown(default).strip("'")
     return Key(
         name=name,
@@ -186,16 +197,22 @@ def _leaves(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[_Leaf]:
 
 
 def _allowed(annotation: Any, metadata: tuple[Any, ...], unit: str = "") -> str:
-    return " or ".join(dict.fromkeys(_words(leaf, unit) for leaf in _leaves(annotation, metadata)))
+    words = dict.fromkeys(_words(leaf, unit) for leaf in _leaves(annotation, metadata))
+    if _KINDS[float] in words:
+        words.pop(_KINDS[int], None)
+    return _either(list(words))
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _words(leaf: _Leaf, unit: str) -> str:
     annotation, origin = leaf.annotation, get_origin(leaf.annotation)
     if origin is Literal:
-        names = [shown(value) for value in get_args(annotation)]
-        return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    if origin in (list, tuple, set):
-        return "a list"
+        return _either([shown(value) for value in get_args(annotation)])
+    if origin is list:
+        return "a list of tables, each under [[...]]" if _is_model(get_args(annotation)[0]) else "a list"
     if origin is dict or _is_model(annotation):
         return "a table"
     bounds = _bounds(leaf.metadata)
@@ -232,6 +249,10 @@ def _bounds(metadata: Sequence[Any]) -> dict[str, float]:
         for name in _BOUNDS
         if hasattr(each, name)
     }
+
+
+def _is_size(leaf: _Leaf) -> bool:
+    return _conversion(leaf.metadata) is size_bytes
 
 
 def _conversion(metadata: Sequence[Any]) -> Any:

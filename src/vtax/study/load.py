@@ -72,7 +72,7 @@ def validate(data: Mapping[str, Any], source: str) -> Study:
         raise BadInput(
             told,
             where=f"{source}: {describe_location(place, data)}",
-            cure="vtax schema prints every key with its meaning",
+            cure="docs/study-files.md explains every key; vtax schema prints them for an editor",
         ) from error
 
 
