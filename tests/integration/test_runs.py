@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -135,6 +136,24 @@ def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(
     assert nothing_left(private_home)
     assert vtax("resume").returncode == 0
     assert trials_in(private_home) == 3 * 2
+
+
+@pytest.mark.parametrize("closed", ["pipes", "descriptors"])
+def test_a_run_that_nobody_watches_measures_everything(tmp_path: Path, private_home: Home, closed: str) -> None:
+    """Its output goes to pipes without a reader, or it has no stdout and stderr at all."""
+    command = [sys.executable, "-m", "vtax", "run", study(tmp_path, "native", blocks=2)]
+    if closed == "pipes":
+        read, write = os.pipe()
+        os.close(read)
+        status = subprocess.run(command, stdout=write, stderr=write, timeout=300, check=False).returncode
+        os.close(write)
+    else:
+        shell = ["/bin/sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command]
+        status = subprocess.run(shell, timeout=300, check=False).returncode
+    assert status == 0
+    assert shown()["status"] == "finished"
+    assert trials_in(private_home) == 2 * 2
+    assert nothing_left(private_home)
 
 
 def test_a_second_run_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:

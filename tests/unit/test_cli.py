@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from synthetic_run import begin
 
+from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import COMMANDS, group, main
 from vtax.cli.measure import prepare_host
 from vtax.errors import BadInput, VtaxError
@@ -97,6 +98,58 @@ def test_a_benchmark_explains_its_parameters_and_metrics() -> None:
     told = output_of("benchmarks", "iperf3")
     assert "direction" in told
     assert "Mbit/s" in told
+
+
+@pytest.mark.parametrize("name", benchmarks())
+def test_a_benchmark_lists_what_its_parameters_may_hold(name: str) -> None:
+    told = output_of("benchmarks", name)
+    (plain,) = json.loads(output_of("benchmarks", name, "--json"))
+    for each in plain["parameters"]:
+        assert f" {each['name']} " in told
+        assert each["allowed"]
+        for choice in each["choices"]:
+            assert str(choice) in told
+
+
+def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("vtax.cli.run.measuring_lock", lambda name: pytest.fail("took the lock"))
+    told = output_of("run", "tour", "--plan")
+    assert "cells: 35, on native, podman" in told
+    assert "was not probed: that needs root" in told
+    assert "the guest image is not built yet" in told
+    assert not Home.from_environment().root.exists()
+
+
+def test_a_plan_probes_nothing_while_something_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = tmp_path / "host.lock"
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("vtax.cli.run.measuring_lock", lambda name: measuring_lock(name, lock))
+    with measuring_lock("tour-1", lock):
+        assert "was not probed: tour-1 (process " in output_of("run", "tour", "--plan")
+
+
+def vtax_in_shell(redirections: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = f'exec "$@" {redirections}'
+    command = ["/bin/sh", "-c", line, "sh", sys.executable, "-m", "vtax", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_closed_standard_streams_do_no_harm() -> None:
+    assert json.loads(vtax_in_shell("2>&- <&-", "studies", "--json").stdout)
+    done = vtax_in_shell(">&- 2>&-", "studies")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert vtax_in_shell("2>&-", "show", "nothing-1").returncode == 2
+
+
+def test_a_line_that_nobody_reads_is_no_error() -> None:
+    script = (
+        "import os; from vtax.cli.output import tell\n"
+        "read, write = os.pipe(); os.close(read); os.dup2(write, 2)\n"
+        "tell('one'); tell('two'); print('done')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "done\n"
 
 
 def test_errors_have_the_exit_status_of_their_kind(

@@ -461,7 +461,7 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
         ({"benchmark": [{"name": "script", "link": {"mtu": 500}}]}, "uses no network", "(script), key link.mtu"),
         (
             {"benchmark": [{"name": "wired", "link": {"mut": 9}}]},
-            "setting mut",
+            "setting 'mut'; did you mean mtu?",
             "test: [[benchmark]] number 1 (wired), key link.mut",
         ),
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -72,20 +72,25 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None) ->
     home = Home.from_environment()
     image = find(home, DEFAULT.with_packages(packages_for(loaded.study)))
     if image is None:
-        tell("the guest image is not built yet: sudo vtax image build")
-    with ExitStack() as stack:
-        why_not = "" if os.geteuid() == 0 else "that needs root"
-        if not why_not:
-            try:
-                stack.enter_context(measuring_lock(f"vtax run {loaded.study.name} --plan"))
-            except BadInput as error:
-                why_not = error.what
-        unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
-        plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
+        click.echo("the guest image is not built yet: sudo vtax image build")
+    why_not = _why_not_probed()
+    unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
+    plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
     _refuse_named_but_unavailable(plan, named)
-    announce(plan)
+    announce(plan, click.echo)
     if why_not:
-        tell(f"whether these platforms run here was not probed: {why_not}")
+        click.echo(f"whether these platforms run here was not probed: {why_not}")
+
+
+def _why_not_probed() -> str:
+    """Why platforms should not be started now just to see whether they run; empty when they may."""
+    if os.geteuid() != 0:
+        return "that needs root"
+    try:
+        with measuring_lock("vtax run --plan"):
+            return ""
+    except BadInput as error:
+        return error.what
 
 
 def packages_for(study: Study) -> tuple[str, ...]:
@@ -95,8 +100,8 @@ def packages_for(study: Study) -> tuple[str, ...]:
     return tuple(package for name in named if name in known for package in known[name].packages)
 
 
-def announce(plan: Plan) -> None:
-    """What is about to happen, on stderr: cells, platforms, order, how long."""
+def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
+    """What is about to happen, on stderr unless told elsewhere: cells, platforms, order, how long."""
     design = plan.study.design
     available = [p.platform.name for p in plan.platforms if p.probe.available]
     rules = {
@@ -109,17 +114,17 @@ def announce(plan: Plan) -> None:
         else "as many blocks as the time allows",
     }
     started = time.strftime("%H:%M")
-    tell(plan.study.title or plan.study.name)
-    tell(
+    say(plan.study.title or plan.study.name)
+    say(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
         f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block, from {started}"
     )
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        tell(f"the budget of {clock(design.budget)} buys about {bought} block{'s' * (bought != 1)}")
+        say(f"the budget of {clock(design.budget)} buys about {bought} block{'s' * (bought != 1)}")
     for planned in plan.platforms:
         if not planned.probe.available:
-            tell(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
+            say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
 
 
 def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:
