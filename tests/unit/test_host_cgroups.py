@@ -122,3 +122,30 @@ def test_a_group_below_another_is_recognised(tmp_path):
 @pytest.mark.parametrize(("text", "cpus"), [("0-2,5\n", (0, 1, 2, 5)), ("3", (3,)), ("\n", ())])
 def test_cpu_lists(text, cpus):
     assert parse_cpu_list(text) == cpus
+
+
+def test_without_pinning_the_time_of_so_many_cpus_is_the_limit_on_both_versions(tmp_path, directory):
+    limits = Limits((0, 1, 2, 3), 64 << 20, cpu_count=2)
+    fill(directory, cpu__max="max 100000", memory__max="max", memory__swap__max="max")
+    fill(directory, cpuset__cpus="", cpuset__cpus__effective="0-3")
+    assert unified(directory).limit(limits) == []
+    assert (directory / "cpu.max").read_text() == "200000 100000"
+    old = tmp_path / "cpu" / "vtax-1"
+    old.mkdir(parents=True)
+    fill(old, cpu__cfs_quota_us="-1", cpu__cfs_period_us="50000")
+    group = Group(((Hierarchy(old.parent, False, frozenset({"cpu"})), old),))
+    assert not [note for note in group.limit(limits) if "CPU time" in note]
+    assert (old / "cpu.cfs_quota_us").read_text() == "200000"
+    assert group.cpu_count() == 2
+
+
+def test_a_limit_of_cpu_time_that_is_not_in_force_is_noted(directory):
+    fill(directory, cpu__max="max 100000")
+    notes = unified(directory, controllers="cpu").check(Limits((0,), 64 << 20, cpu_count=1))
+    assert "CPU time: no limit instead of 1 CPUs' time" in notes
+
+
+def test_pinned_guests_get_no_limit_of_cpu_time(directory):
+    fill(directory, cpu__max="max 100000")
+    unified(directory, controllers="cpu").limit(LIMITS)
+    assert (directory / "cpu.max").read_text() == "max 100000"

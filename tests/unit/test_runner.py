@@ -24,11 +24,12 @@ from vtax.errors import BadInput, BenchmarkError, PlatformError, RunInterrupted,
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.guest.guest import Guest
+from vtax.host import huge_pages
 from vtax.host.home import Home
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.runner import plan as planning
 from vtax.runner.events import Progress, Silent
 from vtax.runner.execute import begin, execute
@@ -77,8 +78,11 @@ class ScriptedDriver:
         "absent": {"available": False},
     }
 
+    tunes = ("default", "pinned", "hugepages")
+
     def __init__(self) -> None:
         self.started: list[ProcessGuest] = []
+        self.given: list[Resources] = []
 
     def probe(self, options: ScriptedOptions, image: Image | None) -> Probe:
         return Probe(options.available, "" if options.available else "it is not installed")
@@ -88,6 +92,7 @@ class ScriptedDriver:
             raise PlatformError("it never starts")
         guest = ProcessGuest(spec)
         self.started.append(guest)
+        self.given.append(spec.resources)
         return guest
 
 
@@ -521,6 +526,84 @@ def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_t
     with pytest.raises(BadInput, match=r"kernel.release: \w+ 6.1, \w+ 6.12"):
         executed(plan_of(study(must_match=["kernel"])), store, home)
     assert len(load_run(store.engine, store.open_run("last")).trials.id) == 0
+
+
+def test_tuning_makes_cells_and_fresh_guests_of_its_own_and_leaves_others_keys_alone(driver: ScriptedDriver) -> None:
+    untuned, tuned = plan_of(study()), plan_of(study(tuning=["default", "pinned"]))
+    assert len(tuned.cells) == 2 * len(untuned.cells)
+    assert {cell.key for cell in tuned.cells}.isdisjoint({cell.key for cell in untuned.cells})
+    assert {cell.key for cell in plan_of(study(tuning=[])).cells} == {cell.key for cell in untuned.cells}
+    for block in range(5):
+        sessions = tuned.sessions(block)
+        assert sorted((s.platform.name, s.tuning) for s in sessions) == [
+            ("native", "default"),
+            ("native", "pinned"),
+            ("other", "default"),
+            ("other", "pinned"),
+        ]
+        assert all({cell.point.tuning for cell in s.cells} == {s.tuning} and len(s.cells) == 3 for s in sessions)
+
+
+def test_a_platform_is_compared_with_the_baseline_of_its_own_tuning(driver: ScriptedDriver) -> None:
+    cells = plan_of(study(tuning=["default", "pinned"])).cells
+    by_point: dict[str, set[tuple[str, str]]] = {}
+    for cell in cells:
+        by_point.setdefault(cell.point.key, set()).add((cell.platform.name, cell.point.tuning))
+    assert all(len(found) == 2 and len({level for _, level in found}) == 1 for found in by_point.values())
+    assert {cell.point.levels["tuning"] for cell in cells} == {"default", "pinned"}
+
+
+def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    enabled = tmp_path / "enabled"
+    enabled.write_text("always [madvise] never\n")
+    monkeypatch.setattr(huge_pages.always, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(huge_pages.available, "__defaults__", (tmp_path,))
+    policies: list[str] = []
+    began = ProcessGuest.__init__
+    monkeypatch.setattr(
+        ProcessGuest, "__init__", lambda self, spec: (policies.append(enabled.read_text()), began(self, spec))[1]
+    )
+    levels = ["default", "pinned", "pinned+hugepages"]
+    plan = plan_of(study(tuning=levels, design={"blocks": 1, "order": "sequential"}, platforms=["native"]))
+    run = executed(plan, store, home)
+    default, pinned, huge = driver.given
+    assert (default.cpus, default.cpu_count, default.huge_pages) == ((0, 1, 2, 3), 1, False)
+    assert (pinned.cpus, pinned.cpu_count, pinned.huge_pages) == ((3,), None, False)
+    assert (huge.cpus, huge.cpu_count, huge.huge_pages) == ((3,), None, True)
+    assert [policy.strip() for policy in policies] == ["always [madvise] never"] * 2 + ["always"]
+    assert enabled.read_text() == "madvise"
+    assert [guest.facts["tuning"] for guest in load_run(store.engine, run).guests] == levels
+
+
+@pytest.mark.parametrize(
+    ("tunes", "level", "what"),
+    [
+        (("pinned",), "default", "cannot run unpinned, as tuning level 'default' asks"),
+        (("default", "pinned"), "pinned+hugepages", "cannot have its memory in huge pages"),
+        (("pinned", "hugepages"), "hugepages", "cannot run unpinned"),
+        ((), "pinned", "cannot be pinned"),
+    ],
+)
+def test_a_platform_that_cannot_follow_a_level_is_refused_before_the_run(
+    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, tunes: tuple[str, ...], level: str, what: str
+) -> None:
+    monkeypatch.setattr(driver, "tunes", tunes, raising=False)
+    with pytest.raises(BadInput, match=what) as caught:
+        plan_of(study(tuning=[level]))
+    assert caught.value.where == "test: key tuning"
+    assert driver.started == []
+
+
+def test_must_match_compares_guests_of_one_tuning(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Guest, "facts", lambda guest: {"cpus_allowed": driver.given[-1].cpus})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    run = executed(plan_of(study(must_match=["cpus_allowed"], tuning=["default", "pinned"])), store, home)
+    assert run.status == "finished"
 
 
 def test_the_papers_order_is_warned_about(driver: ScriptedDriver, store: Store, home: Home) -> None:

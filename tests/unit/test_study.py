@@ -83,6 +83,12 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
             "keep one",
         ),
         ("[[benchmark]]\nname = 'stream'", "number 2 (stream), key label", "give each a label"),
+        (
+            "tuning = ['pinned', 'tuned']",
+            "mine.toml: key tuning",
+            "entry 2 of tuning is 'tuned'; it must be 'default'",
+        ),
+        ("tuning = ['pinned', 'pinned']", "mine.toml: key tuning", "tuning names 'pinned' twice"),
         ("[[benchmark]]\nlabel = 'x'", "number 2 (x), key name", "key 'name' is missing"),
     ],
 )
@@ -133,6 +139,32 @@ def test_factors_expand_to_every_combination_the_last_varying_fastest() -> None:
     assert made[2].levels == {"a": 1, "b": "p", "link.mtu": 1500}
     assert made[1].parameters == {"x": 1, "a": 1, "b": "p"}
     assert made[1].link == {"mtu": 500}
+
+
+def test_tuning_is_a_factor_over_every_benchmark_and_none_when_absent(tmp_path: Path) -> None:
+    declared = {
+        "name": "t",
+        "platforms": ["native"],
+        "tuning": ["default", "pinned+hugepages"],
+        "benchmark": [{"name": "stream", "factors": {"threads": [1, 2]}}, {"name": "dd"}],
+    }
+    found = points(validate(declared, "test"))
+    assert [(point.label, dict(point.levels)) for point in found] == [
+        ("stream", {"tuning": "default", "threads": 1}),
+        ("stream", {"tuning": "default", "threads": 2}),
+        ("stream", {"tuning": "pinned+hugepages", "threads": 1}),
+        ("stream", {"tuning": "pinned+hugepages", "threads": 2}),
+        ("dd", {"tuning": "default"}),
+        ("dd", {"tuning": "pinned+hugepages"}),
+    ]
+    assert [point.tuning for point in points(validate({**declared, "tuning": []}, "test"))] == [""] * 3
+
+
+def test_a_parameter_cannot_be_a_factor_under_the_name_of_the_tuning(tmp_path: Path) -> None:
+    error = refusal(
+        tmp_path, f"tuning = ['pinned']\n{MINIMAL}\n[[benchmark]]\nname = 'dd'\nfactors = {{tuning = [1, 2]}}"
+    )
+    assert "number 2 (dd), key factors.tuning" in error.where
 
 
 def test_a_key_depends_on_every_value_and_not_on_their_order() -> None:

@@ -91,8 +91,14 @@ def html(analysis: Analysis) -> str:
         lstrip_blocks=True,
     )  # fmt: skip
     tables = [_table(section, analysis, index) for index, section in enumerate(analysis.sections)]
-    facts = {g.platform: g.facts for g in reversed(analysis.guests) if g.facts}
-    ordered = {p.name: facts[p.name] for p in analysis.platforms if p.name in facts}
+    facts = {(g.platform, str(g.facts.get("tuning", ""))): g.facts for g in reversed(analysis.guests) if g.facts}
+    levels = sorted({level for _, level in facts})
+    ordered = {
+        f"{p.name}, {level}" if level else p.name: facts[p.name, level]
+        for p in analysis.platforms
+        for level in levels
+        if (p.name, level) in facts
+    }
     return environment.get_template("report.html.j2").render(
         analysis=analysis,
         title=analysis.declared.get("title") or analysis.study,

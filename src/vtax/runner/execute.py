@@ -8,12 +8,12 @@ ends the current trial, takes everything down, and leaves a run that `vtax resum
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, RunInterrupted, VtaxError
-from vtax.guest.audit import differences
+from vtax.guest.audit import Fact, differences
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.runner.events import Observer, Progress, Unfailing
@@ -132,12 +132,11 @@ class _Execution:
         wanted = self._plan.study.must_match
         if not wanted:
             return
-        facts = {}
+        facts: dict[str, dict[str, Mapping[str, Fact]]] = {}
         for session in self._plan.sessions(AUDIT_BLOCK):
             with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
-                facts[session.platform.name] = opened.facts
-        found = differences(facts, wanted)
-        if found:
+                facts.setdefault(session.tuning, {})[session.platform.name] = opened.facts
+        if found := [difference for alike in facts.values() for difference in differences(alike, wanted)]:
             told = "; ".join(f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found)
             raise BadInput(
                 f"the guests differ where the study says they must match: {told}",

@@ -23,12 +23,15 @@ from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform, Probe, Resources
-from vtax.runner import networks
+from vtax.runner import networks, tuning
 from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
 from vtax.study.keys import refusal
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
 from vtax.study.units import format_size
+
+Surroundings = tuple[str, Hashable]
+"""Tuning, and the network or None."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,12 @@ class Point:
     topology: str
     link: LinkSettings | None
     levels: Mapping[str, Any]
+    tuning: str = ""
 
     @property
-    def surroundings(self) -> Hashable:
-        """What a guest must have been started with to run this point: a topology and the structure of its links."""
-        return (self.topology, self.link.structure()) if self.link else None
+    def surroundings(self) -> Surroundings:
+        """What a guest must have been started with to run this point: tuning, topology, structure of its links."""
+        return (self.tuning, (self.topology, self.link.structure()) if self.link else None)
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,11 @@ class Session:
         """A point whose topology this guest is started in; None when it needs no network."""
         return next((cell.point for cell in self.cells if cell.point.link), None)
 
+    @property
+    def tuning(self) -> str:
+        """The level of `tuning` its guest is started at; empty when it is no factor."""
+        return self.cells[0].point.tuning
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -105,6 +114,10 @@ class Plan:
         """The number of blocks when no rule stops the run earlier."""
         design = self.study.design
         return design.blocks if design.stop == "fixed" else design.max_blocks if design.stop != "budget" else 10**6
+
+    def resources_of(self, session: Session) -> Resources:
+        """What the guest of a session may use."""
+        return tuning.resources_at(session.tuning, self.resources)
 
     def context(self, resources: Resources | None = None) -> Context:
         """A context as trials will see it, with addresses of the right form, for checks before the run."""
@@ -139,12 +152,17 @@ class Plan:
         trial_s = sum(c.point.benchmark.expected_s(c.point.parameters, context) for c in self.cells)
         return trial_s * self.trials_per_cell + 3.0 * guests
 
-    def _surroundings(self) -> list[Hashable]:
-        return list(dict.fromkeys(p.surroundings for p in self.points if p.link)) or [None]
+    def _surroundings(self) -> list[Surroundings]:
+        """What guests are started with: every network, at every tuning; of a tuning without one, no network."""
+        networked = list(dict.fromkeys(p.surroundings for p in self.points if p.link))
+        tunings = {tuning for tuning, _ in networked}
+        return networked + list(dict.fromkeys(p.surroundings for p in self.points if p.tuning not in tunings))
 
-    def _home_of(self, point: Point) -> Hashable:
+    def _home_of(self, point: Point) -> Surroundings:
         """Benchmarks without a network ride in the first topology's guest: one guest serves both."""
-        return point.surroundings if point.link else self._surroundings()[0]
+        if point.link:
+            return point.surroundings
+        return next(found for found in self._surroundings() if found[0] == point.tuning)
 
 
 def make_plan(
@@ -161,6 +179,7 @@ def make_plan(
     checked = _checked_points(loaded, image)
     named = [resolve_platform(study, name, loaded.source) for name in study.platforms]
     networks.refuse_beyond_platforms(named, checked, loaded.source)
+    tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
     networks.check_peers(checked, lambda name, where: resolve_platform(study, name, where), loaded.source)
     planned = tuple(PlannedPlatform(p, probes[p.name] if probes else p.probe(image)) for p in named)
     baseline = next(p for p in planned if p.platform.name == study.baseline)
@@ -295,7 +314,9 @@ def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping
         "guest": guest,
         "image": image.key,
     }
-    return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels)
+    if raw.tuning:
+        defining["tuning"] = raw.tuning
+    return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning)
 
 
 def _checked_link(raw: RawPoint, where: str) -> LinkSettings:

@@ -23,6 +23,7 @@ from vtax.network.end import End
 from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard
 from vtax.platforms.base import GuestSpec, Platform, Resources
+from vtax.runner import tuning
 from vtax.runner.events import Observer
 from vtax.runner.plan import Cell, Plan, Session, resolve_platform
 from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
@@ -44,6 +45,7 @@ class OpenSession:
         self._home = home
         self._journal = journal
         self._observer = observer
+        self._resources = plan.resources_of(session)
         self._stack = ExitStack()
         self._links: Links | None = None
         self._endpoints: dict[str, Endpoint] = {}
@@ -113,9 +115,11 @@ class OpenSession:
         return run_trial(cell, lanes, ends, links, self._plan.study.design.timeout)
 
     def _start(self) -> None:
+        for held in tuning.apply(self._session.tuning, self._journal):
+            self._stack.callback(held.release)
         point = self._session.networked
         if point is None or point.link is None:
-            self._endpoints["guest"] = self._start_guest(self._session.platform, None, self._plan.resources, True)
+            self._endpoints["guest"] = self._start_guest(self._session.platform, None, self._resources, True)
         else:
             self._links = topology_registry.get(point.topology).build(self._journal, point.link.model_dump())
             self._stack.callback(self._links.close)
@@ -125,12 +129,13 @@ class OpenSession:
                 self._start_end(end)
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
-        self._ended["facts"] = guest.facts()
+        level = {"tuning": self._session.tuning} if self._session.tuning else {}
+        self._ended["facts"] = {**guest.facts(), **level}
 
     def _start_end(self, end: End) -> None:
         """One end of the topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
         if end.under_test:
-            endpoint = self._start_guest(self._session.platform, end, self._plan.resources, end.role == "guest")
+            endpoint = self._start_guest(self._session.platform, end, self._resources, end.role == "guest")
         else:
             name = end.machine.platform if end.machine else "native"
             server = resolve_platform(self._plan.study, name, self._plan.source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -18,7 +18,8 @@ DEFAULT_TOPOLOGY = "point-to-point"
 class RawPoint:
     """One combination of levels of one benchmark table, not yet checked by the benchmark.
 
-    table: index of the `[[benchmark]]` table. levels: only what varies; link settings appear as `link.NAME`.
+    table: index of the `[[benchmark]]` table. levels: only what varies; link settings appear as `link.NAME`. tuning:
+    the study's level of it, empty when it is no factor.
     """
 
     table: int
@@ -28,11 +29,18 @@ class RawPoint:
     parameters: Mapping[str, Level]
     link: Mapping[str, Level]
     levels: Mapping[str, Level]
+    tuning: str = ""
 
 
 def points(study: Study) -> list[RawPoint]:
     """All points of a study, benchmark tables in file order, levels varying fastest in the last factor."""
-    return [point for index, table in enumerate(study.benchmark) for point in _points_of(index, table)]
+    tunings: Sequence[str] = study.tuning or [""]
+    return [
+        point
+        for index, table in enumerate(study.benchmark)
+        for tuning in tunings
+        for point in _points_of(index, table, tuning)
+    ]
 
 
 def key_of(defining: Mapping[str, Any]) -> str:
@@ -41,7 +49,7 @@ def key_of(defining: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def _points_of(index: int, table: BenchmarkTable) -> Iterator[RawPoint]:
+def _points_of(index: int, table: BenchmarkTable, tuning: str) -> Iterator[RawPoint]:
     names = [*table.factors, *(f"link.{name}" for name in table.link_factors)]
     for combination in product(*table.factors.values(), *table.link_factors.values()):
         levels = dict(zip(names, combination, strict=True))
@@ -52,5 +60,6 @@ def _points_of(index: int, table: BenchmarkTable) -> Iterator[RawPoint]:
             topology=table.topology,
             parameters={**table.parameters, **{k: v for k, v in levels.items() if k in table.factors}},
             link={**table.link, **{k.removeprefix("link."): v for k, v in levels.items() if k not in table.factors}},
-            levels=levels,
+            levels={"tuning": tuning, **levels} if tuning else levels,
+            tuning=tuning,
         )

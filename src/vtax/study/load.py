@@ -83,6 +83,9 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
     first, *rest = location
     if rest and isinstance(rest[0], int):
         number = rest.pop(0)
+        entries = data.get(str(first))
+        if isinstance(entries, list) and not any(isinstance(entry, dict) for entry in entries):
+            return f"key {first}"
         table = f"[[{first}]] number {int(number) + 1}"
         try:
             entry = data[str(first)][number]

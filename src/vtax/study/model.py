@@ -12,6 +12,7 @@ from vtax.study.units import duration_s, size_bytes
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
 Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
 Level = bool | int | float | str
+Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 
 def _name(text: str) -> str:
@@ -134,6 +135,11 @@ class Study(_Table):
     question: str = ""
     baseline: str = Field("native", description="the platform all others are compared with")
     platforms: list[str] = Field(min_length=1, description="names; see vtax platforms, or [[platform]] below")
+    tuning: list[Tuning] = Field(
+        default_factory=list,
+        description="levels of a factor over everything: vCPUs left to the scheduler (default) or each on a host CPU "
+        "of its own (pinned), memory as the host gives it or in huge pages; absent: all is pinned, and no factor",
+    )
     guest: GuestTable = GuestTable()
     design: DesignTable = DesignTable()
     must_match: list[str] = Field(
@@ -151,6 +157,12 @@ class Study(_Table):
             raise _problem(f"baseline {self.baseline!r} is not in platforms ({named})", "baseline")
         if twice := [name for name in self.platforms if self.platforms.count(name) > 1]:
             raise _problem(f"platforms names {twice[0]!r} twice", "platforms")
+        if twice := [level for level in self.tuning if self.tuning.count(level) > 1]:
+            raise _problem(f"tuning names {twice[0]!r} twice", "tuning")
+        for number, table in enumerate(self.benchmark):
+            if self.tuning and "tuning" in table.factors:
+                told = "a parameter tuning cannot be a factor beside the study's own tuning; give it one value"
+                raise _problem(told, "benchmark", number, "factors", "tuning")
         labels = [b.label or b.name for b in self.benchmark]
         for number, label in enumerate(labels):
             if label in labels[:number]:

@@ -1,0 +1,63 @@
+"""The factor `tuning`: what its levels mean for a guest and for the host, and which platforms can follow them.
+
+A level is one or two words. `default`: every vCPU runs where the host's scheduler puts it, and what shares the host's
+kernel gets the time of as many CPUs as it has vCPUs. `pinned`: each vCPU on a host CPU of its own. `hugepages`: while
+the guest lives, the host makes huge pages wherever it can; a virtual machine's memory is filled before it starts, and
+its kernel does the same inside. Without the factor everything is `pinned`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vtax.errors import BadInput
+from vtax.host import huge_pages
+from vtax.host.journal import Held, Journal
+from vtax.platforms.base import Platform, Resources
+
+_HUGE = "hugepages"
+_MEANING = {
+    "default": "run unpinned",
+    "pinned": "be pinned",
+    _HUGE: "have its memory in huge pages",
+}
+
+
+def resources_at(level: str, pinned: Resources) -> Resources:
+    """What a guest may use at a level (none: no such factor). pinned: what it may use when it is pinned."""
+    words = level.split("+") if level else ["pinned"]
+    huge = _HUGE in words
+    if "pinned" in words:
+        return replace(pinned, huge_pages=huge)
+    return replace(pinned, cpus=tuple(sorted(os.sched_getaffinity(0))), pinned=False, huge_pages=huge)
+
+
+def apply(level: str, journal: Journal) -> list[Held]:
+    """Set the host for guests of a level; returns what to release after them, last first. Raises PlatformError."""
+    return huge_pages.always(journal) if _HUGE in level.split("+") else []
+
+
+def refuse_beyond_platforms(levels: Sequence[str], platforms: Sequence[Platform], source: str) -> None:
+    """Raise BadInput for a level that a platform of the study, or this host, cannot have."""
+    for level in levels:
+        for word in _needed(level):
+            unable = [platform.name for platform in platforms if word not in platform.tunes]
+            if unable:
+                raise BadInput(
+                    f"{unable[0]} cannot {_MEANING[word]}, as tuning level {level!r} asks",
+                    where=f"{source}: key tuning",
+                    cure=f"take the level out, or leave {', '.join(unable)} out of platforms",
+                )
+        if _HUGE in level and not huge_pages.available():
+            raise BadInput(
+                "this host's kernel has no transparent huge pages",
+                where=f"{source}: key tuning",
+                cure=f"take {level!r} out",
+            )
+
+
+def _needed(level: str) -> list[str]:
+    words = level.split("+")
+    return words if "pinned" in words or "default" in words else ["default", *words]
