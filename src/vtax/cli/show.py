@@ -13,12 +13,11 @@ from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.table import as_json as analysis_json
 from vtax.report.table import put, render
 from vtax.store.query import RunData, load, samples
+from vtax.store.query import counters as counters_of
 from vtax.store.store import Store
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-
-    from vtax.report.noise import Samples
 
 
 @click.command("show")
@@ -27,19 +26,25 @@ if TYPE_CHECKING:
 @click.option("--variance", is_flag=True, help="Where the noise is, what drifts, and how many blocks and trials pay.")
 @click.option("--ranking", is_flag=True, help="How probably each platform is the best, the second, ... the last.")
 @click.option("--interaction", is_flag=True, help="Whether factors change the overhead.")
+@click.option("--counters", is_flag=True, help="CPU, bytes and losses at every hop of the network benchmarks.")
 @json_option
 def command(
-    run_name: str, every_metric: bool, variance: bool, ranking: bool, interaction: bool, as_json: bool
+    run_name: str,
+    every_metric: bool,
+    variance: bool,
+    ranking: bool,
+    interaction: bool,
+    counters: bool,
+    as_json: bool,
 ) -> None:
     """Print the result of RUN (default: the last one), or a further look at it."""
     store = Store.open(Home.from_environment().store_url)
     data = load(store.engine, store.open_run(run_name))
     analysis = analyse_data(data)
-    wanted = {"variance": variance, "ranking": ranking, "interaction": interaction}
+    wanted = {"variance": variance, "ranking": ranking, "interaction": interaction, "counters": counters}
     views = [name for name, is_wanted in wanted.items() if is_wanted]
     if views:
-        within = samples(store.engine, data.run) if variance else {}
-        _print_views(views, data, analysis, within, as_json=as_json, every_metric=every_metric)
+        _print_views(views, data, analysis, store, as_json=as_json, every_metric=every_metric)
     else:
         print_result(analysis, as_json=as_json, every_metric=every_metric)
 
@@ -65,12 +70,12 @@ def console() -> Console:
 
 
 def _print_views(
-    views: list[str], data: RunData, analysis: Analysis, within: Samples, *, as_json: bool, every_metric: bool
+    views: list[str], data: RunData, analysis: Analysis, store: Store, *, as_json: bool, every_metric: bool
 ) -> None:
     parts: list[RenderableType] = []
     plain: dict[str, Any] = {"schema": "vtax.views/1", "run": analysis.name, "confidence": analysis.rule.confidence}
     for view in views:
-        shown, plain[view] = _view(view, data, analysis, within, every_metric)
+        shown, plain[view] = _view(view, data, analysis, store, every_metric)
         parts += shown
     if as_json:
         print_json(plain)
@@ -79,7 +84,7 @@ def _print_views(
 
 
 def _view(
-    view: str, data: RunData, analysis: Analysis, within: Samples, every_metric: bool
+    view: str, data: RunData, analysis: Analysis, store: Store, every_metric: bool
 ) -> tuple[list[RenderableType], list[dict[str, Any]]]:
     """(what the terminal shows, the same as JSON)."""
     from vtax.report import views
@@ -87,6 +92,7 @@ def _view(
     if view == "variance":
         from vtax.report.noise import noise
 
+        within = samples(store.engine, data.run)
         tables = noise(data, analysis, every_metric=every_metric, samples=within)
         return views.noise_parts(tables, analysis), views.noise_json(tables, analysis)
     if view == "ranking":
@@ -94,6 +100,11 @@ def _view(
 
         ranked = rankings(analysis, every_metric=every_metric)
         return views.ranking_parts(ranked), views.ranking_json(ranked)
+    if view == "counters":
+        from vtax.report.counted import counted, counted_json, counted_parts
+
+        cells = counted(data, counters_of(store.engine, data.run))
+        return counted_parts(cells), counted_json(cells)
     from vtax.report.factors import factor_effects
 
     found = factor_effects(analysis, every_metric=every_metric)

@@ -12,6 +12,8 @@ from itertools import pairwise
 # proc(5): times of /proc/stat are in units of USER_HZ, 1/100 s on every architecture vtax runs on.
 _USER_HZ = 100.0
 _CPU_COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+BUSY = tuple(f"cpu_{kind}_s" for kind in ("user", "nice", "system", "irq", "softirq"))
+"""CPU seconds in which something ran, by name."""
 _STAT_NAMES = {"ctxt": "context_switches", "intr": "interrupts", "processes": "forks"}
 _VMSTAT_NAMES = {
     "pgfault": "page_faults",

@@ -45,12 +45,13 @@ def noise_parts(tables: Sequence[NoiseTable], analysis: Analysis) -> list[Render
     return [*parts, *_warnings(warnings_of(given))]
 
 
-def _plain_table() -> Table:
+def plain_table() -> Table:
+    """A table as all of these views are: no frame, dim headings."""
     return Table(box=LINES, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
 
 
 def _noise_table(table: NoiseTable, analysis: Analysis) -> Table:
-    shown = _plain_table()
+    shown = plain_table()
     shown.add_column("platform", overflow="fold")
     for column in ("CV", "n", "effective", "blocks", "trials", "within"):
         shown.add_column(column, justify="right", no_wrap=True)
@@ -82,7 +83,7 @@ def _noise_cells(cell: CellNoise) -> list[RenderableType]:
 
 
 def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
-    shown = _plain_table()
+    shown = plain_table()
     shown.add_column(f"ratio to {analysis.baseline}", overflow="fold")
     shown.add_column("this run", no_wrap=True)
     shown.add_column("gave", justify="right", no_wrap=True)
@@ -133,7 +134,7 @@ def ranking_parts(found: Sequence[PointRanking]) -> list[RenderableType]:
 
 
 def _ranking_table(found: Sequence[PointRanking]) -> Table:
-    shown = _plain_table()
+    shown = plain_table()
     shown.add_column("platform", overflow="fold")
     for number in range(max(len(each.rows) for each in found)):
         shown.add_column(_ordinal(number), justify="right", no_wrap=True)
@@ -175,7 +176,7 @@ def factor_parts(found: Sequence[FactorEffect], analysis: Analysis) -> list[Rend
 
 def _factor_table(found: FactorEffect, analysis: Analysis) -> Table:
     assert found.effect is not None
-    shown = _plain_table()
+    shown = plain_table()
     shown.add_column("term", overflow="fold")
     shown.add_column("ratio", justify="right", no_wrap=True)
     shown.add_column(f"{analysis.level} interval", no_wrap=True)
@@ -211,7 +212,7 @@ def _contrast_table(compared: Sequence[Compared], found: Contrasts) -> Table:
     means = [row.summary.mean for each in compared for row in (each.left, each.right) if row.summary]
     scale = numbers.scale_for(compared[0].section.metric.unit, means)
     level = numbers.plain_percent(found.confidence)
-    shown = _plain_table()
+    shown = plain_table()
     shown.add_column("at" if any(each.name for each in compared) else "", overflow="fold")
     for side in (found.left, found.right):
         shown.add_column(f"{side.text},\n{scale.unit} ±{level}", justify="right", overflow="fold")

@@ -1,0 +1,192 @@
+"""What was counted around the trials of a network benchmark: where the CPU went, and what crossed every hop.
+
+Where throughput is at its limit, overhead is no longer in the rate but in the CPU that the same bytes cost; where
+bytes did not go the way they should, no rate means anything. Both are means over a cell's measured trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from vtax.report import numbers
+from vtax.report.document import finite
+from vtax.report.views import plain_table
+from vtax.store.query import RunData
+
+Counters = Mapping[tuple[int, str, str], tuple[float, int]]
+"""(cell, place, name) -> mean and number of trials, as store.query.counters gives them."""
+
+_HOP_COLUMNS = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes")
+_LOST = ("rx_drops", "tx_drops", "rx_errors", "tx_errors")
+_UNDER_TEST = "under_test.bytes"
+
+
+@dataclass(frozen=True)
+class Hop:
+    """What one interface carried in a trial. lost: dropped or broken packets."""
+
+    name: str
+    rx_packets: float
+    rx_bytes: float
+    tx_packets: float
+    tx_bytes: float
+    lost: float
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A cell of a network benchmark, means of its trials.
+
+    layer_cpu_s: CPU of the guest with its virtualization layer, as the host counts it. guest_cpu_s: what the guest's
+    own kernel says; None where it has none. ends_cpu_s: of every other end, by role; of one on another machine, what
+    that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_bytes: through the cards of the guests
+    under test. retransmits: TCP segments sent again, by the end that counted them. everything: every counter,
+    `PLACE.NAME`.
+    """
+
+    label: str
+    levels: Mapping[str, Any]
+    platform: str
+    trials: int
+    layer_cpu_s: float | None
+    guest_cpu_s: float | None
+    ends_cpu_s: Mapping[str, float]
+    switch_cpu_s: float | None
+    under_test_bytes: float
+    retransmits: Mapping[str, float]
+    hops: tuple[Hop, ...]
+    everything: Mapping[str, float]
+
+    @property
+    def cpu_per_gigabyte(self) -> float | None:
+        """CPU seconds of the layer for 10^9 bytes through the cards under test; None when too little moved."""
+        if self.layer_cpu_s is None or self.under_test_bytes < 1e6:
+            return None
+        return self.layer_cpu_s / (self.under_test_bytes / 1e9)
+
+
+def counted(data: RunData, counters: Counters) -> list[Counted]:
+    """Every cell whose trials counted links, points in the study's order, platforms in theirs."""
+    by_cell: dict[int, dict[tuple[str, str], float]] = {}
+    trials: dict[int, int] = {}
+    for (cell, place, name), (mean, number) in counters.items():
+        by_cell.setdefault(cell, {})[place, name] = mean
+        trials[cell] = max(number, trials.get(cell, 0))
+    points = {key: number for number, key in enumerate(dict.fromkeys(cell.point for cell in data.run.cells))}
+    order = sorted(by_cell, key=lambda cell: (points[data.run.cells[cell].point], cell))
+    return [_of(data, cell, by_cell[cell], trials[cell]) for cell in order if ("link", _UNDER_TEST) in by_cell[cell]]
+
+
+def _of(data: RunData, cell: int, found: Mapping[tuple[str, str], float], trials: int) -> Counted:
+    record = data.run.cells[cell]
+    link = {name: value for (place, name), value in found.items() if place == "link"}
+    names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(".rx_bytes"))
+    return Counted(
+        label=record.label,
+        levels=dict(record.levels),
+        platform=record.platform,
+        trials=trials,
+        layer_cpu_s=found.get(("layer", "host_cpu_s")),
+        guest_cpu_s=found.get(("guest", "kernel_cpu_s")),
+        ends_cpu_s={p: v for p, v in _ends(found).items() if p not in ("layer", "guest")},
+        switch_cpu_s=link.get("switch.cpu_s"),
+        under_test_bytes=link[_UNDER_TEST],
+        retransmits={p: v for (p, n), v in found.items() if n == "tcp_retransmits"},
+        hops=tuple(_hop(name, link) for name in names),
+        everything={f"{place}.{name}": value for (place, name), value in found.items()},
+    )
+
+
+def _hop(name: str, link: Mapping[str, float]) -> Hop:
+    carried = {column: link[f"{name}.{column}"] for column in _HOP_COLUMNS}
+    return Hop(name, **carried, lost=sum(link[f"{name}.{column}"] for column in _LOST))
+
+
+def _ends(found: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """CPU seconds by role: as the host counts them, or as the end's own kernel does."""
+    told = {place: value for (place, name), value in found.items() if name == "kernel_cpu_s"}
+    return told | {place: value for (place, name), value in found.items() if name == "host_cpu_s"}
+
+
+def counted_parts(cells: Sequence[Counted]) -> list[RenderableType]:
+    """Two tables for every combination of levels: CPU and what it bought, then every hop."""
+    if not cells:
+        return [Text("No trial of this run went over a network.")]
+    parts: list[RenderableType] = []
+    for key in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
+        group = [cell for cell in cells if (cell.label, tuple(cell.levels.items())) == key]
+        levels = ", ".join(f"{name}={level}" for name, level in key[1])
+        title = Text(f"{key[0]} · {levels}" if levels else key[0], style="bold")
+        parts += [
+            title.append("  means of a trial", style="dim"),
+            _cpu_table(group),
+            Text(),
+            _hop_table(group),
+            Text(),
+        ]
+    return parts
+
+
+def _cpu_table(cells: Sequence[Counted]) -> RenderableType:
+    roles = list(dict.fromkeys(role for cell in cells for role in cell.ends_cpu_s))
+    switch = any(cell.switch_cpu_s is not None for cell in cells)
+    shown = plain_table()
+    shown.add_column("CPU seconds", overflow="fold")
+    columns = ["guest and layer", "guest's kernel", *roles, *(["switch"] if switch else [])]
+    for column in (*columns, "GB", "s/GB", "resent", "lost"):
+        shown.add_column(column, justify="right", no_wrap=True)
+    for cell in cells:
+        seconds = [cell.layer_cpu_s, cell.guest_cpu_s, *(cell.ends_cpu_s.get(role) for role in roles)]
+        seconds += [cell.switch_cpu_s] if switch else []
+        resent = sum(cell.retransmits.values()) if cell.retransmits else None
+        rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, resent, sum(hop.lost for hop in cell.hops)]
+        shown.add_row(cell.platform, *(_number(value) for value in (*seconds, *rest)))
+    return shown
+
+
+def _hop_table(cells: Sequence[Counted]) -> RenderableType:
+    shown = plain_table()
+    shown.add_column("every hop", overflow="fold")
+    shown.add_column("interface")
+    for column in ("packets in", "MB in", "packets out", "MB out", "lost"):
+        shown.add_column(column, justify="right", no_wrap=True)
+    for cell in cells:
+        for number, hop in enumerate(cell.hops):
+            values = (hop.rx_packets, hop.rx_bytes / 1e6, hop.tx_packets, hop.tx_bytes / 1e6, hop.lost)
+            shown.add_row("" if number else cell.platform, hop.name, *(_number(value) for value in values))
+    return shown
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else numbers.number(value, 3)
+
+
+def counted_json(cells: Sequence[Counted]) -> list[dict[str, Any]]:
+    """One entry per cell; `counters` holds every one by place and name."""
+    return [
+        finite(
+            {
+                "benchmark": cell.label,
+                "levels": dict(cell.levels),
+                "platform": cell.platform,
+                "trials": cell.trials,
+                "cpu_s": {
+                    "guest_and_layer": cell.layer_cpu_s,
+                    "guest_kernel": cell.guest_cpu_s,
+                    **cell.ends_cpu_s,
+                    "switch": cell.switch_cpu_s,
+                },
+                "bytes_under_test": cell.under_test_bytes,
+                "cpu_s_per_gigabyte": cell.cpu_per_gigabyte,
+                "retransmits": dict(cell.retransmits),
+                "hops": [vars(hop) for hop in cell.hops],
+                "counters": dict(cell.everything),
+            }
+        )
+        for cell in cells
+    ]

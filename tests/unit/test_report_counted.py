@@ -1,0 +1,76 @@
+"""Counters of network benchmarks as `vtax show --counters` tells them; the figures are invented."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console, Group
+
+from vtax.report.counted import Counted, counted, counted_json, counted_parts
+
+HOP = {"rx_packets": 10.0, "rx_bytes": 1e9, "tx_packets": 5.0, "tx_bytes": 3e8}
+LOST = {"rx_drops": 1.0, "tx_drops": 2.0, "rx_errors": 0.0, "tx_errors": 4.0}
+
+
+def cells() -> list[Counted]:
+    """A native cell, a virtual machine's, and one without a network."""
+    records = [
+        SimpleNamespace(point="p", label="iperf3", levels={"mtu": 1500}, platform="native"),
+        SimpleNamespace(point="q", label="dd", levels={}, platform="native"),
+        SimpleNamespace(point="p", label="iperf3", levels={"mtu": 1500}, platform="qemu-tcg"),
+    ]
+    link = {f"guest.eth0.{name}": value for name, value in {**HOP, **LOST}.items()} | {"under_test.bytes": 2e9}
+    values = {
+        0: {"layer.host_cpu_s": 3.0, "peer.host_cpu_s": 1.0, "guest.tcp_retransmits": 2.0, "guest.cpu_user_s": 99.0},
+        1: {"layer.host_cpu_s": 9.0},
+        2: {"layer.host_cpu_s": 8.0, "guest.kernel_cpu_s": 7.0, "peer.kernel_cpu_s": 0.5},
+    }
+    counters = {
+        (cell, *name.split(".", 1)): (value, 4)
+        for cell, found in values.items()
+        for name, value in {**found, **({f"link.{k}": v for k, v in link.items()} if cell != 1 else {})}.items()
+    }
+    data: Any = SimpleNamespace(run=SimpleNamespace(cells=records))
+    return counted(data, counters)
+
+
+def test_only_cells_with_a_network_are_told_in_the_order_of_the_study() -> None:
+    assert [(cell.label, cell.platform, cell.trials) for cell in cells()] == [
+        ("iperf3", "native", 4),
+        ("iperf3", "qemu-tcg", 4),
+    ]
+
+
+def test_cpu_is_told_by_who_spent_it() -> None:
+    native, machine = cells()
+    assert (native.layer_cpu_s, native.guest_cpu_s, native.ends_cpu_s) == (3.0, None, {"peer": 1.0})
+    assert (machine.layer_cpu_s, machine.guest_cpu_s, machine.ends_cpu_s) == (8.0, 7.0, {"peer": 0.5})
+    assert native.cpu_per_gigabyte == pytest.approx(1.5)
+
+
+def test_lost_packets_are_drops_and_errors() -> None:
+    (hop,) = cells()[0].hops
+    assert (hop.name, hop.rx_bytes, hop.lost) == ("guest.eth0", 1e9, 7.0)
+
+
+def test_both_tables_and_the_json_say_the_same() -> None:
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(Group(*counted_parts(cells())))
+    text = captured.get()
+    assert "iperf3 · mtu=1500" in text
+    (row,) = [line.split() for line in text.splitlines() if line.startswith("native") and "eth0" not in line]
+    assert row == ["native", "3.00", "–", "1.00", "2.00", "1.50", "2.00", "7.00"]
+    (hop,) = [line.split() for line in text.splitlines() if line.startswith("native") and "eth0" in line]
+    assert hop == ["native", "guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00"]
+    told = json.loads(json.dumps(counted_json(cells())))
+    assert told[0]["cpu_s_per_gigabyte"] == pytest.approx(1.5)
+    assert told[0]["counters"]["link.guest.eth0.rx_bytes"] == 1e9
+    assert told[1]["cpu_s"]["guest_kernel"] == 7.0
+
+
+def test_a_run_without_a_network_says_so() -> None:
+    assert "No trial" in str(counted_parts([])[0])
