@@ -1,0 +1,54 @@
+"""The MTU limits that platforms declare, tried out: the largest one crosses every hop whole, one more does not."""
+
+from __future__ import annotations
+
+import pytest
+from lab_guests import LabGuests
+from support import needs_program, needs_root
+
+from vtax.errors import NetworkError
+from vtax.network.readback import mtu_of
+from vtax.platforms import registry as platforms
+
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+SMALLEST = 68  # RFC 791
+PLATFORMS = ["native", "docker", "podman", "lxc", "nspawn", "gvisor-systrap"]
+MACHINES = ["qemu-tcg", "qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm"]
+
+
+@pytest.fixture
+def lab(image, journal, private_home):
+    def build(name, **link):
+        probe = platforms.get(name).probe(image)
+        if not probe.available:
+            pytest.skip(f"{name} does not run here: {probe.reason}")
+        return LabGuests("point-to-point", name, image, journal, private_home, link)
+
+    return build
+
+
+def everywhere(at):
+    """The MTU of every interface between the ends, as the kernel has it."""
+    return {mtu_of(hop.namespace, hop.interface) for hop in at.links.hops}
+
+
+@pytest.mark.parametrize("name", [*PLATFORMS, *MACHINES])
+def test_the_largest_mtu_of_a_platform_crosses_every_hop_in_one_piece(name, lab):
+    largest = platforms.get(name).network_limits.mtu
+    with lab(name, mtu=largest) as at:
+        at.links.verify()
+        assert everywhere(at) == {largest}
+        if not name.startswith("gvisor"):  # its guests keep the MTU they were started with
+            at.links.apply({"mtu": SMALLEST})
+            assert everywhere(at) == {SMALLEST}
+            at.links.apply({"mtu": largest})
+            assert at.run("guest", "cat", "/sys/class/net/eth0/mtu").strip() == str(largest)
+        assert at.measure("iperf3", duration_s=1).values["throughput"] > 0
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_one_byte_more_is_too_much_for_a_card_model(name, lab):
+    beyond = platforms.get(name).network_limits.mtu + 1
+    refused = (NetworkError, AssertionError)  # by the tap, or by the guest's own kernel
+    with lab(name) as at, pytest.raises(refused, match=r"mtu greater than device maximum|Invalid argument"):
+        at.links.apply({"mtu": beyond})
