@@ -11,7 +11,7 @@ from noise import Array
 from scipy import special
 
 from vtax.stats.sequential import decide_studies
-from vtax.stats.stopping import precision_share
+from vtax.stats.stopping import precision_share, widest_share
 
 UNDECIDED, ABOVE, BELOW, EQUIVALENT = range(4)
 Codes = npt.NDArray[np.int64]
@@ -72,6 +72,28 @@ def precision(
     pick = (np.arange(at.size)[:, None], np.arange(logs.shape[1])[None, :], at[:, None])
     covers = np.abs(mean[pick][:, 0]) <= half[pick][:, 0]
     return covers, verdicts(mean[pick], se[pick], n[at][:, None], margin, alpha), n[at]
+
+
+def budget(
+    logs: Array, margin: float, min_blocks: int, blocks: int, share: float | None = None
+) -> tuple[Array, Codes]:
+    """(by how much every contrast's interval misses 0; not at all when negative, codes) under the rule `budget`.
+
+    The time of `blocks` whole blocks, spent by width once min_blocks are made. logs: studies x contrasts x blocks, of
+    which a contrast uses as many as it was given. share 1 is the naive rule.
+    """
+    alpha = 0.05 * (widest_share(min_blocks) if share is None else share)
+    studies, contrasts, last = logs.shape
+    n, mean, se = running(logs)
+    half = special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2) * se
+    held = (contrasts + 1) // 2
+    at = np.full((studies, contrasts), min_blocks - 1)
+    rows = np.arange(studies)[:, None]
+    for _ in range((blocks - min_blocks) * contrasts // held):
+        widest = np.argsort(-np.take_along_axis(half, at[..., None], -1)[..., 0], axis=1)[:, :held]
+        at[rows, widest] = np.minimum(at[rows, widest] + 1, last - 1)
+    mean, se, half = (np.take_along_axis(each, at[..., None], -1)[..., 0] for each in (mean, se, half))
+    return np.abs(mean) - half, verdicts(mean, se, n[at], margin, alpha)
 
 
 def sequential(logs: Array, margin: float, min_blocks: int) -> tuple[Codes, Array]:

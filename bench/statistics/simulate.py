@@ -23,6 +23,7 @@ from methods import (
     ABOVE,
     BELOW,
     EQUIVALENT,
+    budget,
     fixed,
     log_ratios,
     netperf_counts,
@@ -89,6 +90,23 @@ def precision_coverage(noise: Noise, studies: int) -> list[str]:
             blocks.append(n.mean())
             more.append(n.mean() / n_plain.mean())
         row += [span(ours), span(naive), f"{np.mean(more) - 1:+.0%}"]
+    return row
+
+
+def budget_coverage(noise: Noise, studies: int) -> list[str]:
+    """Rule budget: coverage over six contrasts and families with any false alarm, noise alike or up to fourfold."""
+    row = [noise.name]
+    for spread in (1.0, 4.0):
+        ours, naive, alarms = [], [], []
+        for blocks in (7, 10, 20):
+            rng = generator("budget", noise.name, spread, blocks)
+            logs = log_ratios(randomized(noise, 0.02, np.ones(FAMILY + 1), studies, 3 * blocks, TRIALS, rng))
+            logs *= np.geomspace(1, spread, FAMILY)[:, None]
+            misses, codes = budget(logs, MARGIN, 5, blocks)
+            ours.append(float((misses <= 0).mean()))
+            naive.append(float((budget(logs, MARGIN, 5, blocks, share=1.0)[0] <= 0).mean()))
+            alarms.append(float(((codes == ABOVE) | (codes == BELOW)).any(axis=1).mean()))
+        row += [span(ours), span(naive), percent(max(alarms))]
     return row
 
 
@@ -279,6 +297,10 @@ def compute(studies: int, processes: int, only: str | None) -> dict[str, str]:
         "precision": (
             ["noise", "from 5 blocks", "naive", "blocks", "from 10 blocks", "naive", "blocks"],
             precision_coverage, [*NOISES],
+        ),
+        "budget": (
+            ["noise", "alike: covers", "naive", "any alarm", "up to fourfold: covers", "naive", "any alarm"],
+            budget_coverage, [*NOISES],
         ),
         "alarms": (["noise", *rules, "verdict, one contrast"], false_alarms, [*NOISES]),
         "margin": (
