@@ -81,7 +81,11 @@ def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
     several = any(point.levels for point in section.points)
     table = Table(box=LINES, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", show_edge=False)
     longest = max((len(point.name) for point in section.points), default=0)
-    table.add_column("platform", no_wrap=wide, overflow="fold", min_width=min(longest, 20))
+    names = max((name_of(row).cell_len for point in section.points for row in point.rows), default=0) + 2 * several
+    if wide:  # long combinations of levels wrap; names of platforms do not
+        table.add_column("platform", overflow="fold", max_width=max(names, 36))
+    else:
+        table.add_column("platform", overflow="fold", min_width=min(longest, 20))
     table.add_column(f"mean,\n{scale.unit}", justify="right", no_wrap=True)
     table.add_column(f"±{analysis.level}", no_wrap=True)
     if wide:
