@@ -182,3 +182,10 @@ def test_names_and_choices_are_read():
     )
     assert chosen("always [madvise] never") == "madvise"
     assert chosen("none") == ""
+
+
+def test_a_kernel_says_when_it_was_booted():
+    assert guest.boot_time_s(b"cpu 1 2 3\nintr 5 1\nbtime 1700000000\n") == 1.7e9
+    assert guest.boot_time_s(Path("/proc/stat").read_bytes())
+    for text in (None, b"", b"btime\n", b"btime soon\n"):
+        assert guest.boot_time_s(text) is None

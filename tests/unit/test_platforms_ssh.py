@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, VtaxError
+from vtax.host.resources import Remote
 from vtax.platforms import registry, ssh
 
 SHELLS = [shell for shell in ("sh", "bash", "dash", "zsh", "csh", "fish", "busybox") if shutil.which(shell)]
@@ -57,3 +58,25 @@ def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell: str, tmp_
     assert done.stdout == f"mark-1|{awkward}\n"
     assert list(tmp_path.iterdir()) == []
     assert len(shlex.split(line)) == 6
+
+
+@pytest.mark.parametrize(("status", "removed"), [(0, True), (3, False), (127, False)])
+def test_a_machine_says_whether_there_was_something_to_remove(status: int, removed: bool) -> None:
+    assert Remote("web1", "/var/tmp/x", ("sh", "-c", f"exit {status}")).remove() is removed
+
+
+def test_a_machine_that_does_not_answer_keeps_its_entry() -> None:
+    with pytest.raises(VtaxError, match="web1 did not confirm that it removed /var/tmp/x: no route") as caught:
+        Remote("web1", "/var/tmp/x", ("sh", "-c", "echo no route >&2; exit 255")).remove()
+    assert "run vtax clean" in caught.value.cure
+
+
+def test_what_a_lost_guest_left_is_cleared_from_a_second_connection(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    left = subprocess.Popen(["sleep", "60"], env={"PATH": "/usr/bin:/bin", "VTAX_MARK": "mark-2"})
+    line = ssh.remote_line(sys.executable, "clear", directory=str(work), mark="mark-2")
+    assert subprocess.run(["sh", "-c", line], timeout=60, check=False).returncode == 0
+    assert left.wait(10) == -9
+    assert not work.exists()
+    assert subprocess.run(["sh", "-c", line], timeout=60, check=False).returncode == 3

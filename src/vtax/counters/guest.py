@@ -63,6 +63,15 @@ def parse(files: Mapping[str, bytes | None]) -> dict[str, float]:
     return found
 
 
+def boot_time_s(stat: bytes | None) -> float | None:
+    """When the kernel says it was booted, Unix time, from /proc/stat; None when it does not."""
+    for line in (stat or b"").decode(errors="replace").splitlines():
+        name, *words = line.split() or [""]
+        if name == "btime" and (found := _numbers(words[:1])):
+            return found[0]
+    return None
+
+
 def _numbers(words: list[str]) -> list[float] | None:
     """The words as counts; None when one is not a decimal count of at most 20 digits (64 bits)."""
     if not all(word.isascii() and word.isdigit() and len(word) <= 20 for word in words):

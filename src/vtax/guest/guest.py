@@ -9,7 +9,6 @@ SKEW_RELATIVE of the time, `skew_warning` says so.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +36,7 @@ OUTPUT_LIMIT = 8 << 20
 FILE_LIMIT = 32 << 20
 _ANSWER_S = 30.0  # what an emulated guest on a busy host may need for any answer that waits for nothing
 _PIECE = 1 << 16
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CHATTER_LIMIT = 4 << 20
 
@@ -109,13 +108,6 @@ def skew_warning(result: CommandResult) -> str | None:
     )
 
 
-def _is_another_kernel(hello: Hello) -> bool:
-    """Whether a guest's kernel is not this host's, by its boot, or by its release where it tells none (gVisor)."""
-    if hello.boot_id:
-        return hello.boot_id != _BOOT_ID.read_text().strip()
-    return len(hello.uname) > 2 and hello.uname[2] != os.uname().release
-
-
 class Guest:
     """The calls. One at a time, from one thread. After a GuestError that broke the stream every call fails."""
 
@@ -125,7 +117,7 @@ class Guest:
         self._broken = ""
         self._taught: set[str] = set()
         self._started: dict[int, tuple[str, ...]] = {}
-        self._has_own_kernel = False
+        self._has_own_kernel: bool | None = None
 
     @property
     def lost(self) -> bool:
@@ -145,9 +137,7 @@ class Guest:
         if (version := answer.integer("version")) != AGENT_VERSION:
             raise GuestError(f"the agent speaks version {version}, not {AGENT_VERSION}")
         names = tuple(clean_text(str(name))[:200] for name in answer.items("uname", 5))
-        found = Hello(version, answer.integer("pid"), answer.text("python", 80), names, answer.text("boot_id", 64))
-        self._has_own_kernel = _is_another_kernel(found)
-        return found
+        return Hello(version, answer.integer("pid"), answer.text("python", 80), names, answer.text("boot_id", 64))
 
     def run(
         self,
@@ -255,7 +245,12 @@ class Guest:
         A guest with a kernel of its own also has `kernel_cpu_s`: what that kernel says it was busy. In any other, CPU
         seconds are those of the whole host.
         """
-        found = counters.parse(self.read_files(counters.PATHS))
+        files = self.read_files(counters.PATHS)
+        found = counters.parse(files)
+        if self._has_own_kernel is None:
+            theirs = counters.boot_time_s(files.get("/proc/stat"))
+            ours = counters.boot_time_s(Path("/proc/stat").read_bytes())
+            self._has_own_kernel = None not in (theirs, ours) and abs((theirs or 0) - (ours or 0)) > _SAME_BOOT_S
         busy = [found[name] for name in counters.BUSY if name in found]
         return {**found, "kernel_cpu_s": sum(busy)} if self._has_own_kernel and busy else found
 
