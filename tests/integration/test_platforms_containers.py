@@ -26,7 +26,8 @@ from vtax.platforms import docker_daemon, registry, trial_start
 from vtax.platforms.base import GuestSpec, Resources
 
 pytestmark = [needs_root, pytest.mark.root]
-PLATFORMS = ["native", "podman", "lxc", "nspawn", "docker"]
+SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "docker"]
+PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", "gvisor-ptrace"]
 CONTAINERS = PLATFORMS[1:]
 MEMORY = 128 << 20
 LAST_CPU = max(os.sched_getaffinity(0))
@@ -100,6 +101,7 @@ def skip_unless_it_runs(platform):
 
 
 every_platform = pytest.mark.parametrize("starter", PLATFORMS, indirect=True)
+on_the_hosts_network_stack = pytest.mark.parametrize("starter", SHARE_A_KERNEL, indirect=True)
 every_container = pytest.mark.parametrize("starter", CONTAINERS, indirect=True)
 
 
@@ -168,7 +170,7 @@ def test_native_scratch_is_a_plain_directory_of_the_host(module_home, module_jou
     running.stop()
 
 
-@every_platform
+@on_the_hosts_network_stack
 def test_a_guest_with_a_topology_has_a_network_of_its_own(starter):
     plugboard = Recorder()
     running, guest = starter.ready(plugboard)
@@ -232,8 +234,9 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(starter, tmp_path):
 @every_platform
 def test_eight_guests_run_side_by_side(starter):
     pairs = [starter.ready() for _ in range(8)]
-    names = {guest.run(["cat", "/proc/self/mountinfo"]).stdout for _, guest in pairs}
-    assert len(names) == 8
+    for number, (_, guest) in enumerate(pairs):
+        assert guest.run(["sh", "-c", f"test ! -e /scratch/mine && echo {number} >/scratch/mine"]).status == 0
+    assert [guest.run(["cat", "/scratch/mine"]).stdout for _, guest in pairs] == [f"{n}\n" for n in range(8)]
     for running, _ in pairs:
         running.stop()
 

@@ -11,15 +11,13 @@ CPU, the guest's processes, input and output) runs on the CPU the guest is pinne
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shlex
-import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,7 +50,6 @@ _DEVICES = ("null", "zero", "random", "urandom", "net/tun")
 _MEMORY_EXTRA_BYTES = 64 << 20
 _SKIPPED = "initcall_blacklist=raid6_init"
 """What takes the kernel 0.9 s and serves no guest of ours: trying which code computes RAID checksums the fastest."""
-_TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000  # linux/if_tun.h
 
 _INIT = """#!/bin/busybox sh
 mount -t proc proc /proc
@@ -178,12 +175,12 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
             with log.open("wb") as output, group.entrance() as join:
                 enter = namespaces.private(mounts, new_root=host, join=join, network_of=network)
                 process = spawn(
-                    command_line(options, spec, stream.theirs, [card.words for card in cards]),
+                    command_line(options, spec, stream.theirs, cards),
                     mark=mark,
                     stdout=output.fileno(),
                     stderr=output.fileno(),
                     environment={"HOME": _MEMORY, "TMPDIR": _MEMORY},
-                    pass_fds=(*stream.theirs, *(fd for card in cards for fd in card.fds)),
+                    pass_fds=stream.theirs,
                     before_exec=_pinned(spec.resources.cpus, enter),
                 )
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
@@ -205,31 +202,22 @@ def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], car
     ]
 
 
-@dataclass(frozen=True)
-class _VectorCard:
-    """A network card: its words on the command line, and descriptors that must stay open."""
+def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[str]]:
+    """The lab's namespace, open, and the words of the cards: taps, which are opened by their names.
 
-    words: str
-    fds: tuple[int, ...] = ()
-
-
-def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[_VectorCard]]:
-    """The lab's namespace, open, and the cards. A tap is opened by its name, a macvtap is handed over open."""
+    Raises PlatformError for a macvtap: the kernel's driver for open descriptors loses most packets there (7.2).
+    """
     board = spec.plugboard
     assert board is not None
     taps = board.taps()
-    opened = open_macvtaps(board.lab_namespace, taps, 1, spec.directory, fds)
-    cards = []
-    for number, (card, tap) in enumerate(zip(board.cards, taps, strict=True)):
-        behind = f"transport=tap,ifname={tap}"
-        if tap in opened:
-            request = struct.pack("16sH22x", tap.encode(), _IFF_TAP | _IFF_NO_PI)
-            fcntl.ioctl(opened[tap][0], _TUNSETIFF, request)
-            behind = f"transport=fd,fd={opened[tap][0]},vec=0"
-        cards.append(_VectorCard(f"vec{number}:{behind},mac={card.mac},mtu={card.mtu}", opened.get(tap, ())))
+    if open_macvtaps(board.lab_namespace, taps, 1, spec.directory, fds):
+        raise PlatformError(
+            "a card of User Mode Linux cannot be joined by macvtap", cure="use the attachment bridge, veth or nat"
+        )
     namespace = os.open(NAMES / board.lab_namespace, os.O_RDONLY | os.O_CLOEXEC)
     fds.callback(os.close, namespace)
-    return namespace, cards
+    pairs = enumerate(zip(board.cards, taps, strict=True))
+    return namespace, [f"vec{n}:transport=tap,ifname={tap},mac={card.mac},mtu={card.mtu}" for n, (card, tap) in pairs]
 
 
 def _describe(process: subprocess.Popen[bytes], log: Path) -> str:
