@@ -16,11 +16,11 @@ from vtax.counters.host import (
     distribution,
     host_facts,
     host_warnings,
-    is_emulated,
     kernel_options,
     memory_facts,
     stall_s,
 )
+from vtax.host.patience import is_emulated
 
 PROC = Path(__file__).parent / "fixtures" / "proc" / "linux-6.18"
 FILES = {
@@ -147,9 +147,9 @@ def test_facts_of_a_real_cpu_and_memory():
 
 
 def test_a_processor_that_is_emulated_is_told_from_a_virtual_one():
-    assert is_emulated("QEMU TCG CPU version 2.5+", "unknown")
-    assert is_emulated("QEMU Virtual CPU version 2.5+", "qemu")
-    assert not is_emulated("QEMU Virtual CPU version 2.5+", "kvm")
+    assert is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\nflags\t\t: fpu\n")
+    assert not is_emulated("processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\nflags\t\t: fpu\n")
+    assert not is_emulated((PROC / "cpuinfo").read_text())
 
 
 def test_stall_time_of_a_real_kernel():

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from vtax.counters.guest import parse
 from vtax.errors import CommandFailed
+from vtax.host.patience import is_emulated
 from vtax.host.process import find_program, run
 
 # Below these shares a trial's figure moves less than the interval of any study of practical length.
@@ -153,7 +154,8 @@ def host_facts() -> dict[str, Any]:
     }
     if found.get("virtualized"):
         found["hypervisor"] = _hypervisor()
-        found["cpu_emulated"] = is_emulated(found["cpu_model"], found["hypervisor"])
+        # systemd-detect-virt(1): qemu is QEMU without hardware virtualization
+        found["cpu_emulated"] = found["hypervisor"] == "qemu" or is_emulated(_text("/proc/cpuinfo"))
     return {name: value for name, value in found.items() if value not in (None, "", {}, [])}
 
 
@@ -174,12 +176,6 @@ def cpu_facts(cpuinfo: str) -> dict[str, Any]:
         "cpu_threads_per_core": len(processors) / len(cores),
         "virtualized": "hypervisor" in first.get("flags", "").split(),
     }
-
-
-def is_emulated(cpu_model: str, hypervisor: str) -> bool:
-    """Whether a virtual host's processor is played by software, by what QEMU calls it (target/i386, `QEMU TCG CPU`)
-    or by systemd-detect-virt(1), where `qemu` is QEMU without hardware virtualization."""
-    return "TCG" in cpu_model or hypervisor == "qemu"
 
 
 def memory_facts(meminfo: str) -> dict[str, Any]:

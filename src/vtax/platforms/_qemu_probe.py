@@ -19,12 +19,12 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from vtax.counters.host import cpu_facts, is_emulated
 from vtax.errors import GuestError, VtaxError
 from vtax.guest.bootstrap import GREETING
 from vtax.host import tsc
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.patience import patience
 from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image import host_kernel
@@ -40,7 +40,6 @@ KVM = Path("/dev/kvm")
 _TRIAL_S = 6.0
 _WHOLE_S = 19.0
 _LOOK_S = 0.5
-_EMULATED_FACTOR = 10.0  # a host whose own processor is emulated takes this much longer for everything
 _MEMORY_BYTES = 256 << 20
 _PACKAGES = {PROGRAM: "qemu-system-x86", "qemu-img": "qemu-utils"}
 _NO_KVM = (
@@ -93,8 +92,7 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
 
 
 def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Probe, began: float) -> Probe:
-    patience = _EMULATED_FACTOR if _on_emulated_cpu() else 1.0
-    trial = _qemu_trial.run(options, _TRIAL_S * patience)
+    trial = _qemu_trial.run(options, _TRIAL_S * patience())
     if trial.problem:
         broken = options.accel == "kvm" and "internal error" in trial.problem
         reason = (
@@ -107,7 +105,7 @@ def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Pr
         return replace(found, available=True)
     if image is None:
         return replace(found, available=True, reason="a test program ran; no image was there to boot")
-    return remembered(options, image, lambda: _whole(options, image, start, found, began + _WHOLE_S * patience))
+    return remembered(options, image, lambda: _whole(options, image, start, found, began + _WHOLE_S * patience()))
 
 
 def _whole(options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float) -> Probe:
@@ -173,10 +171,6 @@ def _marks(options: QemuOptions) -> tuple[str, ...]:
 def is_virtual(cpuinfo: str) -> bool:
     """Whether a host is itself a virtual machine, by the CPU flag `hypervisor` in the text of /proc/cpuinfo."""
     return "hypervisor" in cpuinfo.partition("flags")[2].partition("\n")[0].split()
-
-
-def _on_emulated_cpu() -> bool:
-    return is_emulated(cpu_facts(Path("/proc/cpuinfo").read_text()).get("cpu_model", ""), "")
 
 
 def _version() -> str:

@@ -25,6 +25,7 @@ from vtax.errors import PlatformError, VtaxError
 from vtax.host import namespaces
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.patience import patience
 from vtax.host.process import run, spawn
 from vtax.host.resources import Marked, Tree, Undo
 from vtax.image.image import Image
@@ -32,7 +33,7 @@ from vtax.platforms.contained import describe
 
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
 _PRIVATE_SOCKET = "/run/vtax/docker.sock"
-_REPOSITORY = "vtax-guest"
+REPOSITORY = "vtax-guest"
 _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
@@ -60,8 +61,8 @@ class Daemon:
 
     def ensure_image(self, image: Image) -> str:
         """The image's name in this daemon, imported when it is not there yet; vtax's older ones go, unless in use."""
-        name = f"{_REPOSITORY}:{image.key}"
-        known = run(self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", _REPOSITORY)).stdout.split()
+        name = f"{REPOSITORY}:{image.key}"
+        known = run(self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)).stdout.split()
         if name not in known:
             run(self.command("import", str(image.archive), name), timeout_s=_IMPORT_TIMEOUT_S)
             if known:
@@ -106,7 +107,7 @@ def _start(journal: Journal, storage: str, throw_away: bool) -> tuple[Daemon, su
         path.mkdir(parents=True)
     (directory / "daemon.json").write_text("{}")
     data = Path("/run/vtax/data") if throw_away else home.root / "docker" / storage
-    pid_file = directory / "pid" if throw_away else home.root / "docker" / f"{storage}.pid"
+    pid_file = directory / "pid" if throw_away else pid_file_of(home, storage)
     if not throw_away:
         data.mkdir(parents=True, exist_ok=True)
         _refuse_second_owner(pid_file)
@@ -151,7 +152,7 @@ def daemon_argv(config: Path, data: Path, pid_file: Path, storage: str) -> list[
 
 def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
     path = Path(f"/proc/{process.pid}/root{_PRIVATE_SOCKET}")
-    deadline = time.monotonic() + _UP_TIMEOUT_S
+    deadline = time.monotonic() + _UP_TIMEOUT_S * patience()
     while process.poll() is None and time.monotonic() < deadline:
         with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
             info = _get(path, "/info")
@@ -165,21 +166,32 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
 def _refuse_second_owner(pid_file: Path) -> None:
     """Two daemons cannot share layers. Removes the PID file of one that was killed: dockerd refuses to start while
     its PID, reused or not, lives."""
+    if (pid := owner_of(pid_file)) is not None:
+        raise PlatformError(
+            f"the private Docker daemon of another vtax process is running (PID {pid})",
+            cure="wait until it ends; if that process was killed, run vtax clean",
+        )
+    pid_file.unlink(missing_ok=True)
+
+
+def pid_file_of(home: Home, storage: str) -> Path:
+    """Where the private daemon of a storage driver writes its PID."""
+    return home.root / "docker" / f"{storage}.pid"
+
+
+def owner_of(pid_file: Path) -> int | None:
+    """The PID of the daemon that a PID file names; None when it does not run."""
     with suppress(OSError, ValueError):
         pid = int(pid_file.read_text())
-        command = Path(f"/proc/{pid}/cmdline")
-        if command.exists() and b"dockerd" in command.read_bytes():
-            raise PlatformError(
-                f"the private Docker daemon of another vtax process is running (PID {pid})",
-                cure="wait until it ends; if that process was killed, run vtax clean",
-            )
-        pid_file.unlink()
+        if b"dockerd" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+    return None
 
 
 def _get(path: Path, request: str) -> Any:
-    connection = http.client.HTTPConnection("localhost", timeout=_API_TIMEOUT_S)
+    connection = http.client.HTTPConnection("localhost", timeout=_API_TIMEOUT_S * patience())
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-        stream.settimeout(_API_TIMEOUT_S)
+        stream.settimeout(_API_TIMEOUT_S * patience())
         stream.connect(str(path))
         connection.sock = stream
         connection.request("GET", request)

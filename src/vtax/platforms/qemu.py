@@ -24,6 +24,7 @@ from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, huge_pages, tsc
 from vtax.host.home import Home
+from vtax.host.patience import patience
 from vtax.host.process import run, spawn
 from vtax.host.resources import Marked
 from vtax.image import host_kernel
@@ -185,7 +186,7 @@ def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
 
 
 def _pin_and_run(connection: socket.socket, resources: Resources) -> None:
-    monitor = Monitor(connection, _MONITOR_TIMEOUT_S)
+    monitor = Monitor(connection, _MONITOR_TIMEOUT_S * patience())
     threads = monitor.vcpu_threads()
     if len(threads) != resources.vcpus:
         raise PlatformError(f"QEMU runs {len(threads)} virtual CPUs where {resources.vcpus} were asked for")

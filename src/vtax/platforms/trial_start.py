@@ -20,6 +20,7 @@ from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.patience import patience
 from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
@@ -61,7 +62,7 @@ def probe(
     version = ""
     try:
         if version_argv:
-            version = run(version_argv, timeout_s=_TIMEOUT_S).stdout.strip().splitlines()[0]
+            version = run(version_argv, timeout_s=_TIMEOUT_S * patience()).stdout.strip().splitlines()[0]
         notes = _start_once(launch, options, image)
     except RunInterrupted:
         raise
@@ -89,7 +90,7 @@ def host_image(directory: Path) -> Image:
 
 def exchange(channel: Channel, *, with_image: bool, timeout_s: float = _TIMEOUT_S) -> None:
     """Send a word into a guest and read it back. with_image: the bootstrap listens there, not `cat`."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + timeout_s * patience()
     if with_image:
         channel.skip_to(bootstrap.GREETING, _CHATTER_LIMIT, deadline)
         channel.write(f"{len(_PROGRAM)}\n".encode() + _PROGRAM, deadline)
