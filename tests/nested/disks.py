@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,10 +91,12 @@ def ensure_image_disk(home: Home, image: Image, journal: Journal) -> Path:
         _write_disk(image.directory, path / "disk.raw", used_mib + used_mib // 4 + 256)
 
     with _one_at_a_time(home):
-        return _made(home, f"image-{image.key}", journal, make) / "disk.raw"
+        made = _made(home, f"image-{image.key}", journal, make)
+        _forget_others(made, "image-")
+        return made / "disk.raw"
 
 
-def _made(home, name, journal, make) -> Path:
+def _made(home: Home, name: str, journal: Journal, make: Callable[[Path], None]) -> Path:
     final = home.root / "nested" / name
     if not final.is_dir():
         partial = final.with_name(f"{name}.{journal.token}.partial")
@@ -108,6 +110,13 @@ def _made(home, name, journal, make) -> Path:
             raise
         held.forget()
     return final
+
+
+def _forget_others(made: Path, prefix: str) -> None:
+    """Remove what earlier recipes made; a machine that still runs from it keeps its open files."""
+    for other in made.parent.glob(f"{prefix}*"):
+        if other != made and not other.name.endswith(".partial"):
+            run(["rm", "-rf", "--one-file-system", other], timeout_s=300)
 
 
 def _build(machine: Machine, image: Image, journal: Journal, directory: Path) -> None:
