@@ -20,6 +20,8 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 PLATFORMS = ["native", "docker", "lxc", "qemu-tcg"]
+WITH_UML = [*PLATFORMS, "uml"]
+BURST = 200  # packets: many more than the few that links send by themselves
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_every_attachment_carries_the_test_in_both_directions(platform, attachme
             assert {hop.name for hop in at.links.hops} == {"peer.eth0", "guest.eth0"}
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("platform", WITH_UML)
 def test_behind_translation_the_peer_never_sees_the_guests_address(platform, lab):
     with lab(platform, "point-to-point", attachment="nat") as at:
         at.run("guest", "ping", "-c", "1", "-W", "5", "198.18.1.1")
@@ -80,7 +82,16 @@ def test_behind_translation_the_peer_never_sees_the_guests_address(platform, lab
         assert result.status != 0
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+def through(carried, role, card=0):
+    """Bytes that a guest sent and received by one of its cards, from whichever side of the card can be read."""
+    if f"{role}.eth{card}" in carried:
+        own = carried[f"{role}.eth{card}"]
+        return own["tx_bytes"], own["rx_bytes"]
+    port = carried[f"lab.{role}-eth{card}"]
+    return port["rx_bytes"], port["tx_bytes"]
+
+
+@pytest.mark.parametrize("platform", WITH_UML)
 def test_guest_to_host_meets_the_host_side_of_the_guests_own_link(platform, lab):
     with lab(platform, "guest-to-host") as at:
         assert "bridge" in at.run("peer", "ip", "-d", "link", "show", "eth0")
@@ -89,36 +100,48 @@ def test_guest_to_host_meets_the_host_side_of_the_guests_own_link(platform, lab)
         assert carried["peer.eth0"]["rx_bytes"] > bytes_of(outcome)
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_guest_to_guest_crosses_both_guests(platform, lab):
-    with lab(platform, "guest-to-guest") as at:
+@pytest.mark.parametrize("attachment", ["bridge", "veth"])
+@pytest.mark.parametrize("platform", WITH_UML)
+def test_guest_to_guest_crosses_both_guests(platform, attachment, lab):
+    with lab(platform, "guest-to-guest", attachment=attachment) as at:
         outcome, carried = measured(at)
-        assert carried["lab.guest-eth0"]["rx_bytes"] > bytes_of(outcome)
-        assert carried["lab.peer-eth0"]["tx_bytes"] > bytes_of(outcome)
+        assert through(carried, "guest")[0] > bytes_of(outcome)
+        assert through(carried, "peer")[1] > bytes_of(outcome)
         assert all(end.under_test for end in at.links.ends)
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_a_router_forwards_every_byte_and_keeps_none(platform, lab):
-    with lab(platform, "router") as at:
+@pytest.mark.parametrize("attachment", ["bridge", "veth"])
+@pytest.mark.parametrize("platform", WITH_UML)
+def test_a_router_forwards_every_byte_and_keeps_none(platform, attachment, lab):
+    with lab(platform, "router", attachment=attachment) as at:
         outcome, carried = measured(at)
-        assert carried["lab.guest-eth0"]["tx_bytes"] > bytes_of(outcome)
-        assert carried["lab.guest-eth1"]["rx_bytes"] > bytes_of(outcome)
-        assert carried["receiver.eth0"]["rx_bytes"] > bytes_of(outcome)
-        before = at.run("guest", "cat", "/proc/net/snmp")
-        assert "Tcp:" in before
-        at.links.apply({"mtu": 600})
+        assert through(carried, "generator")[0] > bytes_of(outcome)
+        assert through(carried, "guest", 0)[1] > bytes_of(outcome)
+        assert through(carried, "guest", 1)[0] > bytes_of(outcome)
+        assert through(carried, "receiver")[1] > bytes_of(outcome)
+        assert delivered_segments(at) < 0.01 * bytes_of(outcome) / 1448
+        at.links.apply({"attachment": attachment, "mtu": 600})
         assert at.measure("iperf3", duration_s=1).used["mss"] == 548
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_several_cards_carry_a_flow_each(platform, lab):
-    with lab(platform, "multi-nic", cards=2) as at:
+def delivered_segments(at):
+    """TCP segments that a routing guest took for itself since its start."""
+    names, values = [
+        line for line in at.run("guest", "cat", "/proc/net/snmp").splitlines() if line.startswith("Tcp:")
+    ]
+    return int(dict(zip(names.split(), values.split(), strict=True))["InSegs"])
+
+
+@pytest.mark.parametrize("attachment", ["bridge", "veth"])
+@pytest.mark.parametrize("platform", WITH_UML)
+def test_several_cards_carry_a_flow_each(platform, attachment, lab):
+    with lab(platform, "multi-nic", attachment=attachment, cards=2) as at:
         assert len(at.links.flows) == 2
         for number in (0, 1):
             outcome, carried = measured(at, flow=number)
-            assert carried[f"lab.guest-eth{number}"]["rx_bytes"] > bytes_of(outcome)
-            assert carried[f"lab.guest-eth{1 - number}"]["rx_bytes"] < 10_000
+            assert through(carried, "guest", number)[0] > bytes_of(outcome)
+            assert through(carried, "peer", number)[1] > bytes_of(outcome)
+            assert sum(through(carried, "guest", 1 - number)) < 0.01 * bytes_of(outcome)
 
 
 def test_what_a_topology_cannot_be_built_with_is_refused_before_the_run():
@@ -138,34 +161,40 @@ def test_only_the_first_packets_of_a_flow_reach_the_controller_in_the_guest(plat
         after = at.links.counters()
         counted = {name: after[name] - before[name] for name in after}
         assert counted["receiver.eth0.rx_bytes"] > bytes_of(outcome, 2)
-        assert 0 < counted["openflow.to_guest_packets"] < 20
-        assert counted["openflow.flows"] == 4
+        assert counted["openflow.flows"] >= 4  # iperf3's two connections, both directions
+        assert counted["openflow.to_guest_packets"] >= 4
+        assert counted["openflow.to_guest_packets"] < 0.05 * counted["openflow.switched_packets"]
         assert counted["openflow.switched_bytes"] > bytes_of(outcome, 2)
-        assert counted["lab.guest-eth0.tx_bytes"] < 100_000
+        assert counted["under_test.bytes"] < 0.01 * counted["openflow.switched_bytes"]
         assert any("switch runs in" in note for note in at.links.notes)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @needs_program("ovs-vswitchd", "ovs-vsctl")
 def test_pairs_on_vlans_share_a_trunk_and_nothing_else(platform, lab):
-    with lab(platform, "vlan-pairs", pairs=1 if platform == "qemu-tcg" else 2) as at:
-        for number in range(len(at.links.flows)):
+    with lab(platform, "vlan-pairs", pairs=2) as at:
+        for number in range(2):
             outcome, carried = measured(at, flow=number)
             suffix = str(number) if number else ""
             assert carried["lab.trunk-right"]["rx_bytes"] > bytes_of(outcome)
             assert carried[f"lab.guest{suffix}-eth0"]["rx_bytes"] > bytes_of(outcome)
+            assert carried[f"lab.peer{suffix}-eth0"]["tx_bytes"] > bytes_of(outcome)
         before = at.links.counters()
-        at.run("guest", "ping", "-c", "3", "-i", "0.2", "-W", "5", "198.18.0.1")
+        at.run("guest", "ping", "-q", "-c", str(BURST), "-i", "0.01", "198.18.0.1")
         after = at.links.counters()
         trunk, guest = (crossed(before, after, hop) for hop in ("lab.trunk-left", "lab.guest-eth0"))
-        assert trunk["tx_packets"] == guest["rx_packets"] >= 3
-        assert trunk["tx_bytes"] == guest["rx_bytes"] + 4 * guest["rx_packets"]  # the tag of IEEE 802.1Q
-        if len(at.links.flows) == 2:
-            guest1 = at.links.end("guest1").namespace
-            guest1.ip("address add 198.18.0.9/24 dev eth0")
-            before = at.links.counters()
-            assert at.guests["guest1"].run(["ping", "-c", "1", "-W", "1", "198.18.0.1"]).status != 0
-            assert crossed(before, at.links.counters(), "lab.peer-eth0")["tx_packets"] == 0
+        assert trunk["tx_packets"] >= BURST
+        tags = trunk["tx_bytes"] - guest["rx_bytes"]  # four bytes of IEEE 802.1Q for every packet
+        assert 2 * BURST < tags < 8 * BURST
+        if outside := at.links.end("guest1").namespace:  # a container's root may not
+            outside.ip("address add 198.18.0.9/24 dev eth0")
+        else:
+            at.run("guest1", "ip", "address", "add", "198.18.0.9/24", "dev", "eth0")
+        before = at.links.counters()
+        at.guests["guest1"].run(["ping", "-q", "-b", "-c", str(BURST), "-i", "0.01", "-W", "1", "198.18.0.255"])
+        after = at.links.counters()
+        assert crossed(before, after, "lab.peer1-eth0")["tx_packets"] >= BURST
+        assert crossed(before, after, "lab.peer-eth0")["tx_packets"] < BURST / 4
 
 
 HOLD = """
