@@ -81,10 +81,4 @@ _OFF = (
     ),
 )
 
-MACHINES = {
-    machine.name: machine
-    for machine in (
-        Machine("debian-12", "bookworm", (*_SYSTEM, *_RUNTIMES), _OFF),
-        Machine("debian-13", "trixie", (*_SYSTEM, *_RUNTIMES, "docker-cli"), _OFF),
-    )
-}
+MACHINES = {machine.name: machine for machine in (Machine("debian-12", "bookworm", (*_SYSTEM, *_RUNTIMES), _OFF),)}
