@@ -21,8 +21,8 @@ Parts = Mapping[str, Mapping[str, str]]
 
 _SETTLE_S = 4.0
 _OF_ANOTHER_VTAX = re.compile(r"(^|/)vtax[-.a-z0-9]*($|/)|/vtax-")
-_FOREIGN = re.compile(r"/process_api(/|$)|^/tmp/|^/root/|^/home/|^/mnt/|^/dev/tap\d")
-"""Where others work: a controller's sessions, temporary and home directories; a macvtap's device shows on every host."""
+_FOREIGN = re.compile(r"/process_api(/|$)|^/tmp/|^/root/|^/home/|^/mnt/")
+"""Where others work: the sessions of a machine's own controller, temporary and home directories."""
 _CHANGING = re.compile(
     r"kernel/(random/|ns_last_pid|pty/nr|sched_domain)|fs/(dentry-state|file-nr|inode-nr|inode-state|aio-nr|quota)"
     r"|fs/binfmt_misc|dev/cdrom|conntrack_count|kernel/(perf_event_max_sample_rate|perf_cpu_time_max_percent|tainted)"
@@ -35,7 +35,7 @@ _SYSTEM_SETTINGS = (
     "/sys/devices/system/cpu/intel_pstate/no_turbo",
     "/sys/devices/system/cpu/cpufreq/boost",
 )
-_WATCHED_DIRECTORIES = ("/run", "/run/netns", "/var/lib", "/dev/shm", "/tmp", "/etc", "/dev")
+_WATCHED_DIRECTORIES = ("/run", "/run/netns", "/var/lib", "/etc")
 
 
 @dataclass(frozen=True)

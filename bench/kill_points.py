@@ -4,7 +4,8 @@ A chain is one run of a small study, of one platform against native. It is kille
 another stage at a seeded moment, and gone on with by `vtax resume`. Every kill is followed by `vtax clean` and the
 checks: nothing of ours is left (processes, namespaces, mounts, cgroups, files), the host's network, mounts, cgroups
 and settings are as before, and every trial that was committed is still there, unchanged. At its end the run is
-finished, and its trials are those of the plan in the plan's order. An image build is killed after every second chain.
+finished, and its trials are those of the plan in the plan's order. Some chains change the host's settings meanwhile
+(`--tune`, huge pages), which must be as before after each kill. An image build is killed after every second chain.
 
     sudo .venv/bin/python bench/kill_points.py [--points 200] [--seed 1] [--platform NAME ...] [--chain N ...]
 
@@ -18,9 +19,7 @@ import argparse
 import json
 import os
 import random
-import secrets
 import shutil
-import signal
 import sqlite3
 import sys
 import tempfile
@@ -28,39 +27,26 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn
-from unittest.mock import patch
+from typing import Any
 
-from host_state import Ours, Parts, changes, leftovers, state
+from host_state import state
+from kill_prey import Lab, Prey, child, command, finished, kill, last_said
 
-import vtax.cli.clean
-import vtax.cli.measure
-import vtax.cli.resume
-import vtax.cli.run
-from vtax.errors import VtaxError
-from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.lock import measuring_lock
 from vtax.image import build as images
 from vtax.image.recipe import DEFAULT
 from vtax.platforms import registry
 from vtax.platforms.base import Platform
-from vtax.runner.events import Observer, Silent
-from vtax.runner.execute import execute
-from vtax.runner.plan import Plan
 from vtax.runner.resume import rebuild_plan
-from vtax.runner.session import OpenSession
-from vtax.store.records import TrialRecord
-from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 STUDY = """
 name = "kill"
 platforms = {platforms}
+tuning = {levels}
 [guest]
 memory = "256MiB"
 [design]
@@ -76,8 +62,6 @@ parameters = {{ duration_s = 1 }}
 STAGES = (
     "planning", "guest start", "agent hello", "trial", "commit", "guest stop", "clean-up", "vtax clean",
 )  # fmt: skip
-LONGEST_S = 180.0
-FIRST_GUESS_S = {"commit": 0.01, "guest stop": 0.1, "clean-up": 0.1, "vtax clean": 0.1}
 ATTEMPTS = 4
 BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 0.5), ("STREAM", 3.0))
 
@@ -95,199 +79,6 @@ class Point:
     stage: str
     delay_s: float
     problems: tuple[str, ...]
-
-
-@dataclass
-class Lab:
-    """One home to kill in, what the host was like before, and how long stages take there, learned as it goes."""
-
-    home: Home
-    before: Parts
-    lengths: dict[tuple[str, str], float] = field(default_factory=dict)
-
-    @property
-    def ours(self) -> Ours:
-        """How to know what this home made."""
-        return Ours(self.home.root, self.home.root / "tokens")
-
-    def guess_s(self, platform: str, stage: str) -> float:
-        """How long a stage takes."""
-        known = self.lengths.get((platform, stage), self.lengths.get(("", stage)))
-        return FIRST_GUESS_S.get(stage, 0.5) if known is None else known
-
-    def problems(self) -> list[str]:
-        """What is not as it was."""
-        return leftovers(self.ours) + changes(self.before, self.ours)
-
-
-class Told(Silent):
-    """Writes what a run does, and on which platform, to a pipe."""
-
-    def __init__(self, pipe: int) -> None:
-        self.pipe, self.platform = pipe, ""
-
-    def tell(self, stage: str, platform: str | None = None) -> None:
-        os.write(self.pipe, f"{stage}\t{self.platform if platform is None else platform}\n".encode())
-
-    def guest_starting(self, platform: str, block: int) -> None:
-        self.platform = platform
-        self.tell("guest start")
-
-    def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        self.tell("trial")
-
-
-def observed(pipe: int, arguments: Sequence[str]) -> None:
-    """A vtax command in this process, telling its stages."""
-    told = Told(pipe)
-    told.tell("planning")
-    add = RunHandle.add_trial
-
-    def told_trial(run: RunHandle, trial: TrialRecord) -> int:
-        told.tell("commit")
-        number = add(run, trial)
-        told.tell(f"committed {trial.cell_key} {trial.block} {trial.number}")
-        return number
-
-    def told_execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
-        execute(plan, run, home, told)
-
-    patch.object(RunHandle, "add_trial", told_trial).start()
-    patch.object(Guest, "hello", _told_before(told, "agent hello", Guest.hello)).start()
-    patch.object(OpenSession, "_take_down", _told_before(told, "guest stop", OpenSession._take_down)).start()
-    patch.object(vtax.cli.measure, "execute", told_execute).start()
-    command(arguments)
-
-
-def _told_before(told: Told, stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
-    def tell_and_work(*args: Any, **more: Any) -> Any:
-        told.tell(stage)
-        return work(*args, **more)
-
-    return tell_and_work
-
-
-def command(arguments: Sequence[str]) -> None:
-    """A vtax command in this process."""
-    from vtax.cli.main import group
-
-    group.main(args=list(arguments), prog_name="vtax", standalone_mode=False)
-
-
-def child(lab: Lab, work: Callable[[], None]) -> int:
-    """Fork; the child works in silence, notes the tokens it draws, and never returns here."""
-    pid = os.fork()
-    if pid:
-        return pid
-    os.setsid()
-    os.environ["VTAX_HOME"] = str(lab.home.root)
-    log = os.open(lab.home.root / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for fd, to in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
-        os.dup2(to, fd)
-    _note_tokens(lab.ours.tokens)
-    own_lock = partial(measuring_lock, path=lab.home.root / "lock")  # nothing here measures; others may
-    for module in (vtax.cli.run, vtax.cli.resume, vtax.cli.clean):
-        patch.object(module, "measuring_lock", own_lock).start()
-    _work_and_exit(work)
-
-
-def _note_tokens(path: Path) -> None:
-    draw, file = secrets.token_hex, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def noted(size: int | None = None) -> str:
-        token = draw(size)
-        os.write(file, f"{token}\n".encode())
-        return token
-
-    patch.object(secrets, "token_hex", noted).start()
-
-
-def _work_and_exit(work: Callable[[], None]) -> NoReturn:
-    status = 1
-    try:
-        work()
-        status = 0
-    except SystemExit as exit_:
-        status = exit_.code if isinstance(exit_.code, int) else 1
-    except VtaxError as error:
-        os.write(2, f"{error}\n".encode())
-        status = error.exit_status
-    finally:
-        os._exit(status)
-
-
-def kill(pid: int) -> None:
-    """SIGKILL a child, and only it."""
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-
-
-def finished(lab: Lab, *arguments: str) -> list[str]:
-    """A vtax command to its end; what went wrong."""
-    pid = child(lab, lambda: command(arguments))
-    deadline = time.monotonic() + LONGEST_S
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended and (code := os.waitstatus_to_exitcode(status)):
-            return [f"vtax {arguments[0]} ended with {code}: {_last_said(lab)}"]
-        if ended:
-            return []
-        time.sleep(0.01)
-    kill(pid)
-    return [f"vtax {arguments[0]} did not end within {LONGEST_S:g} s"]
-
-
-def _last_said(lab: Lab) -> str:
-    return " | ".join((lab.home.root / "log").read_text(errors="replace").splitlines()[-3:])
-
-
-class Prey:
-    """A vtax command that is to be killed in a stage of a platform."""
-
-    def __init__(self, lab: Lab, arguments: Sequence[str]) -> None:
-        self._lab, self._rest = lab, b""
-        self._pipe, writer = os.pipe()
-        self.committed: set[tuple[str, int, int]] = set()
-        self.pid = child(lab, lambda: observed(writer, arguments))
-        os.close(writer)
-
-    def kill_in(self, stage: str, platform: str, part: float) -> tuple[str, float]:
-        """Wait for a stage, let a part of its length pass, kill.
-
-        Returns the stage it was really killed in (none: it had ended before) and the delay in seconds.
-        """
-        heard = {"clean-up": "trial", "vtax clean": "trial"}.get(stage, stage)
-        for told, on, since_last, last in self._stages():
-            self._lab.lengths[last] = max(since_last, 0.8 * self._lab.lengths.get(last, 0.0))
-            if told == heard and on in (platform, ""):
-                break
-        else:
-            os.waitpid(self.pid, 0)
-            return "", 0.0
-        if stage == "clean-up":
-            os.kill(self.pid, signal.SIGINT)
-        delay_s = part * self._lab.guess_s(platform, heard if stage == "vtax clean" else stage)
-        time.sleep(delay_s)
-        if alive := os.waitpid(self.pid, os.WNOHANG)[0] == 0:
-            kill(self.pid)
-        for told, *_ in self._stages():  # what it said meanwhile, the trials it committed among it
-            heard = told
-        os.close(self._pipe)
-        return ("clean-up" if stage == "clean-up" else heard) if alive else "", delay_s
-
-    def _stages(self) -> Iterator[tuple[str, str, float, tuple[str, str]]]:
-        """(stage, platform, seconds of the stage before, which that was), until the command is gone."""
-        last, since = ("", ""), time.monotonic()
-        while part := os.read(self._pipe, 1 << 16):
-            *lines, self._rest = (self._rest + part).split(b"\n")
-            for line in lines:
-                stage, _, platform = line.decode().partition("\t")
-                if stage.startswith("committed "):
-                    key, block, number = stage.split()[1:]
-                    self.committed.add((key, int(block), int(number)))
-                else:
-                    yield stage, platform, time.monotonic() - since, last
-                    last, since = (platform, stage), time.monotonic()
 
 
 def stored(lab: Lab) -> dict[Trial, tuple[Any, ...]]:
@@ -323,8 +114,10 @@ def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point
     stages = generator.sample(STAGES, len(STAGES))
     study = lab.home.root / "kill.toml"
     names = json.dumps(list(dict.fromkeys(["native", platform])))
-    study.write_text(STUDY.format(platforms=names, seed=generator.randrange(10**6)))
-    tune = ["--tune"] if generator.random() < 0.3 else []
+    how = generator.choice(("as it is", "--tune", "hugepages", "as it is"))
+    tune = ["--tune"] if how == "--tune" else []
+    levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).tunes else "[]"
+    study.write_text(STUDY.format(platforms=names, levels=levels, seed=generator.randrange(10**6)))
     name = ""
     for stage in stages:
         part, first = generator.random(), generator.random()
@@ -337,7 +130,7 @@ def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point
             name, committed = last_run(lab)[0], committed | {(last_run(lab)[0], *key) for key in prey.committed}
             if killed:
                 break
-        problems = [] if killed else [f"it ended before it could be killed: {_last_said(lab)}"]
+        problems = [] if killed else [f"it ended before it could be killed: {last_said(lab)}"]
         if stage == "vtax clean":
             delay_s = first * lab.guess_s(platform, stage)
             pid = child(lab, lambda: command(["clean"]))
@@ -421,7 +214,7 @@ def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]
     if alive := os.waitpid(pid, os.WNOHANG)[0] == 0:
         kill(pid)
     os.close(reader)
-    problems = [] if alive else [f"it ended before it could be killed: {_last_said(inner)}"]
+    problems = [] if alive else [f"it ended before it could be killed: {last_said(inner)}"]
     problems += finished(inner, "clean") + inner.problems()
     if alive and images.find(inner.home) is not None:
         problems.append("a killed build left an image that looks finished")

@@ -83,7 +83,7 @@ def guest(options: QemuOptions, resources: Resources, boot: Boot, made: Made) ->
         *(memory_made_at_once(resources.memory_bytes) if resources.huge_pages else ()),
         *("-S", "-name", f"{made.name},debug-threads=on"),
         *("-kernel", str(boot.kernel), "-initrd", str(boot.initrd)),
-        *("-append", kernel_command_line(options, boot.tsc_khz, huge_pages=resources.huge_pages)),
+        *("-append", kernel_command_line(options, boot.tsc_khz)),
         *("-chardev", f"socket,id=monitor,fd={made.monitor_fd}", "-mon", "chardev=monitor,mode=control"),
         *("-serial", f"file:{made.console}"),
         *("-chardev", f"socket,id=agent,fd={made.agent_fd}"),
@@ -103,14 +103,12 @@ def memory_made_at_once(memory_bytes: int) -> list[str]:
     return ["-object", backend, "-machine", "memory-backend=memory"]
 
 
-def kernel_command_line(options: QemuOptions, tsc_khz: int | None, *, huge_pages: bool = False) -> str:
+def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
     """Quiet, and turned off after a panic, so that a dead guest closes its channel.
 
     An emulated CPU shows the host's own time stamp counter: its rate is said rather than measured by the guest.
-    huge_pages: the guest's own kernel uses them as well.
     """
     words = ["console=ttyS0", "quiet", "panic=-1", "net.ifnames=0"]
-    words += ["transparent_hugepage=always"] if huge_pages else []
     if options.accel == "tcg":
         words += [_SKIPPED, "no_timer_check"]
         words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable"] if tsc_khz else []

@@ -129,6 +129,7 @@ class OpenSession:
                 self._start_end(end)
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
+        tuning.apply_inside(self._session.tuning, guest)
         level = {"tuning": self._session.tuning} if self._session.tuning else {}
         self._ended["facts"] = {**guest.facts(), **level}
 

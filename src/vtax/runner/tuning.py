@@ -3,7 +3,7 @@
 A level is one or two words. `default`: every vCPU runs where the host's scheduler puts it, and what shares the host's
 kernel gets the time of as many CPUs as it has vCPUs. `pinned`: each vCPU on a host CPU of its own. `hugepages`: while
 the guest lives, the host makes huge pages wherever it can; a virtual machine's memory is filled before it starts, and
-its kernel does the same inside. Without the factor everything is `pinned`.
+its kernel is told to make them inside. Without the factor everything is `pinned`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vtax.errors import BadInput
+from vtax.guest.guest import Guest
 from vtax.host import huge_pages
 from vtax.host.journal import Held, Journal
 from vtax.platforms.base import Platform, Resources
 
 _HUGE = "hugepages"
+_POLICY = huge_pages.POLICY / "enabled"
 _MEANING = {
     "default": "run unpinned",
     "pinned": "be pinned",
@@ -37,6 +39,12 @@ def resources_at(level: str, pinned: Resources) -> Resources:
 def apply(level: str, journal: Journal) -> list[Held]:
     """Set the host for guests of a level; returns what to release after them, last first. Raises PlatformError."""
     return huge_pages.always(journal) if _HUGE in level.split("+") else []
+
+
+def apply_inside(level: str, guest: Guest) -> None:
+    """Have the kernel of a guest with one of its own do the same: left alone, it makes none in a small machine."""
+    if _HUGE in level.split("+"):
+        guest.run(["/bin/sh", "-c", f"test ! -w {_POLICY} || echo always >{_POLICY}"], timeout_s=30.0)
 
 
 def refuse_beyond_platforms(levels: Sequence[str], platforms: Sequence[Platform], source: str) -> None:
