@@ -136,10 +136,10 @@ def vtax_in_shell(redirections: str, *arguments: str) -> subprocess.CompletedPro
 
 
 def test_closed_standard_streams_do_no_harm() -> None:
-    assert json.loads(vtax_in_shell("2>&- <&-", "studies", "--json").stdout)
-    done = vtax_in_shell(">&- 2>&-", "studies")
+    assert "Usage: " in vtax_in_shell("2>&- <&-", "--help").stdout
+    done = vtax_in_shell(">&- 2>&-", "--help")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert vtax_in_shell("2>&-", "show", "nothing-1").returncode == 2
+    assert vtax_in_shell("2>&-", "benchmarks", "nothing").returncode == 2
 
 
 def test_a_line_that_nobody_reads_is_no_error() -> None:

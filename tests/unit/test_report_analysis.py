@@ -28,10 +28,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-@pytest.fixture
-def filled(store: Store) -> Analysis:
-    fill(begin(store))
-    return analyse(store)
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('filled') / 'store.sqlite'}") as opened:
+        fill(begin(opened))
+        yield analyse(opened)
 
 
 PAIR = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True))

@@ -97,15 +97,15 @@ class ScriptedDriver:
 
 
 class ScriptParameters(Parameters):
-    code: str = "print(1.5)"
+    code: str = "echo 1.5"
     size: int = 1
 
 
 class ScriptBenchmark:
-    """Runs a line of Python that prints its figure."""
+    """Runs a line of shell that prints its figure."""
 
     name = "script"
-    title = "a line of Python"
+    title = "a line of shell"
     tool = "python3"
     needs_network = False
     Parameters = ScriptParameters
@@ -118,7 +118,7 @@ class ScriptBenchmark:
     def commands(self, parameters: ScriptParameters, context: Context) -> list[Command]:
         if parameters.size > 100:
             raise BadInput("size is at most 100")
-        return [Command("single", (sys.executable, "-c", parameters.code))]
+        return [Command("single", ("/bin/sh", "-c", parameters.code))]
 
     def expected_s(self, parameters: ScriptParameters, context: Context) -> float:
         return 0.05
@@ -216,7 +216,7 @@ def test_warm_up_trials_are_kept_and_marked(driver: ScriptedDriver, store: Store
 
 
 def test_values_within_a_trial_are_kept_with_it(driver: ScriptedDriver, store: Store, home: Home) -> None:
-    table = {"name": "script", "factors": {"code": ["print(2)", "print(1, 3, 2)"]}}
+    table = {"name": "script", "factors": {"code": ["echo 2", "echo 1 3 2"]}}
     run = executed(plan_of(study(benchmark=[table])), store, home)
     kept = samples(store.engine, run)
     trials = load_run(store.engine, run).trials
@@ -228,7 +228,7 @@ def test_values_within_a_trial_are_kept_with_it(driver: ScriptedDriver, store: S
 def test_a_failing_tool_fails_its_trial_with_its_output_kept_and_the_run_goes_on(
     driver: ScriptedDriver, store: Store, home: Home
 ) -> None:
-    table = {"name": "script", "factors": {"code": ["print(2)", "import sys; sys.exit('broken tool')"]}}
+    table = {"name": "script", "factors": {"code": ["echo 2", "echo broken tool >&2; exit 1"]}}
     run = executed(plan_of(study(benchmark=[table])), store, home)
     data = load_run(store.engine, run)
     assert run.status == "finished"
@@ -237,8 +237,8 @@ def test_a_failing_tool_fails_its_trial_with_its_output_kept_and_the_run_goes_on
 
 
 def test_a_guest_that_dies_fails_one_trial_and_is_replaced(driver: ScriptedDriver, store: Store, home: Home) -> None:
-    kill = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
-    table = {"name": "script", "factors": {"code": ["print(2)", kill]}}
+    kill = "kill -KILL $PPID"
+    table = {"name": "script", "factors": {"code": ["echo 2", kill]}}
     run = executed(plan_of(study(benchmark=[table], design={"blocks": 3, "seed": 1})), store, home)
     data = load_run(store.engine, run)
     assert len(data.trials.id) == 3 * 2 * 2
@@ -299,7 +299,7 @@ def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan
 def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_again(
     driver: ScriptedDriver, store: Store, home: Home
 ) -> None:
-    code = f"import os, time; os.kill({os.getpid()}, {signal.SIGTERM:d}); time.sleep(60)"
+    code = f"kill -TERM {os.getpid()}; exec sleep 60"
     plan = plan_of(study(benchmark=[{"name": "script", "parameters": {"code": code}}]))
     run = begin(store, plan, vtax_version="test")
     began = time.monotonic()
@@ -329,35 +329,36 @@ class Recording(Silent):
 def test_progress_counts_the_trials_that_the_list_of_runs_counts(
     driver: ScriptedDriver, store: Store, home: Home, warmup: int | str
 ) -> None:
-    plan = plan_of(study(design={"blocks": 2, "trials": 2, "warmup": warmup, "seed": 7}))
+    design = {"blocks": 2, "trials": 2, "warmup": warmup, "seed": 7}
+    plan = plan_of(study(design=design, benchmark=[{"name": "script"}]))
     run = begin(store, plan, vtax_version="test")
     watching = Recording()
     execute(plan, run, home, watching)
     (listed,) = store.runs()
     last = watching.progress[-1]
-    assert last.done_trials == last.total_trials == listed.trials == 2 * 2 * 6
-    assert {progress.total_trials for progress in watching.progress} == {24}
+    assert last.done_trials == last.total_trials == listed.trials == 2 * 2 * 2
+    assert {progress.total_trials for progress in watching.progress} == {8}
     assert last.left_s == 0
     warmups = [p for p in watching.progress if p.is_warmup]
-    assert len(watching.progress) - len(warmups) == 24
-    assert len(warmups) == len(load_run(store.engine, run).trials.id) - 24
+    assert len(watching.progress) - len(warmups) == 8
+    assert len(warmups) == len(load_run(store.engine, run).trials.id) - 8
 
 
 def test_a_resumed_run_goes_on_counting(driver: ScriptedDriver, store: Store, home: Home) -> None:
-    class StopAfterTen(Recording):
+    class StopAfterFour(Recording):
         def trial_ended(self, *arguments: Any) -> None:
             super().trial_ended(*arguments)
-            if len(self.progress) == 10:
+            if len(self.progress) == 4:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    plan = plan_of(study(design={"blocks": 2, "warmup": 1, "seed": 7}))
+    plan = plan_of(study(design={"blocks": 3, "warmup": 1, "seed": 7}, benchmark=[{"name": "script"}]))
     run = begin(store, plan, vtax_version="test")
-    first, second = StopAfterTen(), Recording()
+    first, second = StopAfterFour(), Recording()
     with pytest.raises(RunInterrupted):
         execute(plan, run, home, first)
     execute(plan, store.open_run(run.name), home, second)
     measured = [p.done_trials for p in (*first.progress, *second.progress) if not p.is_warmup]
-    assert measured == list(range(1, 13))
+    assert measured == list(range(1, 7))
 
 
 @pytest.mark.parametrize("trouble", [BrokenPipeError(32, "Broken pipe"), ValueError("closed file"), SystemExit(1)])
@@ -374,10 +375,10 @@ def test_an_observer_that_fails_does_not_fail_the_run(
         def guest_ready(self, platform: str, ready_s: float) -> None:
             raise trouble
 
-    run = begin(store, plan := plan_of(study()), vtax_version="test")
+    run = begin(store, plan := plan_of(study(benchmark=[{"name": "script"}])), vtax_version="test")
     execute(plan, run, home, Broken())
     assert run.status == "finished"
-    assert load_run(store.engine, run).trials.is_ok.sum() == 12
+    assert load_run(store.engine, run).trials.is_ok.sum() == 4
 
 
 def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
@@ -629,8 +630,8 @@ def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares
 def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(
     driver: ScriptedDriver, store: Store, home: Home
 ) -> None:
-    noisy = "import time; print(1 + time.monotonic_ns() % 97)"
-    table = {"name": "script", "factors": {"code": ["print(2)", noisy]}}
+    noisy = "echo $((1 + $(date +%-N) % 97))"
+    table = {"name": "script", "factors": {"code": ["echo 2", noisy]}}
     design = {"stop": "precision", "precision": 0.01, "min_blocks": 3, "max_blocks": 6, "seed": 3}
     run = executed(plan_of(study(benchmark=[table], design=design)), store, home)
     trials = load_run(store.engine, run).trials
@@ -639,7 +640,7 @@ def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(
         for index, cell in enumerate(run.cells)
     }
     for platform in ("native", "other"):
-        assert blocks_of[platform, "print(2)"] == [0, 1, 2]
+        assert blocks_of[platform, "echo 2"] == [0, 1, 2]
         assert blocks_of[platform, noisy] == [0, 1, 2, 3, 4, 5]
     assert "miss" in run.stopped_because
 
@@ -671,10 +672,7 @@ def test_warm_up_is_found_in_a_first_guest_of_the_baseline_and_is_then_the_same_
 ) -> None:
     """A tool whose first five runs on a fresh machine are slow; the machine is fresh once."""
     count = tmp_path / "count"
-    code = (
-        f"import os; f = os.open({str(count)!r}, os.O_RDWR | os.O_CREAT | os.O_APPEND); os.write(f, b'x'); "
-        "n = os.lseek(f, 0, os.SEEK_END); print((50 if n <= 5 else 100) + n % 3)"
-    )
+    code = f"echo >>{count}; n=$(wc -l <{count}); base=100; [ $n -gt 5 ] || base=50; echo $((base + n % 3))"
     table = {"name": "script", "parameters": {"code": code}}
     design = {"blocks": 2, "trials": 1, "warmup": "detect", "seed": 1}
     run = executed(plan_of(study(benchmark=[table], design=design)), store, home)
