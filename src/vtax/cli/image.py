@@ -12,6 +12,7 @@ from vtax.host.journal import Journal
 from vtax.image import build as images
 from vtax.image import uml as user_mode_linux
 from vtax.image.recipe import DEFAULT
+from vtax.platforms import _docker_copies as docker_copies
 from vtax.study.units import format_size
 
 
@@ -70,10 +71,14 @@ def list_(as_json: bool) -> None:
 @command.command("remove")
 @click.argument("key")
 def remove(key: str) -> None:
-    """Remove the image KEY (see vtax image list)."""
+    """Remove the image KEY (see vtax image list), and the copies of it that Docker keeps."""
     need_root("removing an image")
-    images.remove(Home.from_environment(), key)
-    click.echo(f"image {key} removed")
+    home = Home.from_environment()
+    image = images.removable(home, key)
+    with Journal(home.journal) as journal:
+        copies = docker_copies.remove(home, image.key, journal)
+    images.remove(home, key)
+    click.echo(f"image {key} removed" + "".join(f"\nremoved {copy}" for copy in copies))
 
 
 @command.command("uml")

@@ -104,13 +104,19 @@ def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lam
         return Image(recipe.key, final)
 
 
-def remove(home: Home, key: str) -> None:
-    """Remove an image. Raises BadInput for an unknown key and while a guest runs from it."""
+def removable(home: Home, key: str) -> Image:
+    """The image of a key. Raises BadInput for an unknown key and while a guest runs from it."""
     image = next((image for image in list_images(home) if image.key == key), None)
     if image is None:
         raise BadInput(f"there is no image {key!r}", cure="vtax image list shows what is there")
     if users := _users(image.directory):
         raise BadInput(f"image {key} is in use by process {users[0]}", cure="stop its guests first, or vtax clean")
+    return image
+
+
+def remove(home: Home, key: str) -> None:
+    """Remove an image. Raises BadInput for an unknown key and while a guest runs from it."""
+    image = removable(home, key)
     with Journal(home.journal) as journal, _build_lock(home, lambda stage: None):
         trash = home.images / f"{key}.{journal.token}.partial"
         journal.hold(Tree(str(trash)))

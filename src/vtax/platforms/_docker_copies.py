@@ -1,0 +1,71 @@
+"""The copies of an image that Docker keeps, so that removing an image leaves none.
+
+A private daemon's data directory (VTAX_HOME/docker/STORAGE) holds nothing but guest images, which are imported
+again when they are needed, so it goes as a whole; no daemon need run, or even be installed, for that.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.process import find_program, run
+from vtax.host.resources import Tree
+from vtax.platforms.docker_daemon import REPOSITORY, host_daemon, owner_of, pid_file_of
+
+
+def remove(home: Home, key: str, journal: Journal) -> list[str]:
+    """Remove every copy of an image; returns what went, in words. The journal removes the files when it is closed.
+
+    Raises BadInput while a container of it, or a private daemon with it, runs.
+    """
+    return [*_from_host_daemon(key), *_from_private_daemons(home, key, journal)]
+
+
+def _from_host_daemon(key: str) -> list[str]:
+    daemon = host_daemon() if find_program("docker") else None
+    if daemon is None:
+        return []
+    name = f"{REPOSITORY}:{key}"
+    listed = run(daemon.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)).stdout.split()
+    if name not in listed:
+        return []
+    removed = run(daemon.command("image", "rm", name), check=False)
+    if removed.status != 0:
+        raise BadInput(
+            f"Docker cannot remove {name}: {removed.stderr.strip()[-200:]}", cure="stop its containers first"
+        )
+    return [f"the copy in the host's Docker ({name})"]
+
+
+def _from_private_daemons(home: Home, key: str, journal: Journal) -> list[str]:
+    top, told = home.root / "docker", []
+    for data in sorted(path for path in top.iterdir() if path.is_dir()) if top.is_dir() else []:
+        if not _holds(data, key):
+            continue
+        pid_file = pid_file_of(home, data.name)
+        if (owner := owner_of(pid_file)) is not None:
+            raise BadInput(
+                f"image {key} is in use by a private Docker daemon (process {owner})",
+                cure="wait until the run that started it ends; if that was killed, run vtax clean",
+            )
+        trash = top / f"{data.name}.{journal.token}.removed"
+        journal.hold(Tree(str(trash)))
+        data.rename(trash)
+        pid_file.unlink(missing_ok=True)
+        told.append(f"the copy of private Docker daemons ({data})")
+    return told
+
+
+def _holds(data: Path, key: str) -> bool:
+    """Whether a data directory holds an image; one whose list cannot be read may."""
+    if data.suffix == ".removed":
+        return False
+    try:
+        listed = json.loads((data / "image" / data.name / "repositories.json").read_text())
+    except (OSError, ValueError):
+        return True
+    return f"{REPOSITORY}:{key}" in listed.get("Repositories", {}).get(REPOSITORY, {})

@@ -1,0 +1,72 @@
+"""Removing an image removes the copies that private Docker daemons keep of it, and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.platforms import _docker_copies as copies
+from vtax.platforms.docker_daemon import pid_file_of
+
+KEY = "3c314c361777"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setattr(copies, "host_daemon", lambda: None)
+    return Home(tmp_path).ensure()
+
+
+def data_of(home: Home, storage: str, *keys: str) -> Path:
+    data = home.root / "docker" / storage
+    listed = data / "image" / storage / "repositories.json"
+    listed.parent.mkdir(parents=True)
+    names = {f"vtax-guest:{key}": "sha256:0" for key in keys}
+    listed.write_text(json.dumps({"Repositories": {"vtax-guest": names}}))
+    return data
+
+
+def test_the_data_of_every_daemon_that_holds_it_goes(home: Home) -> None:
+    with_it = [data_of(home, "overlay2", "aaaaaaaaaaaa", KEY), data_of(home, "vfs", KEY)]
+    without = data_of(home, "btrfs", "aaaaaaaaaaaa")
+    with Journal(home.journal) as journal:
+        told = copies.remove(home, KEY, journal)
+        assert len(told) == len(journal.held) == 2
+    assert not any(path.exists() for path in with_it)
+    assert sorted(path.name for path in without.parent.iterdir()) == ["btrfs"]
+
+
+def test_a_daemon_whose_list_cannot_be_read_may_hold_it(home: Home) -> None:
+    data = home.root / "docker" / "overlay2"
+    data.mkdir(parents=True)
+    with Journal(home.journal) as journal:
+        copies.remove(home, KEY, journal)
+    assert not data.exists()
+
+
+def test_it_is_refused_while_a_daemon_uses_it_and_nothing_goes(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = data_of(home, "overlay2", KEY)
+    monkeypatch.setattr(copies, "owner_of", lambda pid_file: os.getpid())
+    with Journal(home.journal) as journal, pytest.raises(BadInput, match="in use by a private Docker daemon"):
+        copies.remove(home, KEY, journal)
+    assert data.exists()
+
+
+def test_the_pid_file_of_a_daemon_that_is_gone_goes_too(home: Home) -> None:
+    data_of(home, "overlay2", KEY)
+    pid_file = pid_file_of(home, "overlay2")
+    pid_file.write_text(str(2**22))
+    with Journal(home.journal) as journal:
+        copies.remove(home, KEY, journal)
+    assert not pid_file.exists()
+
+
+def test_a_home_without_docker_has_none(home: Home) -> None:
+    with Journal(home.journal) as journal:
+        assert copies.remove(home, KEY, journal) == []
