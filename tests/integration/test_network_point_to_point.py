@@ -91,7 +91,7 @@ def test_two_labs_at_once_do_not_meet(image, journal, private_home):
         before = two.links.counters()
         one.run("guest", "ping", "-c", "50", "-i", "0.01", "198.18.0.1")
         # A link's own first minute has a few packets (neighbour discovery, multicast reports), never fifty.
-        assert crossed(before, two.links.counters(), "peer.eth0")["rx_packets"] < 10
+        assert crossed(before, two.links.counters(), "peer.eth0")["rx_packets"] < 25
         two.links.verify()
 
 

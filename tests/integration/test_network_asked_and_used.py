@@ -1,0 +1,55 @@
+"""What only a trial can show is on its cell: a warning where less was used than asked, a reason for a failure."""
+
+from __future__ import annotations
+
+import pytest
+from lab_guests import LabGuests
+from support import needs_program, needs_root
+
+from vtax.errors import BenchmarkError, GuestError
+from vtax.platforms import registry as platforms
+
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+
+
+@pytest.fixture
+def lab(image, journal, private_home):
+    def build(name):
+        probe = platforms.get(name).probe(image)
+        if not probe.available:
+            pytest.skip(f"{name} does not run here: {probe.reason}")
+        return LabGuests("point-to-point", name, image, journal, private_home)
+
+    return build
+
+
+def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):
+    asked = {"confidence_percent": 99, "confidence_width_percent": 0.001, "min_iterations": 3, "max_iterations": 3}
+    with lab("native") as at:
+        outcome = at.measure("netperf", duration_s=1, **asked)
+    (warning,) = [text for text in outcome.warnings if "confidence" in text]
+    assert "its 99 % interval is" in warning
+    assert "after 3 iterations, 0.001 % was asked for" in warning
+
+
+@pytest.mark.parametrize(("tool", "parameter"), [("iperf3", "window"), ("netperf", "socket_buffer")])
+def test_a_buffer_that_a_guests_kernel_cuts_is_a_warning_with_both_sizes(tool, parameter, lab):
+    with lab("qemu-tcg") as at:
+        for limit in ("wmem_max", "rmem_max"):
+            at.run("guest", "sh", "-c", f"echo 65536 >/proc/sys/net/core/{limit}")
+        outcome = at.measure(tool, duration_s=1, **{parameter: 131072})
+    assert any("asked for 131072 bytes" in text and "got 131072" in text for text in outcome.warnings)
+
+
+def test_a_peer_without_the_tool_is_named_with_it(lab):
+    with lab("native") as at:
+        at.run("peer", "rm", "/usr/bin/iperf3")  # of its own overlay
+        with pytest.raises(GuestError, match="iperf3"):
+            at.measure("iperf3", duration_s=1)
+
+
+def test_a_peer_that_cannot_be_reached_fails_the_trial_with_the_tools_own_words(lab):
+    with lab("native") as at:
+        at.links.end("guest").namespace.ip("link set dev eth0 down")
+        with pytest.raises(BenchmarkError, match=r"iperf3 (failed|ended) with status 1.*unreachable"):
+            at.measure("iperf3", duration_s=1)
