@@ -70,6 +70,17 @@ def test_an_unknown_run_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None
     assert "run" in told
 
 
+@pytest.mark.parametrize("command", [["show"], ["report"], ["contrast", "a", "b"]])
+def test_looking_where_nothing_ever_ran_makes_nothing(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = failure_of(command, capsys)
+    assert status == 2
+    assert "there is no run yet" in told
+    assert "start one: sudo vtax run tour" in told
+    assert json.loads(output_of("list", "--json")) == []
+    assert output_of("list") == "no runs yet; begin with: sudo vtax run tour\n"
+    assert not Home.from_environment().root.exists()
+
+
 def test_a_damaged_store_is_said_plainly(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "store.sqlite").write_bytes(b"this is no database at all" * 100)

@@ -31,7 +31,7 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
     from vtax.report.views import contrast_json, contrast_parts
     from vtax.store.store import Store
 
-    found = contrast(Store.open(Home.from_environment().store_url), left, right, metric=metric, label=label)
+    found = contrast(Store.existing(Home.from_environment().store_url), left, right, metric=metric, label=label)
     if as_json:
         print_json(contrast_json(found))
     else:

@@ -9,6 +9,7 @@ import click
 
 from vtax.cli.output import json_option, print_json, print_table
 from vtax.cli.progress import clock
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.store.store import Store
 
@@ -17,7 +18,10 @@ from vtax.store.store import Store
 @json_option
 def command(as_json: bool) -> None:
     """List the runs in the store, newest last."""
-    runs = Store.open(Home.from_environment().store_url).runs()
+    try:
+        runs = Store.existing(Home.from_environment().store_url).runs()
+    except BadInput:  # no run has ever made a store
+        runs = []
     if as_json:
         print_json([asdict(run) for run in runs])
         return

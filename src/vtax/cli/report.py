@@ -23,7 +23,7 @@ def command(run_name: str, file_format: str, output: Path | None) -> None:
     from vtax.report.files import write
     from vtax.store.store import Store
 
-    store = Store.open(Home.from_environment().store_url)
+    store = Store.existing(Home.from_environment().store_url)
     path = output or Path(f"{store.open_run(run_name).name}.{file_format}")
     write(store, run_name, file_format, path)
     click.echo(path.resolve())

@@ -23,7 +23,7 @@ def command(run_name: str, tune: bool, strict: bool, as_json: bool) -> None:
     """Go on with RUN (default: the last one) where it stopped, with the same plan and seed."""
     need_root("measuring")
     home = Home.from_environment().ensure()
-    store = Store.open(home.store_url)
+    store = Store.existing(home.store_url)
     run = store.open_run(run_name)
     with measuring_lock(run.name):
         if run.status == "finished":

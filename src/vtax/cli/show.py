@@ -38,7 +38,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Print the result of RUN (default: the last one), or a further look at it."""
-    store = Store.open(Home.from_environment().store_url)
+    store = Store.existing(Home.from_environment().store_url)
     data = load(store.engine, store.open_run(run_name))
     analysis = analyse_data(data)
     wanted = {"variance": variance, "ranking": ranking, "interaction": interaction, "counters": counters}

@@ -67,9 +67,6 @@ def make_engine(url_text: str) -> Engine:
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise StoreError(f"{url.get_backend_name()} is not a store vtax knows", where="VTAX_STORE",
                          cure="use sqlite:////absolute/path or postgresql://user@host/database")  # fmt: skip
-    if file := sqlite_file(url):
-        with told(url):
-            file.parent.mkdir(parents=True, exist_ok=True)
     try:
         engine = create_engine(url, json_serializer=_json)
     except ImportError as error:

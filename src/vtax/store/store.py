@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, case, delete, distinct, func, insert, select, update
+from sqlalchemy import URL, Connection, Engine, case, delete, distinct, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, StoreError
 from vtax.store import schema
-from vtax.store.database import make_engine, new_id, reading, shown, writing
+from vtax.store.database import make_engine, new_id, reading, shown, sqlite_file, told, writing
 from vtax.store.migrate import ensure_schema
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, RunSummary
 from vtax.store.run import RunHandle
@@ -40,11 +40,25 @@ class Store:
         """
         engine = make_engine(url)
         try:
+            if file := sqlite_file(engine.url):
+                with told(engine.url):
+                    file.parent.mkdir(parents=True, exist_ok=True)
             ensure_schema(engine)
         except BaseException:
             engine.dispose()
             raise
         return cls(engine)
+
+    @classmethod
+    def existing(cls, url: str) -> Self:
+        """Open a store to look at it only. Raises BadInput when there is none yet (none is made), and as `open`."""
+        engine = make_engine(url)
+        file = sqlite_file(engine.url)
+        missing = file is not None and not file.exists()
+        engine.dispose()
+        if missing:
+            raise no_run(engine.url)
+        return cls.open(url)
 
     def close(self) -> None:
         """Close every connection; SQLite then folds its write-ahead log into the file."""
@@ -170,11 +184,16 @@ class Store:
     def _unknown(self, name: str) -> BadInput:
         names = self._run_names()
         if not names:
-            return BadInput("there is no run yet", where=shown(self.engine.url), cure="start one: sudo vtax run tour")
+            return no_run(self.engine.url)
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[-3:]
         return BadInput(
             f"there is no run {name!r}", where=shown(self.engine.url), cure=f"did you mean {', '.join(near)}?"
         )
+
+
+def no_run(url: URL) -> BadInput:
+    """What to say of a store without a run, or without a file."""
+    return BadInput("there is no run yet", where=shown(url), cure="start one: sudo vtax run tour")
 
 
 def _add_platforms(connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]) -> None:
