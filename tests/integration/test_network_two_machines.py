@@ -18,6 +18,8 @@ from types import SimpleNamespace
 import pytest
 from support import needs_program, needs_root
 
+from vtax.platforms import registry
+
 pytestmark = [
     needs_root,
     needs_program("ip", "nsenter", "ethtool", "sshd", "ssh", "ssh-keygen", "unshare"),
@@ -191,10 +193,13 @@ def state(machines):
     return network(machines.host), network(machines.other), list(machines.there.iterdir())
 
 
-@pytest.mark.parametrize("platform", ["native", "docker", "lxc", "qemu-tcg"])
+@pytest.mark.parametrize("platform", ["native", "docker", "lxc", "qemu-tcg", "gvisor-systrap"])
 def test_every_byte_crosses_the_named_cards_and_both_machines_are_left_as_they_were(
     platform, machines, image, private_home, tmp_path
 ):
+    probe = registry.get(platform).probe(image)
+    if not probe.available:
+        pytest.skip(f"{platform} does not run here: {probe.reason}")
     before = state(machines)
     crossed_before = [carried(machines.host, "lab0"), carried(machines.other, "lab1")]
     platforms = '"native"' if platform == "native" else f'"native", "{platform}"'
@@ -203,6 +208,10 @@ def test_every_byte_crosses_the_named_cards_and_both_machines_are_left_as_they_w
         file.write("link_factors = { mtu = [600, 1500], offloads = [true, false] }\n")
     done = vtax(machines, "run", path, "--strict", "--json")
     assert done.returncode == 0, done.stderr
+    assert "the peer is other: lab0 of this host leads to its lab1" in done.stdout
+    version = subprocess.run(["iperf3", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    (used,) = {each["tool_version"] for each in json.loads(done.stdout)["results"]}
+    assert (f"iperf3 is {version} on other, and {used} in the guests" in done.stdout) == (version != used)
     told = trials(machines)
     assert len(told) == (4 if platform == "native" else 8)
     moved = sum(trial["under_test.bytes"] for trial in told)

@@ -96,11 +96,21 @@ class OpenSession:
         if self._start_error:
             return ""
         try:
-            result = self._endpoints["guest"].guest.run(benchmark.version_argv, timeout_s=30.0)
-            return benchmark.version_of(result.stdout + result.stderr)
+            found = _version(benchmark, self._endpoints["guest"].guest)
+            self._compare_machines(benchmark, found)
+            return found
         except VtaxError as error:
             self._observer.message(f"the version of {benchmark.tool} is not known: {error.what}")
             return ""
+
+    def _compare_machines(self, benchmark: Benchmark, version: str) -> None:
+        """Warn when another machine that serves has another version of the tool than the image."""
+        for end in self._links.ends if self._links else ():
+            if end.machine is not None:
+                there = _version(benchmark, self._endpoints[end.role].guest)
+                if there != version:
+                    text = f"{benchmark.tool} is {there} on {end.machine.platform}, and {version} in the guests"
+                    self._run.add_warning("link", text)
 
     def trial(self, cell: Cell) -> TrialResult:
         """Run one trial of a cell in this guest. Whatever goes wrong is the error of the result."""
@@ -197,6 +207,11 @@ class OpenSession:
         finally:
             if self.guest_id is not None:
                 self._run.end_guest(self.guest_id, **self._ended)
+
+
+def _version(benchmark: Benchmark, guest: Guest) -> str:
+    result = guest.run(benchmark.version_argv, timeout_s=30.0)
+    return benchmark.version_of(result.stdout + result.stderr)
 
 
 def _must(guest: Guest, argv: Sequence[str]) -> str:
