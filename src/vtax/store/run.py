@@ -46,7 +46,7 @@ class RunHandle:
         self._benchmark_of = {cell.key: cell.benchmark for cell in self.cells}
 
     def begin_guest(self, platform_name: str, block: int, topology: str, started_at: float) -> int:
-        """Note that a guest is being started; returns its id for `end_guest` and for trials."""
+        """Note that a guest is being started, at a Unix time; returns its id for `end_guest` and for trials."""
         row = {
             "run_id": self.id, "platform_id": self._platform_ids[platform_name], "block": block,
             "topology": topology, "started_at": started_at, "facts": {}, "notes": [], "error": "",
@@ -176,7 +176,7 @@ class RunHandle:
         self._set_status("running", "", None)
 
     def finish(self, status: str, stopped_because: str, ended_at: float) -> None:
-        """Write down how the run ended. status: finished, interrupted or failed."""
+        """Write down how the run ended. status: finished, interrupted or failed. ended_at: Unix time."""
         self._set_status(status, stopped_because, ended_at)
 
     def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:

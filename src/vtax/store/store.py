@@ -93,8 +93,8 @@ class Store:
     ) -> RunHandle:
         """Write down a new run before its first trial: what will be measured, where, and on what.
 
-        declared: the whole study; host: a description; both plain JSON values. Raises StoreError, and BadInput when
-        the name is taken.
+        declared: the whole study; host: a description; both plain JSON values. started_at: Unix time. Raises
+        StoreError, and BadInput when the name is taken.
         """
         if name == LAST:
             raise BadInput(f"a run cannot be called {LAST!r}: it means the newest one")
@@ -169,7 +169,7 @@ class Store:
             connection.execute(delete(schema.run).where(schema.run.c.id == handle.id))
 
     def close_orphans(self, names: Sequence[str], ended_at: float) -> None:
-        """Mark runs that a killed vtax left `running` as interrupted."""
+        """Mark runs that a killed vtax left `running` as interrupted. ended_at: Unix time."""
         with writing(self.engine) as connection:
             connection.execute(
                 update(schema.run)
