@@ -10,11 +10,16 @@ from types import ModuleType
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
+def text_of(page: str, language: str) -> str:
+    """The first block of a language in docs/PAGE."""
+    block = re.search(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert block, f"{page} shows no {language}"
+    return block[1]
+
+
 def module_of(page: str, name: str) -> ModuleType:
     """The example of docs/PAGE, executed under a module name of its own."""
-    block = re.search(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
-    assert block, f"{page} shows no Python"
     module = ModuleType(name)
     sys.modules[name] = module  # pydantic resolves annotations through it
-    exec(compile(block[1], f"docs/{page}", "exec"), module.__dict__)
+    exec(compile(text_of(page, "python"), f"docs/{page}", "exec"), module.__dict__)
     return module
