@@ -15,6 +15,7 @@ from synthetic_run import begin
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import COMMANDS, group, main
 from vtax.cli.measure import prepare_host
+from vtax.cli.output import as_typed
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
@@ -151,6 +152,24 @@ def test_closed_standard_streams_do_no_harm() -> None:
     done = vtax_in_shell(">&- 2>&-", "--help")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert vtax_in_shell("2>&-", "benchmarks", "nothing").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "on_path", "told"),
+    [
+        (".venv/bin/vtax", False, "run it: sudo .venv/bin/vtax resume tour-1"),
+        (".venv/bin/vtax", True, "run it: sudo vtax resume tour-1"),
+        ("/usr/lib/python3/vtax/__main__.py", False, "run it: sudo vtax resume tour-1"),
+    ],
+)
+def test_a_command_that_is_told_can_be_copied(
+    monkeypatch: pytest.MonkeyPatch, program: str, on_path: bool, told: str
+) -> None:
+    monkeypatch.setattr("sys.argv", [program, "list"])
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/vtax" if on_path else None)
+    assert as_typed("run it: sudo vtax resume tour-1") == told
+    for sentence in ("vtax: /srv/vtax is full", "the home of vtax cannot be made"):
+        assert as_typed(sentence) == sentence
 
 
 def test_a_line_that_nobody_reads_is_no_error() -> None:

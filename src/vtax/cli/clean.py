@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import json_option, need_root, print_json
+from vtax.cli.output import as_typed, json_option, need_root, print_json
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import clean
@@ -26,7 +26,7 @@ def command(as_json: bool) -> None:
         for line in cleaned.removed:
             click.echo(f"removed {line}")
         for name in killed:
-            click.echo(f"run {name} was killed; go on with: sudo vtax resume {name}")
+            click.echo(as_typed(f"run {name} was killed; go on with: sudo vtax resume {name}"))
         if not cleaned.removed and not cleaned.problems and not killed:
             click.echo("nothing was left behind")
     if cleaned.problems:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.output import as_typed, json_option, print_json, print_table
 from vtax.cli.progress import clock
 from vtax.errors import BadInput
 from vtax.host.home import Home
@@ -26,7 +26,7 @@ def command(as_json: bool) -> None:
         print_json([asdict(run) for run in runs])
         return
     if not runs:
-        click.echo("no runs yet; begin with: sudo vtax run tour")
+        click.echo(as_typed("no runs yet; begin with: sudo vtax run tour"))
         return
     print_table(
         ("run", "study", "status", "trials", "failed", "started", "took"),

@@ -67,10 +67,9 @@ def main(arguments: list[str] | None = None) -> Any:
     try:
         return group.main(args=arguments, prog_name="vtax")
     except (VtaxError, RunInterrupted) as error:
-        try:
-            click.echo(f"vtax: {error}", err=True)
-        except OSError:
-            _discard(sys.stderr)
+        from vtax.cli.output import tell
+
+        tell(f"vtax: {error}")
         sys.exit(error.exit_status)
     except BrokenPipeError:
         _discard(sys.stdout)

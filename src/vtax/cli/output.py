@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +25,19 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 def tell(text: str) -> None:
     """A line on stderr. Once nobody reads it any more, stderr is closed for good: that is no reason to stop."""
     try:
-        click.echo(text, err=True)
+        click.echo(as_typed(text), err=True)
     except OSError:
         discard(2)
+
+
+def as_typed(text: str) -> str:
+    """Text whose `vtax COMMAND` can be copied: with the path vtax was started by, when PATH does not lead to it."""
+    program = sys.argv[0]
+    if "/" not in program or not program.endswith("/vtax") or shutil.which("vtax"):
+        return text
+    from vtax.cli.main import COMMANDS
+
+    return re.sub(rf"(?<![\w./-])vtax (?=(?:{'|'.join(COMMANDS)})\b)", f"{program} ", text)
 
 
 def discard(descriptor: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -113,11 +112,10 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
         if design.spend == "widest"
         else "as many blocks as the time allows",
     }
-    started = time.strftime("%H:%M")
     say(plan.study.title or plan.study.name)
     say(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
-        f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block, from {started}"
+        f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block{_in_all(plan)}"
     )
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
@@ -125,6 +123,16 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     for planned in plan.platforms:
         if not planned.probe.available:
             say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
+
+
+def _in_all(plan: Plan) -> str:
+    """How long all blocks take at first sight; nothing when a time decides how many there are."""
+    design, each = plan.study.design, plan.expected_block_s()
+    if design.stop == "budget":
+        return ""
+    if design.stop == "fixed":
+        return f", {clock(design.blocks * each)} in all"
+    return f", {clock(design.min_blocks * each)} to {clock(design.max_blocks * each)} in all"
 
 
 def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:
