@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+
+from vtax.host.process import run
 
 PYTHON = "/usr/bin/python3"
 GREETING = b"<vtax guest>\n"
@@ -33,6 +36,12 @@ _CODE = (
     "exec(compile(get(int(b)),'vtax-agent','exec'),{'__name__':'vtax_agent','READ':r,'WRITE':w})"
 )
 
+_COMPILE = (
+    "import sys,marshal,binascii\n"
+    "code=marshal.dumps(compile(sys.stdin.buffer.read(),'vtax-agent','exec'))\n"
+    "sys.stdout.write(binascii.b2a_base64(code,newline=False).decode())"
+)
+
 
 def argv(stream: str = "-") -> list[str]:
     """The command a platform runs inside the guest. stream: `-` for stdin/stdout, else a device path."""
@@ -43,6 +52,19 @@ def argv(stream: str = "-") -> list[str]:
 def payload() -> bytes:
     """What the controller writes after the greeting: the length line and the agent's source."""
     source = files("vtax.guest").joinpath("agent.py").read_bytes()
+    return f"{len(source)}\n".encode() + source
+
+
+@cache
+def compiled(tree: Path) -> bytes:
+    """As `payload`, with the agent compiled by the Python of a guest's own tree, for a guest whose CPU is emulated.
+
+    Compiling takes such a guest longer than its Python takes to start. What is sent is still source: one statement.
+    Raises CommandFailed when the tree's Python cannot be run here.
+    """
+    command: list[str | Path] = ["chroot", tree, PYTHON, "-I", "-S", "-B", "-c", _COMPILE]
+    code = run(command, input_text=payload().decode().partition("\n")[2], environment={"LC_ALL": "C.UTF-8"}).stdout
+    source = f"import marshal,binascii\nexec(marshal.loads(binascii.a2b_base64('{code.strip()}')))\n".encode()
     return f"{len(source)}\n".encode() + source
 
 

@@ -26,6 +26,7 @@ class Channel:
 
     diagnose: called when the stream ends or falls silent, to say what the platform knows of it (a console's last
     lines, a process's exit status); its text goes into the error. heard: whether anything ever came.
+    agent: what to send into it as the agent (see guest.bootstrap); its source when empty.
     """
 
     def __init__(self, read_fd: int, write_fd: int, diagnose: Callable[[], str] = lambda: "") -> None:
@@ -34,6 +35,7 @@ class Channel:
         self._diagnose = diagnose
         self._closed = False
         self.heard = False
+        self.agent = b""
         self._buffer = bytearray()
         for fd in {read_fd, write_fd}:
             os.set_blocking(fd, False)

@@ -129,7 +129,7 @@ class Guest:
         deadline = time.monotonic() + timeout_s
         try:
             self._channel.skip_to(bootstrap.GREETING.strip(), _CHATTER_LIMIT, deadline)
-            self._channel.write(bootstrap.payload(), deadline)
+            self._channel.write(self._channel.agent or bootstrap.payload(), deadline)
             answer = self._exchange({"op": "hello"}, b"", deadline, skip=_CHATTER_LIMIT)
         except BaseException as error:
             self._broken = self._broken or str(error) or type(error).__name__

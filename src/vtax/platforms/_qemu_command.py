@@ -15,9 +15,13 @@ from vtax.platforms.base import Resources
 
 PROGRAM = "qemu-system-x86_64"
 AGENT_PORT = "vtax.agent"
-_SKIPPED = "cryptomgr.notests initcall_blacklist=load_system_certificate_list,jent_mod_init"
+_SKIPPED = (
+    "cryptomgr.notests initcall_blacklist=load_system_certificate_list,jent_mod_init,trace_eval_init,i8042_init,"
+    "init_encrypted"
+)
 """What the kernel computes at boot and no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
-source of random numbers. A quarter of an emulated boot; nothing to a real CPU, which is left alone."""
+source of random numbers, names in the formats of traces, a keyboard, encrypted keys. A quarter of an emulated boot;
+nothing to a real CPU, which is left alone."""
 _VIRTIO_OFFLOADS = (
     "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo",
     "host_tso4", "host_tso6", "host_ecn", "host_ufo",

@@ -59,7 +59,8 @@ class Stream:
 
     def channel(self, diagnose: Callable[[], str]) -> Channel:
         """The channel, which owns our descriptors from now on."""
-        return _PacedChannel(*(ours.detach() for ours in self._ours), diagnose)
+        line, told = (ours.detach() for ours in self._ours)
+        return _PacedChannel(line, told, diagnose)
 
 
 class _PacedChannel(Channel):

@@ -16,11 +16,12 @@ import secrets
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from vtax.errors import PlatformError, VtaxError
+from vtax.errors import CommandFailed, PlatformError, VtaxError
+from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, huge_pages, tsc
 from vtax.host.home import Home
@@ -152,6 +153,9 @@ def _start(
         undo.pop_all()
         fd = agent.detach()
     channel = Channel(fd, fd, lambda: describe(process, stderr, console))
+    if options.accel == "tcg":
+        with suppress(CommandFailed):  # then the guest compiles it
+            channel.agent = bootstrap.compiled(spec.image.tree)
     return StdioGuest(process, channel, group, [held_group, held_mark], stderr, notes)
 
 
