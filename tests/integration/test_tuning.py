@@ -164,7 +164,7 @@ def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(
 def test_a_machine_of_the_users_own_is_refused_at_levels_it_cannot_have(image, private_home, tmp_path, monkeypatch):
     monkeypatch.setattr(cli_run, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     study = tmp_path / "tuned.toml"
-    study.write_text(STUDY.format(platforms='["native", "ssh:nowhere.invalid"]', levels='["default"]'))
+    study.write_text(STUDY.format(platforms='["native", "ssh:nowhere.invalid"]', levels='["pinned"]'))
     result = CliRunner().invoke(group, ["run", str(study)], standalone_mode=False)
-    assert "ssh:nowhere.invalid cannot run unpinned" in str(result.exception)
+    assert "ssh:nowhere.invalid cannot be pinned" in str(result.exception)
     assert "tuned.toml: key tuning" in str(result.exception)

@@ -94,6 +94,7 @@ class Libvirt:
     variants: Mapping[str, Mapping[str, Any]] = {}
     argument = "domain"
     joins_topologies = False
+    tunes = ()  # nothing about them is ours to tune
 
     def probe(self, options: LibvirtOptions, image: Image | None) -> Probe:
         """Exchange a word with the service in a domain that runs; one that is off is looked at, not started."""

@@ -127,6 +127,7 @@ class Ssh:
     variants: Mapping[str, Mapping[str, Any]] = {}
     argument = "host"
     joins_topologies = False
+    tunes = ()  # nothing about them is ours to tune
 
     def probe(self, options: SshOptions, image: Image | None) -> Probe:
         """Start the agent there once. The image is not used: without one, nothing but `cat` and Python is needed."""
