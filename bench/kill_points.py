@@ -63,7 +63,7 @@ STAGES = (
     "planning", "guest start", "agent hello", "trial", "commit", "guest stop", "clean-up", "vtax clean",
 )  # fmt: skip
 ATTEMPTS = 4
-BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 0.5), ("STREAM", 3.0))
+BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 0.5), ("STREAM", 2.0))
 
 
 Trial = tuple[str, str, int, int]
