@@ -89,5 +89,5 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "kvm-emulated": {"accel": "kvm", "nic": "e1000", **_EMULATED},
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
 }
-"""`kvm-emulated` is what the papers call KVM's default: an emulated card and an IDE disk. `kvm-virtio` has its packets
-carried by the host's kernel where it can; `-vhost` insists on that, and `-user` has QEMU itself do it."""
+"""`kvm-emulated` is what the papers call KVM's default: an emulated card and an IDE disk. `kvm-virtio` has its
+packets carried by the host's kernel where it can; `-vhost` insists on that, and `-user` has QEMU itself do it."""

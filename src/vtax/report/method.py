@@ -58,8 +58,8 @@ def _rule_text(analysis: Analysis) -> str:
         ),
         "budget": "Declared before the run: as many whole blocks as fit into the time budget"
         + (
-            f"; after {rule.min_blocks} of them, blocks held the half of the comparisons with the widest intervals, and "
-            "intervals are widened for that choice."
+            f"; after {rule.min_blocks} of them, blocks held the half of the comparisons with the widest intervals, "
+            "and intervals are widened for that choice."
             if rule.spend == "widest"
             else "."
         ),

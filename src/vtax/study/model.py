@@ -69,8 +69,8 @@ class DesignTable(_Table):
     budget: Duration | None = Field(None, gt=0, description="no block starts that would end after this time")
     spend: Literal["widest", "evenly"] = Field(
         "widest",
-        description="rule 'budget', once 'min_blocks' are made: further blocks hold the half of the contrasts with the "
-        "widest intervals, or every cell",
+        description="rule 'budget', once 'min_blocks' are made: further blocks hold the half of the contrasts with "
+        "the widest intervals, or every cell",
     )
     margin: float = Field(0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent")
 
