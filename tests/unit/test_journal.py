@@ -130,6 +130,14 @@ def test_a_setting_is_put_back(tmp_path: Path) -> None:
     assert setting.read_text() == "60\n"
 
 
+def test_a_setting_of_words_that_is_as_before_is_not_told_as_put_back(tmp_path: Path) -> None:
+    setting = tmp_path / "enabled"
+    setting.write_text("always [madvise] never\n")
+    assert not FileValue(str(setting), "madvise").remove()
+    assert FileValue(str(setting), "never").remove()
+    assert setting.read_text() == "never"
+
+
 def test_resources_survive_their_json_form() -> None:
     for resource in (Tree("/x"), Undo("a container", ("podman", "rm", "x"), (1, 125)), Marked("m", "qemu")):
         assert from_record(to_record(resource)) == resource

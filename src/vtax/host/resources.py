@@ -203,9 +203,10 @@ class FileValue:
     before: str
 
     def remove(self) -> bool:
-        """Write the old value back."""
+        """Write the old value back, unless it is in force (of several words, the one in brackets is)."""
         path = Path(self.path)
-        if path.read_text().strip() == self.before.strip():
+        text = path.read_text().strip()
+        if self.before.strip() in (text, text.partition("[")[2].partition("]")[0]):
             return False
         path.write_text(self.before)
         return True
