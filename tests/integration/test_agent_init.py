@@ -8,6 +8,9 @@ import pytest
 from local_agent import LocalAgent, children_of
 from support import needs_root
 
+from vtax.errors import CommandFailed
+from vtax.guest import bootstrap
+
 pytestmark = needs_root
 UNSHARE = ("unshare", "--fork", "--pid", "--mount-proc", "--kill-child")
 
@@ -59,3 +62,18 @@ def test_a_request_to_terminate_ends_it_at_once(init):
     [agent] = children_of(init.process.pid)
     os.kill(agent, signal.SIGTERM)
     init.process.wait(5)
+
+
+def test_an_agent_compiled_for_an_image_is_the_same_agent(image):
+    compiled = bootstrap.compiled(image.tree)
+    assert b"marshal" in compiled
+    with LocalAgent(prefix=("chroot", str(image.tree)), python=bootstrap.PYTHON) as local:
+        local.channel.agent = compiled
+        local.guest.hello(10)
+        assert local.guest.run(["sh", "-c", "echo $0"]).stdout == "sh\n"
+        assert local.guest.get("/etc/hostname") == b"vtax\n"
+
+
+def test_what_cannot_be_compiled_is_said(tmp_path):
+    with pytest.raises(CommandFailed):
+        bootstrap.compiled(tmp_path)
