@@ -17,7 +17,9 @@ from vtax.host.journal import Journal
 from vtax.image import build as images
 from vtax.image.image import Image
 
-settings.register_profile("vtax", deadline=None)  # how long an example takes says nothing on a shared machine
+# How long an example takes says nothing on a shared machine. `pytest --hypothesis-profile thorough` looks longer.
+settings.register_profile("vtax", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("vtax")
 
 
