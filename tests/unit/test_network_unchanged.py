@@ -1,0 +1,61 @@
+"""The proof that a run leaves the host's network alone cannot be had by looking at nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from vtax.errors import CommandFailed, NetworkError
+from vtax.host.process import Result
+from vtax.network import unchanged
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, **wrong: Result) -> None:
+    """Every program prints its own name; those named (`ip_rule`) do what is given."""
+
+    def run(argv: Sequence[str], *, check: bool = True, **_: Any) -> Result:
+        command = " ".join(argv)
+        result = next((r for name, r in wrong.items() if command.startswith(name.replace("_", " "))), None)
+        result = result or Result(tuple(argv), 0, f"output of {command}\n", "")
+        if check and result.status != 0:
+            raise CommandFailed(command)
+        return result
+
+    monkeypatch.setattr(unchanged, "run", run)
+    monkeypatch.setattr(unchanged, "find_program", lambda name: f"/sbin/{name}")
+
+
+def test_every_view_is_in_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch)
+    text = unchanged.host_network()
+    for expected in ("output of ip -d link", "output of ip rule", "output of iptables-save", "ip_forward: "):
+        assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("view", "name"), [("ip_-d_link", "links"), ("ip_address", "addresses"), ("ip_rule", "rules")]
+)
+def test_a_view_that_is_never_empty_may_not_be(monkeypatch: pytest.MonkeyPatch, view: str, name: str) -> None:
+    answering(monkeypatch, **{view: Result((), 0, " \n", "")})
+    with pytest.raises(NetworkError, match=f"shows no {name}"):
+        unchanged.host_network()
+
+
+def test_a_view_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, ip_route=Result((), 1, "", "no"))
+    with pytest.raises(CommandFailed):
+        unchanged.host_network()
+
+
+def test_a_firewall_that_the_kernel_lacks_is_shown_as_its_program_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, **{"iptables-save": Result((), 1, "", "Protocol not supported")})
+    assert "== iptables\nProtocol not supported" in unchanged.host_network()
+
+
+def test_without_the_program_there_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch)
+    monkeypatch.setattr(unchanged, "find_program", lambda name: None)
+    with pytest.raises(NetworkError, match="without the program ip"):
+        unchanged.host_network()
