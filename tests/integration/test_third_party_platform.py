@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,11 @@ from doc_examples import text_of
 from support import needs_program, needs_root
 
 PAGE = "add-a-platform.md"
-UV = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
 pytestmark = [
     needs_root,
     needs_program("unshare"),
     pytest.mark.root,
-    pytest.mark.skipif(UV is None, reason="uv, which builds the package without a network, is not installed"),
+    pytest.mark.skipif(find_spec("hatchling") is None, reason="not installed: hatchling, which builds the package"),
 ]
 STUDY = """
 name = "third-party"
@@ -47,11 +46,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (package / "__init__.py").touch()
     (package / "unshare.py").write_text(text_of(PAGE, "python"))
     (project / "pyproject.toml").write_text(text_of(PAGE, "toml"))
-    assert UV is not None
-    command = [UV, "pip", "install", "--python", sys.executable, "--target", str(target), "--offline", "--no-index"]
-    done = subprocess.run(
-        [*command, "--no-deps", "--no-cache", str(project)], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "pip", "install", "--target", str(target), "--no-build-isolation", "--no-index"]
+    command += ["--no-deps", "--no-cache-dir", "--disable-pip-version-check", str(project)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (target / "my_package-1.0.dist-info" / "entry_points.txt").is_file()
     return target
