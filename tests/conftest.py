@@ -31,11 +31,12 @@ def shared_home() -> Home:
 
 @pytest.fixture
 def private_home(tmp_path: Path, shared_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """A fresh home, also for child processes (`VTAX_HOME`), that shares nothing but the built images."""
+    """A fresh home, also for child processes (`VTAX_HOME`), that shares only built images and fetched programs."""
     root = tmp_path / "home"
     root.mkdir()
-    if shared_home.images.is_dir():
-        (root / "images").symlink_to(shared_home.images)
+    for shared in (shared_home.images, shared_home.root / "uml"):
+        if shared.is_dir():
+            (root / shared.name).symlink_to(shared)
     monkeypatch.setenv("VTAX_HOME", str(root))
     monkeypatch.delenv("VTAX_STORE", raising=False)
     return Home.from_environment().ensure()

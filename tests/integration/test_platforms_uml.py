@@ -28,17 +28,6 @@ MEMORY = 256 << 20
 READY_S = 60.0
 
 
-@pytest.fixture(scope="module", autouse=True)
-def fetched(shared_home):
-    """The program, as `vtax image uml` fetched it into the home of this installation or as it is on PATH."""
-    name = registry.get("uml").options.program
-    place = shared_home.root / "uml"
-    before = os.environ["PATH"]
-    os.environ["PATH"] = f"{before}:{place}"
-    yield name
-    os.environ["PATH"] = before
-
-
 @pytest.fixture(params=PLATFORMS)
 def platform(request, image):
     return runs_here(request.param, image)
