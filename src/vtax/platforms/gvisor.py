@@ -155,7 +155,9 @@ def _network(spec: GuestSpec) -> list[Held]:
     try:
         run(["ip", "netns", "add", spec.name])
         if spec.plugboard is None:
-            Namespace.named(spec.name).quieten()
+            own = Namespace.named(spec.name)
+            own.quieten()
+            own.ip("link set dev lo up")
         else:
             spec.plugboard.plug_namespace(NAMES / spec.name, own_stack=True)
     except BaseException:
