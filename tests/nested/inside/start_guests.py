@@ -36,7 +36,7 @@ def main() -> None:
     driver, colon, options = name.partition(":")
     platform = registry.make("nested-try", driver, json.loads(options)) if colon else registry.get(name)
     home = Home.from_environment().ensure()
-    image = images.list_images(home)[0]
+    image = images.find(home)
     before = traces()
     probe = platform.probe(image)
     found = {"platform": name, "available": probe.available, "reason": probe.reason, "marks": probe.marks}
