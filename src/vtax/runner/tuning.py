@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from vtax.errors import BadInput
 from vtax.guest.guest import Guest
@@ -20,6 +21,7 @@ from vtax.platforms.base import Platform, Resources
 
 _HUGE = "hugepages"
 _POLICY = huge_pages.POLICY / "enabled"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MEANING = {
     "default": "run unpinned",
     "pinned": "be pinned",
@@ -44,7 +46,8 @@ def apply(level: str, journal: Journal) -> list[Held]:
 def apply_inside(level: str, guest: Guest) -> None:
     """Have the kernel of a guest with one of its own do the same: left alone, it makes none in a small machine."""
     if _HUGE in level.split("+"):
-        guest.run(["/bin/sh", "-c", f"test ! -w {_POLICY} || echo always >{_POLICY}"], timeout_s=30.0)
+        own_kernel = f'test "$(cat {_BOOT_ID})" != {_BOOT_ID.read_text().strip()}'
+        guest.run(["/bin/sh", "-c", f"{own_kernel} && test -w {_POLICY} && echo always >{_POLICY}"], timeout_s=30.0)
 
 
 def refuse_beyond_platforms(levels: Sequence[str], platforms: Sequence[Platform], source: str) -> None:
