@@ -1,0 +1,43 @@
+"""Only a guest with a kernel of its own is told to make huge pages: a shared one is the host's, which is put back."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from vtax.guest.guest import Guest
+from vtax.runner import tuning
+
+
+class Inside:
+    """Runs what a guest is asked to run as a process of this host, which may be told to be another machine."""
+
+    def __init__(self, boot_id: str) -> None:
+        self._boot_id = boot_id
+
+    def run(self, argv: Sequence[str], **limits: Any) -> None:
+        own = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        subprocess.run([word.replace(own, self._boot_id or own) for word in argv], check=False)
+
+
+@pytest.mark.parametrize(
+    ("boot_id", "level", "policy"),
+    [
+        ("", "pinned+hugepages", "madvise"),
+        ("of-another-kernel", "pinned+hugepages", "always"),
+        ("of-another-kernel", "pinned", "madvise"),
+        ("of-another-kernel", "", "madvise"),
+    ],
+)
+def test_the_policy_of_a_guests_own_kernel_is_set_at_its_level(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot_id: str, level: str, policy: str
+) -> None:
+    enabled = tmp_path / "enabled"
+    enabled.write_text("madvise")
+    monkeypatch.setattr(tuning, "_POLICY", enabled)
+    tuning.apply_inside(level, cast(Guest, Inside(boot_id)))
+    assert enabled.read_text().strip() == policy
