@@ -22,7 +22,7 @@ def docker_daemon(nested):
 
 def started(nested, platform, times=2):
     found = json.loads(nested.python("start_guests.py", str(times), platform, timeout_s=1500))
-    keep(f"{platform.replace(':', '-').translate(PLAIN)}.json", json.dumps(found, indent=1))
+    keep(f"{platform.replace(':', '-').translate(PLAIN)}.json", json.dumps(found))
     assert found["available"], found["reason"]
     assert len(found["ready_s"]) == times
     return found

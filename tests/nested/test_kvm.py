@@ -13,7 +13,7 @@ MACHINES = ["kvm-virtio", "kvm-emulated", "kvm-rtl8139", "kvm-microvm", "kvm-vir
 def test_every_machine_is_found_to_run_and_marked_as_nested(nested):
     assert nested.run("systemd-detect-virt").stdout == "qemu\n"
     shown = json.loads(nested.vtax("platforms", "--json", timeout_s=3000).stdout)
-    keep("platforms.json", json.dumps(shown, indent=1))
+    keep("platforms.json", json.dumps(shown))
     platforms = {each["name"]: each for each in shown}
     for name in (*MACHINES, "kvm-e1000"):
         assert platforms[name]["available"], platforms[name]
@@ -23,7 +23,7 @@ def test_every_machine_is_found_to_run_and_marked_as_nested(nested):
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_machine_starts_answers_stops_and_leaves_nothing(nested, name):
     found = json.loads(nested.python("start_guests.py", str(TIMES), name, timeout_s=1500))
-    keep(f"{name}.json", json.dumps(found, indent=1))
+    keep(f"{name}.json", json.dumps(found))
     assert found["available"], found["reason"]
     assert found["marks"] == ["nested"]
     assert len(found["ready_s"]) == TIMES
