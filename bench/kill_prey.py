@@ -183,6 +183,7 @@ class Prey:
 
     def __init__(self, lab: Lab, arguments: Sequence[str]) -> None:
         self._lab, self._rest = lab, b""
+        self._command = arguments[0]
         self._pipe, writer = os.pipe()
         self.committed: set[tuple[str, int, int]] = set()
         self.pid = child(lab, lambda: observed(writer, arguments))
@@ -195,7 +196,8 @@ class Prey:
         """
         heard = {"clean-up": "trial", "vtax clean": "trial"}.get(stage, stage)
         for told, on, since_last, last in self._stages():
-            self._lab.lengths[last] = max(since_last, 0.8 * self._lab.lengths.get(last, 0.0))
+            key = self._key(*last)
+            self._lab.lengths[key] = max(since_last, 0.8 * self._lab.lengths.get(key, 0.0))
             if told == heard and on in (platform, ""):
                 break
         else:
@@ -203,7 +205,7 @@ class Prey:
             return "", 0.0
         if stage == "clean-up":
             os.kill(self.pid, signal.SIGINT)
-        delay_s = part * self._lab.guess_s(platform, heard if stage == "vtax clean" else stage)
+        delay_s = part * self._lab.guess_s(*self._key(platform, heard if stage == "vtax clean" else stage))
         time.sleep(delay_s)
         if alive := os.waitpid(self.pid, os.WNOHANG)[0] == 0:
             kill(self.pid)
@@ -211,6 +213,10 @@ class Prey:
             heard = told
         os.close(self._pipe)
         return ("clean-up" if stage == "clean-up" else heard) if alive else "", delay_s
+
+    def _key(self, platform: str, stage: str) -> tuple[str, str]:
+        """Of the table of lengths: planning a run takes longer than planning to go on with it."""
+        return ("", f"{stage} {self._command}") if stage == "planning" else (platform, stage)
 
     def _stages(self) -> Iterator[tuple[str, str, float, tuple[str, str]]]:
         """(stage, platform, seconds of the stage before, which that was), until the command is gone."""
