@@ -101,7 +101,7 @@ def skip_unless_it_runs(platform):
 
 
 every_platform = pytest.mark.parametrize("starter", PLATFORMS, indirect=True)
-on_the_hosts_network_stack = pytest.mark.parametrize("starter", SHARE_A_KERNEL, indirect=True)
+sharing_the_hosts_kernel = pytest.mark.parametrize("starter", SHARE_A_KERNEL, indirect=True)
 every_container = pytest.mark.parametrize("starter", CONTAINERS, indirect=True)
 
 
@@ -134,12 +134,14 @@ def leftovers(home, name):
     return found
 
 
-@every_platform
+@sharing_the_hosts_kernel
 def test_a_guest_answers_under_exactly_its_limits(starter):
     running, guest = starter.ready()
     assert running.notes == ()
     status = guest.run(["grep", "Cpus_allowed_list", "/proc/self/status"]).stdout
     assert status.split() == ["Cpus_allowed_list:", str(LAST_CPU)]
+    in_force = {"limit.cpus": str(LAST_CPU), "limit.cpu_time": 1.0, "limit.memory": MEMORY}
+    assert running.limits_in_force() == in_force
     hog = f"b = bytearray({MEMORY // 2}); print(len(b), flush=True); b = bytearray({MEMORY * 3 // 2}); print('more')"
     result = guest.run(["python3", "-c", hog])
     assert result.stdout == f"{MEMORY // 2}\n"
@@ -170,7 +172,7 @@ def test_native_scratch_is_a_plain_directory_of_the_host(module_home, module_jou
     running.stop()
 
 
-@on_the_hosts_network_stack
+@sharing_the_hosts_kernel
 def test_a_guest_with_a_topology_has_a_network_of_its_own(starter):
     plugboard = Recorder()
     running, guest = starter.ready(plugboard)

@@ -65,6 +65,8 @@ def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(platfor
     assert running.notes == ()
     assert guest.run(["uname", "-r"]).stdout != os.uname().release
     assert guest.run(["nproc"]).stdout == "1\n"
+    in_force = {"limit.cpus": str(LAST_CPU), "limit.cpu_time": 1.0, "limit.memory": MEMORY}
+    assert running.limits_in_force() == in_force
     allowed = {pid: os.sched_getaffinity(pid) for pid in running.group.pids()}
     assert allowed
     assert set(map(frozenset, allowed.values())) == {frozenset({LAST_CPU})}

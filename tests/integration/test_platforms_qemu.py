@@ -109,6 +109,8 @@ def test_a_guest_is_pinned_thread_by_thread_and_counts_its_cpu_time(image, priva
     virtual = [cpus for (comm, _), cpus in threads.items() if comm.startswith("CPU ")]
     others = [cpus for (comm, _), cpus in threads.items() if not comm.startswith("CPU ")]
     assert virtual == [{CPUS[-1]}]
+    in_force = {"limit.cpus": str(CPUS[-1]), "limit.cpu_time": 1.0, "limit.memory": MEMORY}
+    assert running.limits_in_force() == in_force
     rest = set(CPUS[:-1]) or set(CPUS)
     assert all(cpus == rest for cpus in others)
     assert running.notes == (() if CPUS[:-1] else running.notes)

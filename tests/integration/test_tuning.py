@@ -147,8 +147,8 @@ def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(
     for name in {"native", "docker"} & set(names):
         assert facts[name, "default"]["cpus_allowed"] == list(CPUS)
         assert facts[name, "pinned"]["cpus_allowed"] == list(CPUS[-1:])
-        assert facts[name, "pinned"]["limit.cpu_quota"] == "none"
-        assert str(facts[name, "default"]["limit.cpu_quota"]).startswith("100000")
+        assert facts[name, "pinned"]["cgroup.cpu_quota"] == "none"
+        assert str(facts[name, "default"]["cgroup.cpu_quota"]).startswith("100000")
     for name in names:
         assert facts[name, "pinned+hugepages"]["transparent_huge_pages"] == "always"
     assert not [note for guest in data.guests for note in guest.notes if "CPU time" in note or "instead" in note]

@@ -1,6 +1,6 @@
 """Differences between what guests say they are."""
 
-from vtax.guest.audit import ABSENT, differences
+from vtax.guest.audit import ABSENT, changes, differences, started_alike, unknown_fields
 
 NATIVE = {"kernel": "6.18", "cpu_flags": ["aes", "avx2", "sse"], "cpus": 2, "mitigation.mds": "Not affected"}
 
@@ -34,3 +34,24 @@ def test_fields_can_be_chosen_by_name_or_by_group():
     assert [d.field for d in differences(facts)] == sorted({*NATIVE, "mitigation.l1tf"})
     assert [d.field for d in differences(facts, ["mitigation", "cpu"])] == ["mitigation.l1tf", "mitigation.mds"]
     assert [d.field for d in differences(facts, ["cpus"])] == ["cpus"]
+
+
+def test_only_guests_that_were_started_alike_are_compared():
+    small, large = (
+        {**NATIVE, "started.topology": "router", "started.link": link} for link in ("mtu=500", "defaults")
+    )
+    groups = started_alike([("native", small), ("lxc", large), ("native", large), ("native", small)])
+    assert groups == {
+        "router, mtu=500": {"native": [small, small]},
+        "router, defaults": {"lxc": [large], "native": [large]},
+    }
+
+
+def test_what_changed_between_guests_of_a_platform_is_told_in_its_order():
+    assert changes([NATIVE, NATIVE]) == {}
+    assert changes([NATIVE, {**NATIVE, "kernel": "6.12"}, NATIVE]) == {"kernel": "6.18; then 6.12"}
+
+
+def test_fields_that_no_audit_has_are_found():
+    assert unknown_fields([NATIVE, {"link": 1}], ["mitigation", "kernel", "link"]) == ()
+    assert unknown_fields([NATIVE], ["mitigations", "kern", "cpus"]) == ("mitigations", "kern")

@@ -521,11 +521,14 @@ def test_guests_get_the_last_cpus_and_the_rest_is_for_everything_else(monkeypatc
 def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_trial(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernels = iter(["6.1", "6.12"] * 4)
-    monkeypatch.setattr(Guest, "facts", lambda guest: {"kernel.release": next(kernels)})
+    kernels = iter(["6.1", "6.12"] * 5)
+    facts = {"mitigation.mds": "Not affected"}
+    monkeypatch.setattr(Guest, "facts", lambda guest: {**facts, "kernel.release": next(kernels)})
     executed(plan_of(study(must_match=["mitigation"])), store, home)
     with pytest.raises(BadInput, match=r"kernel.release: \w+ 6.1, \w+ 6.12"):
         executed(plan_of(study(must_match=["kernel"])), store, home)
+    with pytest.raises(BadInput, match="no guest's audit has kernle or mit"):
+        executed(plan_of(study(must_match=["kernle", "mitigation", "mit"])), store, home)
     assert len(load_run(store.engine, store.open_run("last")).trials.id) == 0
 
 

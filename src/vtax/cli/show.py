@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--ranking", is_flag=True, help="How probably each platform is the best, the second, ... the last.")
 @click.option("--interaction", is_flag=True, help="Whether factors change the overhead.")
 @click.option("--counters", is_flag=True, help="CPU, bytes and losses at every hop of the network benchmarks.")
+@click.option("--audit", is_flag=True, help="What differs between guests; with --all, every field.")
 @json_option
 def command(
     run_name: str,
@@ -35,14 +36,16 @@ def command(
     ranking: bool,
     interaction: bool,
     counters: bool,
+    audit: bool,
     as_json: bool,
 ) -> None:
     """Print the result of RUN (default: the last one), or a further look at it."""
     store = Store.existing(Home.from_environment().store_url)
     data = load(store.engine, store.open_run(run_name))
     analysis = analyse_data(data)
-    wanted = {"variance": variance, "ranking": ranking, "interaction": interaction, "counters": counters}
-    views = [name for name, is_wanted in wanted.items() if is_wanted]
+    wanted = [variance, ranking, interaction, counters, audit]
+    names = ["variance", "ranking", "interaction", "counters", "audit"]
+    views = [name for name, is_wanted in zip(names, wanted, strict=True) if is_wanted]
     if views:
         _print_views(views, data, analysis, store, as_json=as_json, every_metric=every_metric)
     else:
@@ -85,9 +88,15 @@ def _print_views(
 
 def _view(
     view: str, data: RunData, analysis: Analysis, store: Store, every_metric: bool
-) -> tuple[list[RenderableType], list[dict[str, Any]]]:
+) -> tuple[list[RenderableType], list[dict[str, Any]] | dict[str, Any]]:
     """(what the terminal shows, the same as JSON)."""
     from vtax.report import views
+
+    if view == "audit":
+        from vtax.report.audit import audit, audit_json, audit_parts
+
+        audited = audit(analysis)
+        return audit_parts(audited, every_field=every_metric), audit_json(audited)
 
     if view == "variance":
         from vtax.report.noise import noise

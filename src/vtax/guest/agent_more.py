@@ -187,9 +187,9 @@ def control_group() -> dict[str, Any]:
     cpu = places.get("cpu", "")
     quota = text_of(f"{cpu}/cpu.cfs_quota_us") if cpu else text_of(f"{v2}/cpu.max")
     return {
-        "limit.memory": limit_of(text_of(f"{v1}/memory.limit_in_bytes" if v1 else f"{v2}/memory.max")),
-        "limit.cpu_quota": limit_of(quota),
-        "limit.cpu_set": text_of(f"{places.get('cpuset', v2)}/cpuset.cpus"),
+        "cgroup.memory": limit_of(text_of(f"{v1}/memory.limit_in_bytes" if v1 else f"{v2}/memory.max")),
+        "cgroup.cpu_quota": limit_of(quota),
+        "cgroup.cpu_set": text_of(f"{places.get('cpuset', v2)}/cpuset.cpus"),
     }
 
 

@@ -7,7 +7,7 @@ platforms is shown in the report, so that "equal except for the layer" is read r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ _LONGEST_LIST = 1000
 _LONGEST_NAME = 100
 _LONGEST_TEXT = 500
 ABSENT = "(not shown)"
+STARTED = ("tuning", "started.topology", "started.link")
+"""Facts that say how a guest was started; only guests that were started alike are compared."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,37 @@ def _scalar(name: str, value: Any) -> str | float:
     raise GuestError(f"the guest's audit holds {repr(value)[:60]} for {clean_text(name)[:60]}")
 
 
+def started_alike(
+    guests: Iterable[tuple[str, Mapping[str, Fact]]],
+) -> dict[str, dict[str, list[Mapping[str, Fact]]]]:
+    """Audits that can be compared: how the guests were started -> platform -> audits, in the order given."""
+    groups: dict[str, dict[str, list[Mapping[str, Fact]]]] = {}
+    for platform, facts in guests:
+        how = ", ".join(str(facts[name]) for name in STARTED if facts.get(name))
+        groups.setdefault(how, {}).setdefault(platform, []).append(facts)
+    return groups
+
+
+def changes(audits: Sequence[Mapping[str, Fact]]) -> dict[str, str]:
+    """Facts that were not the same in all guests of one platform: name -> the values, in the order they appeared."""
+    found = {}
+    for name in sorted({name for facts in audits for name in facts}):
+        values = list(dict.fromkeys(text_of(facts.get(name)) for facts in audits))
+        if len(values) > 1:
+            found[name] = "; then ".join(values)
+    return found
+
+
+def unknown_fields(audits: Iterable[Mapping[str, Fact]], fields: Iterable[str]) -> tuple[str, ...]:
+    """Those of the fields that no audit has, neither as a name nor as the beginning of one."""
+    names = {name for facts in audits for name in facts}
+    return tuple(field for field in fields if not any(_is_of(name, field) for name in names))
+
+
+def _is_of(name: str, field: str) -> bool:
+    return name == field or name.startswith(f"{field}.")
+
+
 def differences(
     facts_by_platform: Mapping[str, Mapping[str, Fact]], fields: Iterable[str] | None = None
 ) -> tuple[Difference, ...]:
@@ -66,7 +99,7 @@ def differences(
     names = sorted({name for facts in facts_by_platform.values() for name in facts})
     found = []
     for name in names:
-        if wanted is not None and not any(name == w or name.startswith(f"{w}.") for w in wanted):
+        if wanted is not None and not any(_is_of(name, field) for field in wanted):
             continue
         values = {platform: facts.get(name) for platform, facts in facts_by_platform.items()}
         first, *others = values.values()
@@ -81,12 +114,18 @@ def _shown(values: Mapping[str, Fact | None]) -> dict[str, str]:
     common = set.intersection(*lists) if lists else set()
     shown = {}
     for platform, value in values.items():
-        if value is None:
-            shown[platform] = ABSENT
-        elif isinstance(value, list):
-            shown[platform] = (
-                " ".join(f"+{item}" for item in value if str(item) not in common) or "(only what is common)"
-            )
+        if isinstance(value, list):
+            own = " ".join(f"+{item}" for item in value if str(item) not in common)
+            shown[platform] = own or "(only what is common)"
         else:
-            shown[platform] = f"{value:g}" if isinstance(value, float) else str(value)
+            shown[platform] = text_of(value)
     return shown
+
+
+def text_of(value: Fact | None) -> str:
+    """A fact for people."""
+    if value is None:
+        return ABSENT
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -77,7 +77,8 @@ class GuestSpec:
 
 class RunningGuest(Protocol):
     """A started guest. One whose /scratch lies elsewhere has an attribute `scratch` that says where; one that another
-    host runs says `is_remote = True`."""
+    host runs says `is_remote = True`. One that knows what the host holds it to has `limits_in_force()`, facts for the
+    audit by the names `limit.cpus`, `limit.cpu_time`, `limit.memory`."""
 
     @property
     def channel(self) -> Channel:

@@ -68,7 +68,8 @@ class StdioGuest:
     """A guest whose agent answers on the standard streams of a program (see platforms.base.RunningGuest).
 
     group: everything of it on the host. held: what to release, in the order it was made. elsewhere: the group that a
-    daemon which is not ours put the container into.
+    daemon which is not ours put the container into. limited: the group whose limits hold, when it is another one.
+    machine: what a virtual machine has, which no group limits.
     """
 
     process: subprocess.Popen[bytes]
@@ -78,6 +79,8 @@ class StdioGuest:
     stderr: Path
     remarks: list[str] = field(default_factory=list)
     elsewhere: Group | None = None
+    limited: Group | None = None
+    machine: Limits | None = None
     _stopped: bool = False
     _cpu_s: float | None = None
 
@@ -85,6 +88,18 @@ class StdioGuest:
     def notes(self) -> tuple[str, ...]:
         """Limits that are not in force, and other remarks."""
         return tuple(self.remarks)
+
+    def limits_in_force(self) -> dict[str, str | float]:
+        """What the host holds the guest to, for its audit (CPUs, their time, bytes of memory), as far as known."""
+        group, has = self.limited or self.group, self.machine
+        cpus, memory = (has.cpus, has.memory_bytes) if has else group.in_force()
+        time = has.cpu_count if has else group.cpu_count()
+        found: dict[str, str | float] = {}
+        if cpus is not None:
+            found |= {"limit.cpus": ",".join(map(str, cpus)), "limit.cpu_time": float(time or len(cpus))}
+        if memory is not None:
+            found["limit.memory"] = "none" if memory >= cgroups.NO_LIMIT else memory
+        return found
 
     def host_cpu_s(self) -> float | None:
         """CPU seconds of everything in the guest's cgroup; after stop, the last value."""
@@ -201,6 +216,7 @@ def finish_start(
         pid = wait_for_init(guest, argv, find)
         group = cgroups.group_of(pid)
         guest.remarks += group.check(limits(spec))
+        guest.limited = group
         guest.elsewhere = None if group.is_below(guest.group) else group
         if spec.plugboard is not None:
             spec.plugboard.plug_namespace(Path(f"/proc/{pid}/ns/net"))

@@ -146,7 +146,7 @@ def _start(
                 )
             their_agent.close()
             their_monitor.close()
-            _pin_and_run(monitor, spec.resources)
+            machine = _pin_and_run(monitor, spec.resources)
             notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise _start_error(spec, error, stderr) from error
@@ -156,7 +156,7 @@ def _start(
     if options.accel == "tcg":
         with suppress(CommandFailed):  # then the guest compiles it
             channel.agent = bootstrap.compiled(spec.image.tree)
-    return StdioGuest(process, channel, group, [held_group, held_mark], stderr, notes)
+    return StdioGuest(process, channel, group, [held_group, held_mark], stderr, notes, machine=machine)
 
 
 def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
@@ -189,7 +189,8 @@ def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
     return enter
 
 
-def _pin_and_run(connection: socket.socket, resources: Resources) -> None:
+def _pin_and_run(connection: socket.socket, resources: Resources) -> cgroups.Limits:
+    """Pin the virtual CPUs and let them run; what the machine has then, as read back."""
     monitor = Monitor(connection, _MONITOR_TIMEOUT_S * patience())
     threads = monitor.vcpu_threads()
     if len(threads) != resources.vcpus:
@@ -198,6 +199,8 @@ def _pin_and_run(connection: socket.socket, resources: Resources) -> None:
         for thread, cpu in zip(threads, resources.cpus, strict=True):
             os.sched_setaffinity(thread, {cpu})
     monitor.execute("cont")
+    allowed = sorted(set.union(*(os.sched_getaffinity(thread) for thread in threads)))
+    return cgroups.Limits(tuple(allowed), resources.memory_bytes, len(threads))
 
 
 def _memory_notes(pid: int, resources: Resources) -> list[str]:

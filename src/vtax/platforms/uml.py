@@ -184,11 +184,12 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
                     pass_fds=stream.theirs,
                     before_exec=_pinned(spec.resources.cpus, enter),
                 )
+            machine = cgroups.Limits(tuple(sorted(os.sched_getaffinity(process.pid))), spec.resources.memory_bytes, 1)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise _start_error(spec, error, log) from error
         undo.pop_all()
         channel = stream.channel(lambda: _describe(process, log))
-    return StdioGuest(process, channel, group, [held_mark, held_group], log, _notes(spec))
+    return StdioGuest(process, channel, group, [held_mark, held_group], log, _notes(spec), machine=machine)
 
 
 def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], cards: Sequence[str]) -> list[str]:

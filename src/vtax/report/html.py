@@ -16,10 +16,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from vtax.guest.audit import differences
 from vtax.report import charts, numbers
 from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.report.answers import answers, bounds, percent_of
+from vtax.report.audit import audit
 from vtax.report.host import fact_rows, host_line, run_line, size, text_of
 from vtax.report.method import method
 from vtax.report.numbers import plain_percent
@@ -91,14 +91,7 @@ def html(analysis: Analysis) -> str:
         lstrip_blocks=True,
     )  # fmt: skip
     tables = [_table(section, analysis, index) for index, section in enumerate(analysis.sections)]
-    facts = {(g.platform, str(g.facts.get("tuning", ""))): g.facts for g in reversed(analysis.guests) if g.facts}
-    levels = sorted({level for _, level in facts})
-    ordered = {
-        f"{p.name}, {level}" if level else p.name: facts[p.name, level]
-        for p in analysis.platforms
-        for level in levels
-        if (p.name, level) in facts
-    }
+    audited = audit(analysis)
     return environment.get_template("report.html.j2").render(
         analysis=analysis,
         title=analysis.declared.get("title") or analysis.study,
@@ -111,8 +104,7 @@ def html(analysis: Analysis) -> str:
         compared=[p for p in analysis.platforms if p.available and not p.is_baseline],
         tables=tables,
         guests=list(_guests(analysis)),
-        differences=_audit(ordered),
-        audited=list(ordered),
+        audit=audited,
         host_facts=fact_rows(analysis.host),
         method=list(method(analysis)),
         size=size,
@@ -249,14 +241,3 @@ def _guests(analysis: Analysis) -> Iterator[dict[str, Any]]:
             "ready": f"{numbers.number(statistics.median(ready), 3)} s" if ready else "–",
             "notes": list(dict.fromkeys(note for guest in mine for note in guest.notes)),
         }
-
-
-def _audit(facts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(fact, [(platforms, what all of these show)]) for every fact that is not the same everywhere."""
-    found = []
-    for difference in differences(facts) if len(facts) > 1 else ():
-        groups: dict[str, list[str]] = {}
-        for platform, text in difference.values.items():
-            groups.setdefault(text, []).append(platform)
-        found.append((difference.field, [(", ".join(names), text) for text, names in groups.items()]))
-    return found

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, RunInterrupted, VtaxError
-from vtax.guest.audit import Fact, differences
+from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.runner.events import Observer, Progress, Unfailing
@@ -132,11 +132,18 @@ class _Execution:
         wanted = self._plan.study.must_match
         if not wanted:
             return
-        facts: dict[str, dict[str, Mapping[str, Fact]]] = {}
+        audits: list[tuple[str, Mapping[str, Fact]]] = []
         for session in self._plan.sessions(AUDIT_BLOCK):
             with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
-                facts.setdefault(session.tuning, {})[session.platform.name] = opened.facts
-        if found := [difference for alike in facts.values() for difference in differences(alike, wanted)]:
+                audits.append((session.platform.name, opened.facts))
+        if unknown := unknown_fields([facts for _, facts in audits], wanted):
+            raise BadInput(
+                f"no guest's audit has {' or '.join(unknown)}",
+                where="key must_match",
+                cure="vtax show --audit lists the fields of a run",
+            )
+        alike = [{name: of[0] for name, of in group.items()} for group in started_alike(audits).values()]
+        if found := [difference for facts in alike for difference in differences(facts, wanted)]:
             told = "; ".join(f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found)
             raise BadInput(
                 f"the guests differ where the study says they must match: {told}",

@@ -80,8 +80,11 @@ class Session:
 
     @property
     def networked(self) -> Point | None:
-        """A point whose topology this guest is started in; None when it needs no network."""
-        return next((cell.point for cell in self.cells if cell.point.link), None)
+        """The point whose topology and links this guest is started in; None when it needs no network.
+
+        The same for every platform's guest with the same cells, whatever their order, so that audits compare.
+        """
+        return min((cell.point for cell in self.cells if cell.point.link), key=lambda point: point.key, default=None)
 
     @property
     def tuning(self) -> str:

@@ -140,8 +140,17 @@ class OpenSession:
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
         tuning.apply_inside(self._session.tuning, guest)
+        self._ended["facts"] = {**guest.facts(), **self._facts_of_the_host()}
+
+    def _facts_of_the_host(self) -> dict[str, Fact]:
+        """What a guest was started with, and the limits that hold it, which it does not see itself."""
+        in_force: Mapping[str, Fact] = getattr(self._endpoints["guest"].running, "limits_in_force", dict)()
         level = {"tuning": self._session.tuning} if self._session.tuning else {}
-        self._ended["facts"] = {**guest.facts(), **level}
+        point = self._session.networked
+        if point is None or point.link is None:
+            return {**in_force, **level}
+        link = ", ".join(f"{name}={value}" for name, value in point.link.model_dump(exclude_defaults=True).items())
+        return {**in_force, **level, "started.topology": point.topology, "started.link": link or "defaults"}
 
     def _start_end(self, end: End) -> None:
         """One end of the topology: a guest of the platform under test, or one that serves it, here or elsewhere."""

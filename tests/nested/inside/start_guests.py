@@ -73,7 +73,7 @@ def look_at_one(platform, image, home, journal, found, *, is_first):
             "allowed_inside": guest.run(
                 ["sed", "-n", "s/^Cpus_allowed_list:\t//p", "/proc/self/status"]
             ).stdout.strip(),
-            "limit_inside": facts.get("limit.memory"),
+            "limit_inside": facts.get("cgroup.memory"),
             "hog": [hog.stdout.split(), hog.status == -signal.SIGKILL],
             "in_force": sorted({str(cgroups.group_of(pid).in_force()) for pid in workload(running)}),
             "groups": sorted({Path(f"/proc/{pid}/cgroup").read_text().strip() for pid in workload(running)}),
