@@ -17,6 +17,7 @@ from vtax.network import registry as topologies
 from vtax.network.links import Links
 from vtax.platforms import registry as platforms
 from vtax.platforms.base import GuestSpec, Resources
+from vtax.runner.trial import Endpoint
 
 
 @dataclass
@@ -34,6 +35,7 @@ class LabGuests:
     def __enter__(self) -> LabGuests:
         self._stack = ExitStack()
         self.guests: dict[str, Guest] = {}
+        self.endpoints: dict[str, Endpoint] = {}
         with ExitStack() as started:
             self.links: Links = topologies.get(self.topology).build(self.journal, self.link)
             started.callback(self.links.close)
@@ -58,6 +60,7 @@ class LabGuests:
         stack.callback(guest.close)
         guest.hello(timeout_s=120)
         self.guests[end.role] = guest
+        self.endpoints[end.role] = Endpoint(running, guest)
         end.connected(lambda argv: self._output(guest, argv))
 
     def run(self, role: str, *argv: str, timeout_s: float = 60) -> str:

@@ -8,9 +8,15 @@ import sys
 import time
 
 import pytest
+from lab_guests import LabGuests
 from support import needs_program, needs_root
 
+from vtax.benchmarks import registry as benchmarks
+from vtax.benchmarks.base import Context
+from vtax.host.process import find_program
 from vtax.platforms import registry
+from vtax.runner.plan import Cell, Point
+from vtax.runner.trial import Lane, run_trial
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 DURATION_S = 2
@@ -37,17 +43,30 @@ def vtax(*arguments):
         time.sleep(1)
 
 
+def accounts(platform, tmp_path):
+    """A whole run; its results and the counters of the platform's cell."""
+    path = tmp_path / "study.toml"
+    more = "" if platform == "native" else f', "{platform}"'
+    path.write_text(STUDY.format(more=more, duration=DURATION_S))
+    vtax("run", path, "--strict")
+    results = json.loads(vtax("show", "--json"))["results"]
+    told = json.loads(vtax("show", "--counters", "--json"))["counters"]
+    (cell,) = [each for each in told if each["platform"] == platform]
+    return results, cell
+
+
+def mean_of(results, name, platform):
+    (metric,) = [each for each in results if each["metric"] == name]
+    (row,) = [row for row in metric["points"][0]["rows"] if row["platform"] == platform]
+    return row["summary"]["mean"]
+
+
 @pytest.mark.parametrize("platform", ["native", "docker", "lxc", "qemu-tcg", "gvisor-systrap"])
 def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, private_home, tmp_path):
     probe = registry.get(platform).probe(image)
     if not probe.available:
         pytest.skip(f"{platform} does not run here: {probe.reason}")
-    path = tmp_path / "study.toml"
-    path.write_text(STUDY.format(more="" if platform == "native" else f', "{platform}"', duration=DURATION_S))
-    vtax("run", path, "--strict")
-    results = json.loads(vtax("show", "--json"))["results"]
-    told = json.loads(vtax("show", "--counters", "--json"))["counters"]
-    (cell,) = [each for each in told if each["platform"] == platform]
+    results, cell = accounts(platform, tmp_path)
     cpu = cell["cpu_s"]
     most = 2 * DURATION_S * 3  # two CPUs and more, with room for starting and ending
     assert 0.005 < cpu["guest_and_layer"] < most
@@ -58,13 +77,47 @@ def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, privat
         assert cpu["guest_kernel"] is None
     moved = cell["bytes_under_test"]
     assert moved > 1e6
+    assert cpu["under_test"] == cpu["guest_and_layer"]
     assert cell["cpu_s_per_gigabyte"] == pytest.approx(cpu["guest_and_layer"] / (moved / 1e9))
-    (metric,) = [each for each in results if each["metric"] == "cpu_per_gigabyte"]
-    (row,) = [row for row in metric["points"][0]["rows"] if row["platform"] == platform]
-    assert row["summary"]["mean"] == pytest.approx(cell["cpu_s_per_gigabyte"])
+    assert mean_of(results, "cpu_per_gigabyte", platform) == pytest.approx(cell["cpu_s_per_gigabyte"])
     assert set(cell["retransmits"]) == {"guest", "peer"}
     hops = {hop["name"]: hop for hop in cell["hops"]}
     for name, side in (("lab.guest-eth0", "rx"), ("lab.peer-eth0", "tx"), ("peer.eth0", "rx")):
         assert hops[name][f"{side}_bytes"] > 0.9 * moved
         assert hops[name][f"{side}_packets"] >= hops[name][f"{side}_bytes"] / 65536
         assert hops[name]["lost"] < 0.1 * (hops[name]["rx_packets"] + hops[name]["tx_packets"])
+    assert "lab.br0" not in hops  # the kernel counts there only what is the bridge's own
+    assert cell["lost_packets"] <= sum(hop["lost"] for hop in hops.values())
+
+
+@pytest.mark.parametrize(
+    ("topology", "link", "roles"),
+    [
+        ("guest-to-guest", {}, {"guest", "peer"}),
+        ("vlan-pairs", {"pairs": 2}, {"guest", "peer", "guest1", "peer1"}),
+    ],
+)
+def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
+    topology, link, roles, image, journal, private_home
+):
+    if topology == "vlan-pairs" and find_program("ovs-vswitchd") is None:
+        pytest.skip("Open vSwitch is not installed")
+    native, iperf3 = registry.get("native"), benchmarks.get("iperf3")
+    with LabGuests(topology, "native", image, journal, private_home, link={"rate_mbit_s": 200, **link}) as at:
+        asked = iperf3.Parameters(duration_s=1)
+        cell = Cell("c", native, Point("p", "iperf3", iperf3, asked, topology, at.links.settings, {}))
+        lanes = [
+            Lane(
+                Context(1, 2**29, guest_address=flow.client_address, peer_address=flow.server_address, flow=number),
+                {"guest": at.endpoints[flow.client], "peer": at.endpoints[flow.server]},
+            )
+            for number, flow in enumerate(at.links.flows)
+        ]
+        trial = run_trial(cell, lanes, at.endpoints, at.links, 60)
+    assert not trial.error
+    each = {place: value for (place, name), value in trial.counters.items() if name == "host_cpu_s"}
+    assert each.keys() == roles - {"guest"} | {"layer"}
+    assert min(each.values()) > 0.0005
+    moved = trial.counters["link", "under_test.bytes"]
+    assert moved > 2 * 10e6 * len(lanes)  # every byte is counted where it leaves and where it arrives
+    assert trial.outcome.values["cpu_per_gigabyte"] == pytest.approx(sum(each.values()) / (moved / 1e9))

@@ -1,7 +1,10 @@
 """What a platform's network cards cannot do is said before a run, naming platform, limit and setting."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from vtax.benchmarks import iperf3
 from vtax.errors import BadInput
 from vtax.platforms import registry
 from vtax.runner.networks import refuse_beyond_platforms
@@ -39,11 +42,45 @@ def test_cpu_per_gigabyte_needs_enough_of_both():
     from vtax.benchmarks.base import CPU_PER_GIGABYTE
     from vtax.runner.trial import cpu_per_gigabyte
 
-    counted = {("layer", "host_cpu_s"): 3.0, ("link", "under_test.bytes"): 2e9}
+    counted = {("layer", "under_test_cpu_s"): 3.0, ("layer", "host_cpu_s"): 1.0, ("link", "under_test.bytes"): 2e9}
     assert cpu_per_gigabyte(counted, [CPU_PER_GIGABYTE]) == {"cpu_per_gigabyte": 1.5}
     assert cpu_per_gigabyte(counted, []) == {}
     assert cpu_per_gigabyte({**counted, ("link", "under_test.bytes"): 10.0}, [CPU_PER_GIGABYTE]) == {}
     assert cpu_per_gigabyte({("link", "under_test.bytes"): 2e9}, [CPU_PER_GIGABYTE]) == {}
+
+
+def test_the_cpu_of_every_guest_under_test_is_counted():
+    """The times are invented: two guests under test and one that serves, each a second later than before."""
+    from vtax.runner import trial
+
+    times = {"guest": [1.0, 2.0], "peer": [10.0, 14.0], "other": [100.0, 200.0]}
+    silent = SimpleNamespace(counters=dict)
+    ends = {
+        role: trial.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__), silent)
+        for role, values in times.items()
+    }
+    moved = iter([{"under_test.bytes": 0.0}, {"under_test.bytes": 2e9}])
+    under_test = [SimpleNamespace(role=role) for role in ("peer", "guest")]
+    counted = trial._Counted(ends, SimpleNamespace(counters=lambda: next(moved), guests=under_test))
+    counted._first = counted._read()
+    last = counted._read()
+    difference = {key: last[key] - value for key, value in counted._first.items()}
+    assert difference["layer", "host_cpu_s"] == 1.0
+    assert difference["layer", "under_test_cpu_s"] == 5.0
+    assert trial.cpu_per_gigabyte(difference, iperf3.BENCHMARK.metrics) == {"cpu_per_gigabyte": 2.5}
+
+
+def test_a_guest_whose_cpu_is_unknown_leaves_the_sum_unknown():
+    from vtax.runner import trial
+
+    silent = SimpleNamespace(counters=dict)
+    ends = {
+        "guest": trial.Endpoint(SimpleNamespace(host_cpu_s=lambda: 1.0), silent),
+        "peer": trial.Endpoint(SimpleNamespace(host_cpu_s=lambda: None), silent),
+    }
+    under_test = [SimpleNamespace(role=role) for role in ends]
+    read = trial._Counted(ends, SimpleNamespace(counters=dict, guests=under_test))._read()
+    assert ("layer", "under_test_cpu_s") not in read
 
 
 @pytest.mark.parametrize("topology", ["vlan-pairs", "router-openflow"])

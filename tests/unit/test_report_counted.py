@@ -23,8 +23,15 @@ def cells() -> list[Counted]:
         SimpleNamespace(point="p", label="iperf3", levels={"mtu": 1500}, platform="qemu-tcg"),
     ]
     link = {f"guest.eth0.{name}": value for name, value in {**HOP, **LOST}.items()} | {"under_test.bytes": 2e9}
+    link["lost.packets"] = 4.0
     values = {
-        0: {"layer.host_cpu_s": 3.0, "peer.host_cpu_s": 1.0, "guest.tcp_retransmits": 2.0, "guest.cpu_user_s": 99.0},
+        0: {
+            "layer.host_cpu_s": 2.0,
+            "layer.under_test_cpu_s": 3.0,
+            "peer.host_cpu_s": 1.0,
+            "guest.tcp_retransmits": 2.0,
+            "guest.cpu_user_s": 99.0,
+        },
         1: {"layer.host_cpu_s": 9.0},
         2: {"layer.host_cpu_s": 8.0, "guest.kernel_cpu_s": 7.0, "peer.kernel_cpu_s": 0.5},
     }
@@ -46,9 +53,10 @@ def test_only_cells_with_a_network_are_told_in_the_order_of_the_study() -> None:
 
 def test_cpu_is_told_by_who_spent_it() -> None:
     native, machine = cells()
-    assert (native.layer_cpu_s, native.guest_cpu_s, native.ends_cpu_s) == (3.0, None, {"peer": 1.0})
+    assert (native.layer_cpu_s, native.guest_cpu_s, native.ends_cpu_s) == (2.0, None, {"peer": 1.0})
     assert (machine.layer_cpu_s, machine.guest_cpu_s, machine.ends_cpu_s) == (8.0, 7.0, {"peer": 0.5})
-    assert native.cpu_per_gigabyte == pytest.approx(1.5)
+    assert native.cpu_per_gigabyte == pytest.approx(1.5)  # of all guests under test
+    assert machine.cpu_per_gigabyte == pytest.approx(4.0)  # a run from before their sum was counted
 
 
 def test_lost_packets_are_drops_and_errors() -> None:
@@ -63,7 +71,7 @@ def test_both_tables_and_the_json_say_the_same() -> None:
     text = captured.get()
     assert "iperf3 · mtu=1500" in text
     (row,) = [line.split() for line in text.splitlines() if line.startswith("native") and "eth0" not in line]
-    assert row == ["native", "3.00", "–", "1.00", "2.00", "1.50", "2.00", "7.00"]
+    assert row == ["native", "2.00", "–", "1.00", "2.00", "1.50", "2.00", "4.00"]
     (hop,) = [line.split() for line in text.splitlines() if line.startswith("native") and "eth0" in line]
     assert hop == ["native", "guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00"]
     told = json.loads(json.dumps(counted_json(cells())))

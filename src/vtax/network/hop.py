@@ -19,7 +19,8 @@ class Hop:
     """An interface that packets of the test cross.
 
     name: as counters call it (`guest.eth0`, `lab.guest-0`). limits: whether this hop's egress carries the rate limit.
-    role: of the end whose card it is, empty for the lab's own.
+    role: of the end whose card it is, empty for the lab's own. cable: the same at both ends of one veth.
+    counts: whether what crosses it is counted there; the kernel counts at a bridge only what is its own.
     """
 
     name: str
@@ -28,6 +29,8 @@ class Hop:
     kind: Literal["veth", "tap", "bridge", "macvlan", "nic"]
     limits: bool = False
     role: str = ""
+    cable: str = ""
+    counts: bool = True
 
     def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
         """Go from the settings in force to others: MTU, offloads, rate limit.

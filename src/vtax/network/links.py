@@ -17,6 +17,8 @@ from vtax.network.settings import STRUCTURE, LinkSettings
 
 UNDER_TEST = "under_test.bytes"
 """The counter of all bytes through the cards of the guests under test."""
+LOST = "lost.packets"
+"""The counter of all packets dropped or broken on the way, each once."""
 
 
 @dataclass(frozen=True)
@@ -151,14 +153,19 @@ class Links:
 
     def counters(self) -> dict[str, float]:
         """Bytes, packets, errors and drops at every hop that can be read from outside: `guest.eth0.rx_bytes`."""
-        hops = self.hops
+        hops = [hop for hop in self.hops if hop.counts]
         traffic = {path: hop.namespace.traffic() for path, hop in {h.namespace.path: h for h in hops}.items()}
         counted = {
             f"{hop.name}.{name}": float(value)
             for hop in hops
             for name, value in asdict(traffic[hop.namespace.path][hop.interface]).items()
         }
-        return {**counted, **self._more_counters(), UNDER_TEST: self._through_guests(counted)}
+        return {
+            **counted,
+            **self._more_counters(),
+            UNDER_TEST: self._through_guests(counted),
+            LOST: lost(hops, counted),
+        }
 
     def _through_guests(self, counted: Mapping[str, float]) -> float:
         """Bytes in and out of every card of the guests under test, from whichever side can be read."""
@@ -186,6 +193,26 @@ class Links:
     def close(self) -> None:
         """Remove the lab. May be called twice."""
         self.lab.close()
+
+
+def lost(hops: Sequence[Hop], counted: Mapping[str, float]) -> float:
+    """Packets dropped or broken at any of these hops, each once.
+
+    A veth counts one that its other end could not take at both: as a drop in sending and as one in receiving. Of the
+    two ends of a cable the higher count holds, in each direction.
+    """
+    cables: dict[str, list[Hop]] = {}
+    for hop in hops:
+        cables.setdefault(hop.cable or hop.name, []).append(hop)
+
+    def of(hop: Hop, side: str) -> float:
+        return counted[f"{hop.name}.{side}_drops"] + counted[f"{hop.name}.{side}_errors"]
+
+    total = 0.0
+    for first, *others in cables.values():
+        for side, opposite in (("rx", "tx"), ("tx", "rx")):
+            total += max(of(first, side), *(of(other, opposite) for other in others), 0.0)
+    return total
 
 
 def _change(end: End, argv: Sequence[str]) -> None:

@@ -24,11 +24,11 @@ class MacvlanSegment:
     def plug(self, role: str, card: Card, guest: Namespace) -> None:
         """The far end of the cable for the first, a macvlan for the others."""
         if self._lower is None:
-            self._lower = port_name(role, card)
-            self.namespace.ip(veth(self._lower, card, guest), f"link set dev {self._lower} up")
+            port = self._lower = port_name(role, card)
+            self.namespace.ip(veth(port, card, guest), f"link set dev {port} up")
             self.hops += [
-                Hop(f"lab.{self._lower}", self.namespace, self._lower, "veth", limits=True),
-                Hop(f"{role}.{card.interface}", guest, card.interface, "veth", limits=True, role=role),
+                Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, cable=port),
+                Hop(f"{role}.{card.interface}", guest, card.interface, "veth", limits=True, role=role, cable=port),
             ]
             return
         self.namespace.ip(

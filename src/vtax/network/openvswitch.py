@@ -156,8 +156,8 @@ class SwitchSegment:
         self.namespace.ip(veth(port, card, guest), f"link set dev {port} up")
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
         self.hops += [
-            Hop(f"{role}.{card.interface}", guest, card.interface, "veth", role=role),
-            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True),
+            Hop(f"{role}.{card.interface}", guest, card.interface, "veth", role=role, cable=port),
+            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, cable=port),
         ]
 
     def plug_tap(self, role: str, card: Card, queues: int) -> str:

@@ -40,11 +40,15 @@ class Segment(Protocol):
 class BridgeSegment:
     """A Linux bridge in a namespace of the lab."""
 
-    def __init__(self, namespace: Namespace, bridge: str, mtu: int, *, mac: str = "", role: str = "") -> None:
-        """mac, role: of the end whose card the bridge itself is, when it is one."""
+    def __init__(
+        self, namespace: Namespace, bridge: str, mtu: int, *, mac: str = "", role: str = "", routes: bool = False
+    ) -> None:
+        """mac, role: of the end whose card the bridge itself is, when it is one. routes: the lab does through it."""
         self.namespace = namespace
         self.bridge = bridge
-        self.hops: list[Hop] = [Hop(f"{role or 'lab'}.{bridge}", namespace, bridge, "bridge", role=role)]
+        self.hops: list[Hop] = [
+            Hop(f"{role or 'lab'}.{bridge}", namespace, bridge, "bridge", role=role, counts=bool(role) or routes)
+        ]
         hardware = f"address {mac} " if mac else ""
         namespace.ip(
             f"link add name {bridge} mtu {mtu} {hardware}type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
@@ -56,8 +60,8 @@ class BridgeSegment:
         port = port_name(role, card)
         self.namespace.ip(veth(port, card, guest), f"link set dev {port} master {self.bridge} up")
         self.hops += [
-            Hop(f"{role}.{card.interface}", guest, card.interface, "veth", role=role),
-            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True),
+            Hop(f"{role}.{card.interface}", guest, card.interface, "veth", role=role, cable=port),
+            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, cable=port),
         ]
 
     def plug_tap(self, role: str, card: Card, queues: int) -> str:
@@ -83,9 +87,11 @@ class CableSegment:
 
     def plug(self, role: str, card: Card, guest: Namespace) -> None:
         """The first end, or the second one."""
-        end = Hop(f"{role}.{card.interface}", guest, card.interface, "veth", limits=True, role=role)
         port = port_name(role, card)
-        if self._loose is not None and not self._is_tap(self._loose):
+        joins = self._loose is not None and not self._is_tap(self._loose)
+        cable = self._loose if joins and self._loose else port
+        end = Hop(f"{role}.{card.interface}", guest, card.interface, "veth", limits=True, role=role, cable=cable)
+        if joins:
             self.namespace.ip(
                 f"link set dev {self._loose} down",
                 f"link set dev {self._loose} mtu {card.mtu} address {card.mac}",
@@ -94,7 +100,7 @@ class CableSegment:
             self.hops = [hop for hop in self.hops if hop.interface != self._loose or hop.role] + [end]
             return
         self.namespace.ip(veth(port, card, guest), f"link set dev {port} up")
-        self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth")]
+        self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth", cable=port)]
         self._tie(port)
 
     def plug_tap(self, role: str, card: Card, queues: int) -> str:

@@ -44,9 +44,9 @@ class Counted:
 
     layer_cpu_s: CPU of the guest with its virtualization layer, as the host counts it. guest_cpu_s: what the guest's
     own kernel says; None where it has none. ends_cpu_s: of every other end, by role; of one on another machine, what
-    that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_bytes: through the cards of the guests
-    under test. retransmits: TCP segments sent again, by the end that counted them. everything: every counter,
-    `PLACE.NAME`.
+    that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_cpu_s, under_test_bytes: CPU of all
+    guests under test with their layers, and what went through their cards. retransmits: TCP segments sent again, by
+    the end that counted them. lost: packets on the whole way, each once. everything: every counter, `PLACE.NAME`.
     """
 
     label: str
@@ -57,17 +57,19 @@ class Counted:
     guest_cpu_s: float | None
     ends_cpu_s: Mapping[str, float]
     switch_cpu_s: float | None
+    under_test_cpu_s: float | None
     under_test_bytes: float
     retransmits: Mapping[str, float]
     hops: tuple[Hop, ...]
+    lost: float
     everything: Mapping[str, float]
 
     @property
     def cpu_per_gigabyte(self) -> float | None:
-        """CPU seconds of the layer for 10^9 bytes through the cards under test; None when too little moved."""
-        if self.layer_cpu_s is None or self.under_test_bytes < 1e6:
+        """CPU seconds of the guests under test for 10^9 bytes through their cards; None when too little moved."""
+        if self.under_test_cpu_s is None or self.under_test_bytes < 1e6:
             return None
-        return self.layer_cpu_s / (self.under_test_bytes / 1e9)
+        return self.under_test_cpu_s / (self.under_test_bytes / 1e9)
 
 
 def counted(data: RunData, counters: Counters) -> list[Counted]:
@@ -86,6 +88,7 @@ def _of(data: RunData, cell: int, found: Mapping[tuple[str, str], float], trials
     record = data.run.cells[cell]
     link = {name: value for (place, name), value in found.items() if place == "link"}
     names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(".rx_bytes"))
+    hops = tuple(_hop(name, link) for name in names)
     return Counted(
         label=record.label,
         levels=dict(record.levels),
@@ -95,9 +98,11 @@ def _of(data: RunData, cell: int, found: Mapping[tuple[str, str], float], trials
         guest_cpu_s=found.get(("guest", "kernel_cpu_s")),
         ends_cpu_s={p: v for p, v in _ends(found).items() if p not in ("layer", "guest")},
         switch_cpu_s=link.get("switch.cpu_s"),
+        under_test_cpu_s=found.get(("layer", "under_test_cpu_s"), found.get(("layer", "host_cpu_s"))),
         under_test_bytes=link[_UNDER_TEST],
         retransmits={p: v for (p, n), v in found.items() if n == "tcp_retransmits"},
-        hops=tuple(_hop(name, link) for name in names),
+        hops=hops,
+        lost=link.get("lost.packets", sum(hop.lost for hop in hops)),
         everything={f"{place}.{name}": value for (place, name), value in found.items()},
     )
 
@@ -144,7 +149,7 @@ def _cpu_table(cells: Sequence[Counted]) -> RenderableType:
         seconds = [cell.layer_cpu_s, cell.guest_cpu_s, *(cell.ends_cpu_s.get(role) for role in roles)]
         seconds += [cell.switch_cpu_s] if switch else []
         resent = sum(cell.retransmits.values()) if cell.retransmits else None
-        rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, resent, sum(hop.lost for hop in cell.hops)]
+        rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, resent, cell.lost]
         shown.add_row(cell.platform, *(_number(value) for value in (*seconds, *rest)))
     return shown
 
@@ -178,12 +183,14 @@ def counted_json(cells: Sequence[Counted]) -> list[dict[str, Any]]:
                 "cpu_s": {
                     "guest_and_layer": cell.layer_cpu_s,
                     "guest_kernel": cell.guest_cpu_s,
+                    "under_test": cell.under_test_cpu_s,
                     **cell.ends_cpu_s,
                     "switch": cell.switch_cpu_s,
                 },
                 "bytes_under_test": cell.under_test_bytes,
                 "cpu_s_per_gigabyte": cell.cpu_per_gigabyte,
                 "retransmits": dict(cell.retransmits),
+                "lost_packets": cell.lost,
                 "hops": [vars(hop) for hop in cell.hops],
                 "counters": dict(cell.everything),
             }

@@ -21,6 +21,8 @@ from vtax.runner.plan import Cell
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
 _LEAST_BYTES = 1e6
+UNDER_TEST_CPU = "under_test_cpu_s"
+"""The counter, of the place `layer`, of the CPU of all guests under test with their layers, as the host counts it."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
     """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by."""
-    cpu_s, moved = counted.get(("layer", "host_cpu_s")), counted.get(("link", UNDER_TEST), 0.0)
+    cpu_s, moved = counted.get(("layer", UNDER_TEST_CPU)), counted.get(("link", UNDER_TEST), 0.0)
     if CPU_PER_GIGABYTE not in metrics or cpu_s is None or moved < _LEAST_BYTES:
         return {}
     return {CPU_PER_GIGABYTE.name: cpu_s / (moved / 1e9)}
@@ -255,11 +257,16 @@ class _Counted:
 
     def _read(self) -> dict[tuple[str, str], float]:
         read: dict[tuple[str, str], float] = {}
+        layers: dict[str, float | None] = {}
         for place, endpoint in self._endpoints.items():
             read.update({(place, name): value for name, value in endpoint.guest.counters().items()})
-            cpu_s = endpoint.running.host_cpu_s()
+            cpu_s = layers[place] = endpoint.running.host_cpu_s()
             if cpu_s is not None:
                 read["layer" if place == "guest" else place, "host_cpu_s"] = cpu_s
         if self._links is not None:
             read.update({("link", name): value for name, value in self._links.counters().items()})
+            under_test = [layers.get(end.role) for end in self._links.guests]
+            known = [cpu_s for cpu_s in under_test if cpu_s is not None]
+            if len(known) == len(under_test):
+                read["layer", UNDER_TEST_CPU] = sum(known)
         return read

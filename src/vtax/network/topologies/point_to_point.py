@@ -48,7 +48,7 @@ def _one_network(lab: Lab, settings: LinkSettings) -> Links:
 def _translated(lab: Lab, settings: LinkSettings) -> Links:
     """The lab forwards between its two bridges and gives the guest's packets its own address (RFC 3022)."""
     namespace = lab.namespace("lab")
-    inner, outer = (BridgeSegment(namespace, f"br{number}", settings.mtu) for number in (0, 1))
+    inner, outer = (BridgeSegment(namespace, f"br{number}", settings.mtu, routes=True) for number in (0, 1))
     namespace.ip(*(f"address add {address(number, _GATEWAY)}/24 dev br{number}" for number in (0, 1)))
     namespace.set("ipv4/ip_forward", "1")
     namespace.run(["iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "br1", "-j", "MASQUERADE"])

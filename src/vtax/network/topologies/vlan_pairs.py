@@ -43,7 +43,9 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         flows,
         notes=[USERSPACE_NOTE] if forced else ["the switch runs in the kernel"],
         forced=forced,
-        more_hops=[Hop(f"lab.trunk-{side}", namespace, f"trunk-{side}", "veth") for side in ("left", "right")],
+        more_hops=[
+            Hop(f"lab.trunk-{side}", namespace, f"trunk-{side}", "veth", cable="trunk") for side in ("left", "right")
+        ],
         more_counters=lambda: {"switch.cpu_s": switch.cpu_s()},
     )
 
