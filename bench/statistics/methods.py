@@ -11,7 +11,8 @@ from noise import Array
 from scipy import special
 
 from vtax.stats.sequential import decide_studies
-from vtax.stats.stopping import precision_share, widest_share
+from vtax.stats.stopping import width_share
+from vtax.stats.verdict import MINIMUM_BLOCKS
 
 UNDECIDED, ABOVE, BELOW, EQUIVALENT = range(4)
 Codes = npt.NDArray[np.int64]
@@ -31,6 +32,11 @@ def running(logs: Array) -> tuple[Array, Array, Array]:
     return n, mean, np.sqrt(square / np.maximum(n - 1, 1) / n)
 
 
+def after(each: Array, at: npt.NDArray[np.int64]) -> Array:
+    """What `running` gives of every contrast after block at + 1."""
+    return np.take_along_axis(each, at[..., None], -1)[..., 0]
+
+
 def holm_passes(p: Array, alpha: Array | float) -> npt.NDArray[np.bool_]:
     """Holm's step-down along the last axis."""
     order = np.argsort(p, axis=-1)
@@ -42,13 +48,14 @@ def holm_passes(p: Array, alpha: Array | float) -> npt.NDArray[np.bool_]:
 
 
 def verdicts(mean: Array, se: Array, n: Array, margin: float, alpha: float) -> Codes:
-    """vtax's verdicts from summaries of shape (studies, contrasts), n of shape (studies, 1)."""
+    """vtax's verdicts from summaries of shape (studies, contrasts), n too or (studies, 1)."""
     low, high = np.log1p(-margin), np.log1p(margin)
     different = holm_passes(2 * special.stdtr(n - 1, -np.abs(mean) / se), alpha)
     inside = holm_passes(
         np.maximum(special.stdtr(n - 1, -(mean - low) / se), special.stdtr(n - 1, -(high - mean) / se)), alpha
     )
-    different &= (mean < low) | (mean > high)
+    different &= ((mean < low) | (mean > high)) & (n >= MINIMUM_BLOCKS)
+    inside &= n >= MINIMUM_BLOCKS
     return np.where(different, np.where(mean > 0, ABOVE, BELOW), np.where(inside, EQUIVALENT, UNDECIDED))
 
 
@@ -61,39 +68,40 @@ def fixed(logs: Array, margin: float, alpha: float = 0.05) -> Codes:
 def precision(
     logs: Array, target: float, margin: float, min_blocks: int, share: float | None = None
 ) -> tuple[npt.NDArray[np.bool_], Codes, Array]:
-    """(first contrast's interval covers 0, codes, blocks) under the rule `precision`; share 1 is the naive rule."""
-    alpha = 0.05 * (precision_share(min_blocks) if share is None else share)
+    """(whether the interval covers 0, codes, blocks used), each of every contrast, under the rule `precision`.
+
+    A contrast is left out of further blocks once its own interval is narrow. share 1 is the naive rule.
+    """
+    alpha = 0.05 * (width_share(min_blocks) if share is None else share)
     n, mean, se = running(logs)
     half = special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2) * se
-    narrow = (np.sinh(half) <= target).all(axis=1)
-    narrow[:, : min_blocks - 1] = False
-    narrow[:, -1] = True
-    at = narrow.argmax(axis=1)
-    pick = (np.arange(at.size)[:, None], np.arange(logs.shape[1])[None, :], at[:, None])
-    covers = np.abs(mean[pick][:, 0]) <= half[pick][:, 0]
-    return covers, verdicts(mean[pick], se[pick], n[at][:, None], margin, alpha), n[at]
+    narrow = np.sinh(half) <= target
+    narrow[..., : min_blocks - 1] = False
+    narrow[..., -1] = True
+    at = narrow.argmax(axis=-1)
+    mean, se, half = (after(each, at) for each in (mean, se, half))
+    return np.abs(mean) <= half, verdicts(mean, se, n[at], margin, alpha), n[at]
 
 
 def budget(
     logs: Array, margin: float, min_blocks: int, blocks: int, share: float | None = None
-) -> tuple[Array, Codes]:
-    """(by how much every contrast's interval misses 0; not at all when negative, codes) under the rule `budget`.
+) -> tuple[npt.NDArray[np.bool_], Codes, Array]:
+    """The same under the rule `budget`: the time of `blocks` whole blocks, spent by width after min_blocks.
 
-    The time of `blocks` whole blocks, spent by width once min_blocks are made. logs: studies x contrasts x blocks, of
-    which a contrast uses as many as it was given. share 1 is the naive rule.
+    A further block holds half of the contrasts and their baseline, each cell taking as long as any other.
     """
-    alpha = 0.05 * (widest_share(min_blocks) if share is None else share)
+    alpha = 0.05 * (width_share(min_blocks) if share is None else share)
     studies, contrasts, last = logs.shape
     n, mean, se = running(logs)
     half = special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2) * se
     held = (contrasts + 1) // 2
     at = np.full((studies, contrasts), min_blocks - 1)
     rows = np.arange(studies)[:, None]
-    for _ in range((blocks - min_blocks) * contrasts // held):
-        widest = np.argsort(-np.take_along_axis(half, at[..., None], -1)[..., 0], axis=1)[:, :held]
+    for _ in range((blocks - min_blocks) * (contrasts + 1) // (held + 1)):
+        widest = np.argsort(-after(half, at), axis=1)[:, :held]
         at[rows, widest] = np.minimum(at[rows, widest] + 1, last - 1)
-    mean, se, half = (np.take_along_axis(each, at[..., None], -1)[..., 0] for each in (mean, se, half))
-    return np.abs(mean) - half, verdicts(mean, se, n[at], margin, alpha)
+    mean, se, half = (after(each, at) for each in (mean, se, half))
+    return np.abs(mean) <= half, verdicts(mean, se, n[at], margin, alpha), n[at]
 
 
 def sequential(logs: Array, margin: float, min_blocks: int) -> tuple[Codes, Array]:

@@ -12,9 +12,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "statistics"))
 import methods
 from noise import NOISES, randomized
 
+from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import DIRECTIONS, sequential_verdicts
-from vtax.stats.stopping import Rule, decide
+from vtax.stats.stopping import Rule, decide, within_budget
 from vtax.stats.verdict import judge_family
 
 STUDIES = 2000
@@ -43,11 +44,24 @@ def test_intervals_cover_and_alarms_are_rare_under_every_noise(noise):
         assert np.isin(found, (1, 2)).mean() <= 0.05 + chance(0.05)
 
 
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
+def test_alarms_are_rare_in_families_whose_members_are_left_out_one_by_one(noise):
+    """Whatever the size of a difference: a margin of almost nothing, and noise at which members stop far apart."""
+    logs = logs_of(noise, 0.02, [1.0] * 6, 40)
+    target = 0.8 * float(logs.std())
+    for codes in (methods.precision(logs, target, 1e-9, 5)[1], methods.budget(logs, 1e-9, 5, 10)[1]):
+        assert (codes != 0).any(axis=1).mean() <= 0.05 + chance(0.05)
+
+
 @pytest.mark.parametrize("end", [0.98, 1.02])
 def test_equality_at_the_margin_is_rarely_claimed(end):
     for noise in (NOISES[0], NOISES[3], NOISES[5]):
         logs = logs_of(noise, 0.01, [end] * 3, 30)
-        for codes in (methods.fixed(logs[..., :10], 0.02), methods.sequential(logs, 0.02, 5)[0]):
+        rules = (
+            methods.fixed(logs[..., :10], 0.02), methods.sequential(logs, 0.02, 5)[0],
+            methods.precision(logs, 0.015, 0.02, 5)[1], methods.budget(logs, 0.02, 5, 10)[1],
+        )  # fmt: skip
+        for codes in rules:
             assert (codes == 3).any(axis=1).mean() <= 0.05 + chance(0.05)
 
 
@@ -56,21 +70,57 @@ def test_five_percent_overhead_is_found_at_two_percent_noise():
     assert (codes == 2).mean() >= 0.95
 
 
-def test_the_simulated_rules_are_the_ones_that_run():
+def as_run(rule, logs):
+    """What a run of one baseline and these contrasts would have: NaN in the blocks that did not hold a contrast.
+
+    A cell takes a second. logs: contrasts x blocks; each further block of a contrast brings its next value.
+    """
+    seen, spent_s = np.full(logs.shape, np.nan), 0
+    for block in range(logs.shape[1] + 1):
+        goal = decide(rule, {str(c): row[:block] for c, row in enumerate(seen)}, block)
+        held = [int(name) for name in goal.open] or list(range(len(logs)))
+        if within_budget(rule, goal, block, spent_s, len(held) + 1).stop:
+            return seen
+        seen[held, block] = logs[held, (~np.isnan(seen[held])).sum(axis=1)]
+        spent_s += len(held) + 1
+    raise AssertionError("the rule did not stop")
+
+
+@pytest.mark.parametrize("min_blocks", [3, 5])
+@pytest.mark.parametrize("stop", ["precision", "budget"])
+def test_the_simulated_rules_leave_out_and_say_what_a_run_does(stop, min_blocks):
     """methods.py works on many studies at once; for a sample of them vtax itself must say the same."""
+    logs = logs_of(NOISES[6], 0.02, [0.96, 1.0, 1.02, 1.0, 1.05], 24, studies=60)
+    rule = Rule(
+        stop, min_blocks=min_blocks, max_blocks=24, precision=0.03, budget_s=8 * 6 if stop == "budget" else None
+    )
+    if stop == "precision":
+        covers, codes, blocks = methods.precision(logs, 0.03, 0.02, min_blocks)
+    else:
+        covers, codes, blocks = methods.budget(logs, 0.02, min_blocks, 8)
+    assert len(np.unique(blocks)) > 4
+    for k in range(60):
+        seen = as_run(rule, logs[k])
+        assert (~np.isnan(seen)).sum(axis=1).tolist() == blocks[k].tolist()
+        found = analyse(rule, {str(c): Contrast(row, "higher") for c, row in enumerate(seen)}).values()
+        assert [WORDS[c.verdict.kind] for c in found if isinstance(c, Comparison)] == codes[k].tolist()
+        assert [c.ratio.low <= 1 <= c.ratio.high for c in found if isinstance(c, Comparison)] == covers[k].tolist()
+
+
+def test_the_simulated_verdicts_are_the_ones_that_run():
+    """The same for a fixed number of blocks and for boundaries, where what is left out is decided and stays so."""
     logs = logs_of(NOISES[0], 0.02, [0.96, 1.0, 1.02], 30, studies=60)
     one_look = methods.fixed(logs[..., :10], 0.02)
-    codes, _ = methods.sequential(logs, 0.02, 5)
+    codes, latest = methods.sequential(logs, 0.02, 5)
     at = methods.sequential(logs[:, :1], 0.02, 5)[1]
-    narrow = methods.precision(logs, 0.02, 0.02, 5)[2]
-    rule = {stop: Rule(stop, min_blocks=5, max_blocks=30) for stop in ("precision", "verdict")}
+    rule = Rule("verdict", min_blocks=5, max_blocks=30)
     for k in range(60):
         rows = list(logs[k])
         words = judge_family([ratio_of_logs(row[:10]) for row in rows], 0.02, ["higher"] * 3)
         assert [WORDS[v.kind] for v in words] == one_look[k].tolist()
         assert sequential_verdicts(rows, 0.02, 0.05, 5, 30) == tuple(DIRECTIONS[c] for c in codes[k])
-        for stop, expected, members in (("precision", narrow[k], rows), ("verdict", at[k], rows[:1])):
-            contrasts = {str(i): row[: int(expected)] for i, row in enumerate(members)}
-            before = {name: row[:-1] for name, row in contrasts.items()}
-            assert decide(rule[stop], contrasts, int(expected)).stop
-            assert expected == 5 or not decide(rule[stop], before, int(expected) - 1).stop
+        seen = as_run(rule, logs[k])
+        assert (~np.isnan(seen)).sum(axis=1).max() <= latest[k]
+        assert (~np.isnan(as_run(rule, logs[k, :1]))).sum() == at[k]
+        left = [row[~np.isnan(row)] for row in seen]
+        assert sequential_verdicts(left, 0.02, 0.05, 5, 30) == tuple(DIRECTIONS[c] for c in codes[k])

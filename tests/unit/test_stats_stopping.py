@@ -44,6 +44,12 @@ def test_a_target_missed_at_the_most_blocks_is_said(stop):
     assert found.warnings
 
 
+def test_a_contrast_that_lacks_blocks_is_not_judged_before_its_own_fewest():
+    lacking = np.where(np.arange(8) < 4, math.nan, QUIET)
+    assert decide(Rule("precision"), {"a": QUIET, "b": lacking}, 8).open == ("b",)
+    assert decide(Rule("precision", min_blocks=4), {"a": QUIET, "b": lacking}, 8).reached
+
+
 @pytest.mark.parametrize("stop", ["precision", "verdict"])
 def test_a_contrast_without_data_keeps_the_target_open(stop):
     assert decide(Rule(stop), {"a": QUIET, "b": np.full(8, np.nan)}, 8).open == ("b",)
@@ -122,6 +128,10 @@ def test_any_blocks_give_a_decision(rows):
         found = decide(Rule(stop, max_blocks=8), contrasts, 8)
         assert found.stop
         assert found.reached == (not found.open)
+    found = decide(Rule("budget", budget_s=60), contrasts, 8)
+    assert not found.stop
+    assert len(found.open) == math.ceil(len(rows) / 2)
+    assert set(found.open) <= set(contrasts)
 
 
 def test_netperf_stops_as_its_source_does():

@@ -107,15 +107,15 @@ def within_budget(rule: Rule, goal: Decision, blocks: int, elapsed_s: float, nex
     if goal.stop or rule.budget_s is None or elapsed_s + next_block_s <= rule.budget_s:
         return goal
     reason = f"the time budget of {rule.budget_s:.0f} s ends before another block would, after {blocks} blocks"
-    return Decision(True, rule.stop == "budget", reason, goal.open, goal.warnings)
+    return Decision(True, rule.stop == "budget" and blocks > 0, reason, goal.open, goal.warnings)
 
 
 def interval_confidence(rule: Rule, blocks: int) -> float:
     """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
     if rule.stop == "precision":
-        return 1 - precision_share(rule.min_blocks) * rule.alpha
+        return 1 - width_share(rule.min_blocks) * rule.alpha
     if rule.stop == "budget" and rule.spend == "widest" and blocks >= rule.min_blocks:
-        return 1 - widest_share(rule.min_blocks) * rule.alpha
+        return 1 - width_share(rule.min_blocks) * rule.alpha
     if rule.stop == "verdict" and blocks >= rule.min_blocks:  # repeated interval, Jennison & Turnbull 1984
         levels = t_levels(rule.alpha / 2, rule.min_blocks, rule.max_blocks)
         return 1 - 2 * float(levels[min(blocks, rule.max_blocks) - rule.min_blocks])
@@ -127,23 +127,16 @@ def look_level(rule: Rule, blocks: int) -> float:
     return rule.alpha if rule.stop == "verdict" else 1 - interval_confidence(rule, blocks)
 
 
-def precision_share(min_blocks: int) -> float:
-    """Share of the error rate at which intervals of the rule "precision" must be computed.
+def width_share(min_blocks: int) -> float:
+    """Share of the error rate at which results must be computed when widths of intervals say what is measured on.
 
-    Stopping when the interval is narrow picks samples whose spread came out small: a plain 95 % interval then covers
-    92 % at worst with 5 blocks at least, 93.5 % with 10. min_blocks / (min_blocks + 4) restores 95 % in the worst
-    case over all ratios of noise to target; it was fitted to simulations (bench/statistics/calibrate.py).
+    A contrast that "precision" or "budget" leaves out because its interval is narrow is one whose spread came out
+    small: a plain 95 % interval then covers 92 % at worst with 5 blocks at least, 93.5 % with 10. For one interval
+    min_blocks / (min_blocks + 4) would restore 95 %, but in a family of six, each left out at a time of its own, it
+    gave up to 5.8 % false alarms. min_blocks / (min_blocks + 7) keeps them below 5 % in the worst case over all
+    ratios of noise to target; it was fitted to simulations (bench/statistics/calibrate.py).
     """
-    return min_blocks / (min_blocks + 4)
-
-
-def widest_share(min_blocks: int) -> float:
-    """The same for "budget" spent by width, which leaves out contrasts whose spread came out small.
-
-    The share of "precision" would do for the intervals, but gave up to 5.7 % false alarms in families of six; with
-    min_blocks / (min_blocks + 6) they stay below 5 % (bench/statistics/simulate.py, table `budget`).
-    """
-    return min_blocks / (min_blocks + 6)
+    return min_blocks / (min_blocks + 7)
 
 
 def _widest(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> tuple[str, ...]:
@@ -165,7 +158,12 @@ def _half_width(rule: Rule, logs: Array) -> float:
 
 
 def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
-    return tuple(name for name, logs in contrasts.items() if not _half_width(rule, logs) <= rule.precision)
+    """Contrasts that miss the target, or lack blocks to be judged by: a trial that failed is no block of theirs."""
+    return tuple(
+        name
+        for name, logs in contrasts.items()
+        if (~np.isnan(logs)).sum() < rule.min_blocks or not _half_width(rule, logs) <= rule.precision
+    )
 
 
 def _undecided(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
