@@ -11,7 +11,7 @@ import pytest
 from vtax.benchmarks import network as limits
 from vtax.errors import BadInput
 from vtax.image.image import Image
-from vtax.network import openvswitch
+from vtax.network import openvswitch, settings
 from vtax.platforms import native
 from vtax.platforms.base import NetworkLimits, Probe
 from vtax.runner.plan import Plan, make_plan
@@ -120,6 +120,17 @@ def test_links_that_a_topology_cannot_have(topology: str, link: dict[str, Any], 
     error = refused({"name": "iperf3", "topology": topology, "link": link})
     assert said in error.what
     assert "[[benchmark]] number 1 (iperf3)" in error.where
+
+
+def test_a_congestion_control_that_the_kernel_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    available = tmp_path / "tcp_available_congestion_control"
+    available.write_text("reno bbr cubic\n")
+    monkeypatch.setattr(settings, "_CONGESTION", available)
+    planned({"name": "iperf3", "link_factors": {"congestion": ["reno", "bbr"]}})
+    error = refused({"name": "iperf3", "link_factors": {"congestion": ["reno", "bogus"]}})
+    assert error.what == "link setting congestion: this host's kernel has no 'bogus'"
+    assert "[[benchmark]] number 1 (iperf3)" in error.where
+    assert "it has bbr, cubic, reno" in error.cure
 
 
 def test_a_link_without_a_peer_is_defined_as_it_always_was() -> None:

@@ -38,6 +38,31 @@ def test_more_cards_than_a_platform_has_are_refused(monkeypatch):
         refuse_beyond_platforms([registry.get("native")], [point("router")], "study.toml")
 
 
+@pytest.mark.parametrize(
+    "platform", ["qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm", "uml", "gvisor-ptrace"]
+)
+def test_more_queues_than_a_card_has_are_refused(platform):
+    chosen = [registry.get("native"), registry.get(platform)]
+    refuse_beyond_platforms(chosen, [point(queues=1)], "study.toml")
+    with pytest.raises(BadInput, match=f"{platform} have at most 1 queue, and iperf3 asks for 4") as caught:
+        refuse_beyond_platforms(chosen, [point(queues=4)], "study.toml")
+    assert "queues" in caught.value.where
+
+
+def test_cards_that_have_several_queues_are_not_refused():
+    chosen = [registry.get(name) for name in ("native", "docker", "qemu-tcg")]
+    refuse_beyond_platforms(chosen, [point(queues=16)], "study.toml")
+
+
+def test_a_platform_that_cannot_route_is_refused_as_a_router_only():
+    chosen = [registry.get("native"), registry.get("gvisor-systrap")]
+    refuse_beyond_platforms(chosen, [point("router-openflow"), point("multi-nic", cards=2)], "study.toml")
+    with pytest.raises(BadInput, match="router needs guests that route between their cards") as caught:
+        refuse_beyond_platforms(chosen, [point("router")], "study.toml")
+    assert "gvisor-systrap" in caught.value.what
+    assert "topology of iperf3" in caught.value.where
+
+
 def test_cpu_per_gigabyte_needs_enough_of_both():
     from vtax.benchmarks.base import CPU_PER_GIGABYTE
     from vtax.runner.trial import cpu_per_gigabyte

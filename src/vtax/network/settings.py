@@ -19,6 +19,7 @@ from pydantic import (
 from vtax.errors import BadInput
 from vtax.study.keys import refusal
 
+_CONGESTION = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _IPV6 = Path("/proc/sys/net/ipv6")
 IPV6_MINIMUM_MTU = 1280
 """RFC 8200, section 5: below it the kernel takes IPv6 off the interface."""
@@ -40,7 +41,7 @@ class LinkSettings(BaseModel):
     attachment: Attachment = Field("bridge", description="how a guest's card is joined to the lab")
     queues: int = Field(1, ge=1, le=16, description="queues of every guest's card")
     rate_mbit_s: float | None = Field(None, ge=0.1, description="limit of the link in each direction, Mbit/s")
-    congestion: str = Field("cubic", description="TCP congestion control of every end")
+    congestion: str = Field("cubic", description="TCP congestion control of every end, of this host's kernel")
     cards: int = Field(1, ge=1, le=8, description="cards of each guest, topology multi-nic")
     pairs: int = Field(1, ge=1, le=16, description="pairs of guests, topology vlan-pairs")
     peer: str = Field(
@@ -78,3 +79,13 @@ class LinkSettings(BaseModel):
     def carries_ipv6(self) -> bool:
         """Whether the kernel keeps IPv6 on links of this MTU, and this host has IPv6 at all."""
         return self.mtu >= IPV6_MINIMUM_MTU and _IPV6.exists()
+
+
+def check_congestion(settings: LinkSettings) -> None:
+    """Raise BadInput for a congestion control that this host's kernel does not have: native ends must have it."""
+    known = _CONGESTION.read_text().split() if _CONGESTION.exists() else [settings.congestion]
+    if settings.congestion not in known:
+        raise BadInput(
+            f"link setting congestion: this host's kernel has no {settings.congestion!r}",
+            cure=f"it has {', '.join(sorted(known))}; modprobe tcp_NAME loads one there is a module of",
+        )

@@ -14,7 +14,7 @@ from vtax.errors import BadInput
 from vtax.host.journal import Journal
 from vtax.network.lab import Lab
 from vtax.network.links import Links
-from vtax.network.settings import Attachment, LinkSettings
+from vtax.network.settings import Attachment, LinkSettings, check_congestion
 from vtax.network.uplink import check_nic
 
 __all__ = ["Links", "Topology"]
@@ -25,8 +25,8 @@ class Topology:
     """A way to join guests.
 
     guests: of the platform under test, by settings. cards: of each of them, by settings. natives: how many native
-    ends it has. attachments: the ones it can be built with. far: whether its native end can stand on another machine.
-    packages: what the image must hold beyond the usual.
+    ends it has. forwards: whether guests must route between their cards. attachments: the ones it can be built with.
+    far: whether its native end can stand on another machine. packages: what the image must hold beyond the usual.
     check_host: raises BadInput when the host lacks what it is built with. wire: makes the ends and flows in a lab;
     the lab is removed when it raises.
     """
@@ -37,6 +37,7 @@ class Topology:
     guests: Callable[[LinkSettings], int] = lambda settings: 1
     cards: Callable[[LinkSettings], int] = lambda settings: 1
     natives: int = 1
+    forwards: bool = False
     attachments: tuple[Attachment, ...] = ("bridge",)
     far: bool = False
     packages: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class Topology:
         """The settings, if this topology can be built here with them. Raises BadInput naming what is wrong."""
         self.check_host()
         settings = LinkSettings.of(link)
+        check_congestion(settings)
         if settings.attachment not in self.attachments:
             raise BadInput(
                 f"link setting attachment: {self.name} cannot be built with {settings.attachment}",

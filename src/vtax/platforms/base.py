@@ -133,10 +133,16 @@ class Driver(Protocol):
 
 @dataclass(frozen=True)
 class NetworkLimits:
-    """What a platform's network cards can do. cards: most of one guest. mtu: largest, bytes."""
+    """What a platform's network cards can do.
+
+    cards: most of one guest. mtu: largest, bytes. queues: most of a card. forwards: whether a guest can route between
+    its cards.
+    """
 
     cards: int = 8
     mtu: int = 65535
+    queues: int = 16
+    forwards: bool = True
 
 
 @dataclass(frozen=True)

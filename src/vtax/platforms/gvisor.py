@@ -30,7 +30,7 @@ from vtax.host.resources import NetworkNamespace
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES, Namespace
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.contained import Program, StdioGuest
 
 OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
@@ -94,6 +94,11 @@ class Gvisor:
             lack = "" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "there is no usable /dev/kvm; "
             return replace(probe, reason=lack + probe.reason, cure=_KVM_CURE)
         return replace(probe, cure=_CURE)
+
+    def network_limits(self, options: GvisorOptions) -> NetworkLimits:
+        """See platforms.base.Driver. Its stack drops what is longer than the MTU, as a router is handed by offloads;
+        it reads a card through one channel (runsc's --num-network-channels)."""
+        return NetworkLimits(queues=1, forwards=False)
 
     def start(self, options: GvisorOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""

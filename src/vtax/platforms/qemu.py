@@ -57,7 +57,8 @@ class Qemu:
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
-        return NetworkLimits(mtu=_LARGEST_MTU[options.nic])
+        several = options.nic == "virtio-net" and options.machine != "microvm"
+        return NetworkLimits(mtu=_LARGEST_MTU[options.nic], queues=16 if several else 1)
 
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
         """See platforms.base.Driver and _qemu_probe."""

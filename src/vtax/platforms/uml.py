@@ -94,7 +94,7 @@ class Uml:
 
     def network_limits(self, options: UmlOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
-        return NetworkLimits(mtu=65521)
+        return NetworkLimits(mtu=65521, queues=1)
 
     def probe(self, options: UmlOptions, image: Image | None) -> Probe:
         """Start it once."""

@@ -73,6 +73,20 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
             where=f"{source}: key platforms, and link setting mtu of {point.label}",
             cure=f"take {platform.name} out, or ask for at most {limits.mtu}",
         )
+    if point.link.queues > limits.queues:
+        raise BadInput(
+            f"the network cards of {platform.name} have at most {limits.queues} "
+            f"queue{'s' if limits.queues > 1 else ''}, and {point.label} asks for {point.link.queues}",
+            where=f"{source}: key platforms, and link setting queues of {point.label}",
+            cure=f"take {platform.name} out, or ask for at most {limits.queues}",
+        )
+    if topology.forwards and not limits.forwards:
+        raise BadInput(
+            f"{point.topology} needs guests that route between their cards, and the network stack of {platform.name} "
+            "does not carry what a router is handed",
+            where=f"{source}: key platforms, and topology of {point.label}",
+            cure=f"take {platform.name} out",
+        )
     if (needed := topology.cards(point.link)) > limits.cards:
         raise BadInput(
             f"{point.topology} needs guests with {needed} network cards, and those of {platform.name} have at most "

@@ -42,5 +42,6 @@ TOPOLOGY = Topology(
     wire,
     cards=lambda settings: 2,
     natives=2,
+    forwards=True,
     attachments=("bridge", "veth"),
 )
