@@ -9,7 +9,7 @@ from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
 from vtax.image.build import find
 
-_MARKS = {"ok": "ok", "warn": "[yellow]warn[/yellow]", "bad": "[bold red]bad[/bold red]"}
+_STYLES = {"ok": "", "warn": "yellow", "bad": "bold red"}
 
 
 @click.command("doctor")
@@ -52,9 +52,11 @@ def _print_platforms(examination: Examination) -> None:
 
 
 def _print_findings(examination: Examination) -> None:
+    from rich.text import Text
+
     rows = [
         (
-            _MARKS[finding.level],
+            Text(finding.level, style=_STYLES[finding.level]),
             finding.name,
             finding.shows,
             "" if finding.level == "ok" else finding.why,

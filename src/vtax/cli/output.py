@@ -18,6 +18,7 @@ from vtax.image.image import Image
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from rich.text import Text
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
 
@@ -52,17 +53,18 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table on stdout: no frames, columns aligned, long cells folded."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """A plain table on stdout: no frames, columns aligned, long cells folded. Brackets in a str are no markup."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(Text(column), overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     Console(highlight=False, width=None if os.isatty(1) else 160).print(table)
 
 

@@ -33,6 +33,9 @@ def observer() -> PlainProgress | BarProgress:
 class PlainProgress:
     """One line a trial on stderr, for logs and pipes."""
 
+    def __init__(self) -> None:
+        self._levels = ""
+
     def __enter__(self) -> Self:
         return self
 
@@ -53,7 +56,8 @@ class PlainProgress:
         tell(f"{platform}: fresh guest ready in {ready_s:.2f} s")
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Said when it ends."""
+        """Said when it ends, with these levels."""
+        self._levels = levels
 
     def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
         """What it gave."""
@@ -61,7 +65,8 @@ class PlainProgress:
         kind = ", warm-up" if progress.is_warmup else ""
         where = f"[{block_text(progress)}, {progress.done_trials}/{progress.total_trials}{kind}]"
         left = f"about {clock(progress.left_s)} left"
-        tell(f"{where} {platform} {label}: {'FAILED: ' if error else ''}{told} ({left})")
+        what = f"{label} {self._levels}".rstrip()
+        tell(f"{where} {platform} {what}: {'FAILED: ' if error else ''}{told} ({left})")
 
 
 class BarProgress:
@@ -69,6 +74,7 @@ class BarProgress:
 
     def __init__(self) -> None:
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._console = Console(stderr=True, highlight=False)
@@ -81,6 +87,8 @@ class BarProgress:
             transient=True,
         )
         self._task = self._bar.add_task("run", total=1, where="starting", left="", now="")
+        self._escape = escape
+        self._levels = ""
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -108,12 +116,14 @@ class BarProgress:
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Shown beside the bar."""
-        self._bar.update(self._task, now=f"{platform}: {label} {levels}")
+        self._levels = levels
+        self._bar.update(self._task, now=self._escape(f"{platform}: {label} {levels}"))
 
     def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
         """Moves the bar; a failure gets a line of its own."""
         if error:
-            self.message(f"{platform} {label} failed: {error.splitlines()[0]}")
+            what = f"{label} {self._levels}".rstrip()
+            self.message(f"{platform} {what} failed: {error.splitlines()[0]}")
         self._bar.update(
             self._task,
             completed=progress.done_trials,

@@ -1,0 +1,42 @@
+"""What the terminal is told: listings as they are written, and a line a trial with what distinguishes it."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from rich.text import Text
+
+from vtax.cli.main import group
+from vtax.cli.output import print_table
+from vtax.cli.progress import PlainProgress
+from vtax.runner.events import Progress
+
+PROGRESS = Progress(0, 3, 5, 336, 60.0, 90.0)
+
+
+def test_a_listing_prints_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    told = " ".join(CliRunner().invoke(group, ["topologies"]).output.split())
+    assert "a [[platform]] of driver" in told
+    print_table(("[a]", "b"), [("[red]x[/red]", Text("y", style="red"))])
+    head, _, row = capsys.readouterr().out.strip().splitlines()
+    assert (head.split(), row.split()) == (["[a]", "b"], ["[red]x[/red]", "y"])
+
+
+def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainProgress() as told:
+        told.trial_starting("native", "netperf", "mtu=1500, message_size=64")
+        told.trial_ended("native", "netperf", "12.3 Mbit/s", "", PROGRESS)
+        told.trial_starting("native", "netperf", "mtu=500, message_size=64")
+        told.trial_ended("native", "netperf", "", "no answer\nand more", PROGRESS)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == (
+        "[block 1/3, 5/336] native netperf mtu=1500, message_size=64: 12.3 Mbit/s (about 1 min 30 s left)"
+    )
+    assert "native netperf mtu=500, message_size=64: FAILED: no answer (" in second
+
+
+def test_a_point_without_levels_has_just_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainProgress() as told:
+        told.trial_starting("native", "dd", "")
+        told.trial_ended("native", "dd", "1 MB/s", "", PROGRESS)
+    assert "native dd: 1 MB/s" in capsys.readouterr().err
