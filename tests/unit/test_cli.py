@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import jsonschema
 import pytest
@@ -16,11 +18,14 @@ from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import COMMANDS, group, main
 from vtax.cli.measure import prepare_host
 from vtax.cli.output import as_typed
+from vtax.cli.run import refuse_too_little_time
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.runner.plan import Plan
 from vtax.store.store import Store
 from vtax.study.load import shipped
+from vtax.study.model import DesignTable
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +136,22 @@ def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.M
     assert "was not probed: that needs root" in told
     assert "the guest image is not built yet" in told
     assert not Home.from_environment().root.exists()
+
+
+def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("vtax.cli.run._why_not_probed", lambda: "")
+    monkeypatch.setattr("vtax.cli.run.packages_for", lambda study: ("python3-os-ken",))
+    told = output_of("run", "tour", "--plan")
+    assert "sudo vtax image build --with python3-os-ken" in told
+
+
+def test_a_budget_that_holds_no_block_is_refused() -> None:
+    plan = SimpleNamespace(
+        study=SimpleNamespace(design=DesignTable(stop="budget", budget=9.0)), expected_block_s=lambda: 10.0
+    )
+    with pytest.raises(BadInput, match="the budget of 9 s does not hold one block, which takes about 10 s"):
+        refuse_too_little_time(cast(Plan, plan))
 
 
 def test_a_plan_probes_nothing_while_something_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,12 @@ from vtax.cli.progress import clock
 from vtax.errors import BadInput, with_cure
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
-from vtax.image.build import find
 from vtax.image.image import Image
-from vtax.image.recipe import DEFAULT
 from vtax.network import registry as topologies
 from vtax.platforms.base import Probe
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, make_plan
+from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, load
 from vtax.study.model import Study
@@ -59,6 +58,7 @@ def command(
         prepare_host(home)
         plan = make_plan(loaded, image=built_image(home, packages_for(loaded.study)), seed=seed)
         _refuse_named_but_unavailable(plan, platforms)
+        refuse_too_little_time(plan)
         announce(plan)
         store = Store.open(home.store_url)
         run = begin(store, plan, vtax_version=__version__)
@@ -69,10 +69,11 @@ def command(
 def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None) -> None:
     """What would be done. Platforms are probed only by root, and only while nothing measures."""
     home = Home.from_environment()
-    image = find(home, DEFAULT.with_packages(packages_for(loaded.study)))
-    if image is None:
-        click.echo("the guest image is not built yet: sudo vtax image build")
-    why_not = _why_not_probed()
+    why_not, image = _why_not_probed(), None
+    try:
+        image = built_image(home, packages_for(loaded.study))
+    except BadInput as error:
+        why_not = "; ".join(filter(None, [why_not, with_cure(error.what, error.cure)]))
     unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
     plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
     _refuse_named_but_unavailable(plan, named)
@@ -119,7 +120,8 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     )
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        say(f"the budget of {clock(design.budget)} buys about {bought} block{'s' * (bought != 1)}")
+        few = f"; a verdict needs {MINIMUM_BLOCKS}" if bought < MINIMUM_BLOCKS else ""
+        say(f"the budget of {clock(design.budget)} buys about {bought} whole block{'s' * (bought != 1)}{few}")
     for planned in plan.platforms:
         if not planned.probe.available:
             say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
@@ -155,3 +157,13 @@ def _refuse_named_but_unavailable(plan: Plan, named: tuple[str, ...]) -> None:
             raise BadInput(
                 f"{planned.platform.name} does not run here: {planned.probe.reason}", cure=planned.probe.cure
             )
+
+
+def refuse_too_little_time(plan: Plan) -> None:
+    """A budget in which not one block ends buys nothing. Raises BadInput."""
+    budget, block_s = plan.study.design.budget, plan.expected_block_s()
+    if budget is not None and budget < block_s:
+        raise BadInput(
+            f"the budget of {clock(budget)} does not hold one block, which takes about {clock(block_s)}",
+            cure="a larger --budget, or fewer platforms or levels",
+        )

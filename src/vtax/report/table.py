@@ -43,9 +43,17 @@ def render(analysis: Analysis, console: Console, *, every_metric: bool = False) 
     parts: list[RenderableType] = [_header(analysis)]
     sections = analysis.sections if every_metric else analysis.primary
     for section in sections:
-        parts += [Text(), heading(section), _table(section, analysis, wide=console.width >= _WIDE)]
+        table = _table(section, analysis, wide=console.width >= _WIDE)
+        parts += [Text(), heading(section), table, *_family(section, analysis)]
     parts += [Text(), *_footer(analysis, hidden=len(analysis.sections) - len(sections))]
     put(parts, console)
+
+
+def _family(section: Section, analysis: Analysis) -> Iterator[Text]:
+    """What was judged together, and what counts as equal."""
+    if section.family:
+        judged = f"{section.family} comparisons judged as one family" if section.family > 1 else "one comparison"
+        yield Text(f"equivalent: within ±{numbers.plain_percent(analysis.rule.margin)}; {judged}", style="dim")
 
 
 def put(parts: Sequence[RenderableType], console: Console) -> None:
