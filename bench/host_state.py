@@ -21,8 +21,8 @@ Parts = Mapping[str, Mapping[str, str]]
 
 _SETTLE_S = 4.0
 _OF_ANOTHER_VTAX = re.compile(r"(^|/)vtax[-.a-z0-9]*($|/)|/vtax-")
-_FOREIGN = re.compile(r"/process_api(/|$)|^/tmp/|^/root/|^/home/|^/mnt/")
-"""Where others work: the sessions of a machine's own controller, temporary and home directories."""
+_FOREIGN = re.compile(r"^/sys/fs/cgroup/[^/]+/[^/]+/|^/tmp/|^/root/|^/home/|^/mnt/")
+"""Where others work: in groups that were there before, in temporary and home directories."""
 _CHANGING = re.compile(
     r"kernel/(random/|ns_last_pid|pty/nr|sched_domain)|fs/(dentry-state|file-nr|inode-nr|inode-state|aio-nr|quota)"
     r"|fs/binfmt_misc|dev/cdrom|conntrack_count|kernel/(perf_event_max_sample_rate|perf_cpu_time_max_percent|tainted)"
