@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console, Group
 
@@ -40,8 +41,22 @@ def cells() -> list[Counted]:
         for cell, found in values.items()
         for name, value in {**found, **({f"link.{k}": v for k, v in link.items()} if cell != 1 else {})}.items()
     }
-    data: Any = SimpleNamespace(run=SimpleNamespace(cells=records))
-    return counted(data, counters)
+    trials = SimpleNamespace(
+        id=np.arange(10, 16),
+        cell=np.array([0, 0, 0, 0, 2, 0]),
+        is_ok=np.array([True, True, True, False, True, True]),
+        is_warmup=np.array([True, False, False, False, False, False]),
+    )
+    in_force = {
+        10: '{"mss": 1}',
+        11: '{"mss": 1448, "cards": {"guest.eth0": {"mtu": 1500}}}',
+        12: '{"mss": 1460, "cards": {"guest.eth0": {"mtu": 1500}}}',
+        13: '{"mss": 2}',
+        14: '{"mss": 536}',
+        15: '{"mss": 1448}',
+    }
+    data: Any = SimpleNamespace(run=SimpleNamespace(cells=records), trials=trials)
+    return counted(data, counters, in_force)
 
 
 def test_only_cells_with_a_network_are_told_in_the_order_of_the_study() -> None:
@@ -78,6 +93,12 @@ def test_both_tables_and_the_json_say_the_same() -> None:
     assert told[0]["cpu_s_per_gigabyte"] == pytest.approx(1.5)
     assert told[0]["counters"]["link.guest.eth0.rx_bytes"] == 1e9
     assert told[1]["cpu_s"]["guest_kernel"] == 7.0
+
+
+def test_what_was_in_force_is_told_with_every_different_value_of_the_measured_trials() -> None:
+    native, machine = json.loads(json.dumps(counted_json(cells())))
+    assert native["used"] == {"mss": [1448, 1460], "cards": [{"guest.eth0": {"mtu": 1500}}]}
+    assert machine["used"] == {"mss": [536]}
 
 
 def test_a_run_without_a_network_says_so() -> None:

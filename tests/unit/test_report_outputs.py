@@ -333,6 +333,18 @@ def test_the_csv_has_a_row_for_every_value_and_every_failed_trial(store: Store, 
     assert {row["unit"] for row in rows if row["metric"] == "throughput"} == {"Mbit/s"}
 
 
+def test_the_csv_says_what_was_in_force_without_the_samples(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        run = begin(opened)
+        in_force = {"mss": 1448, "samples": {"throughput": [1.0, 2.0]}}
+        for number, used in enumerate((in_force, in_force, {"mss": 536})):
+            run.add_trial(trial(run.cells[0], number=number, position=number, used=used))
+        write(opened, "tour-1", "csv", tmp_path / "run.csv")
+    with (tmp_path / "run.csv").open(newline="", encoding="utf-8") as file:
+        told = [row["used"] for row in csv.DictReader(file)]
+    assert told == ['{"mss": 1448}', '{"mss": 1448}', '{"mss": 536}']
+
+
 def test_parquet_holds_the_same_as_csv(store: Store, tmp_path: Path) -> None:
     from pyarrow import csv as arrow_csv
     from pyarrow import parquet

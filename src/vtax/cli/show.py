@@ -12,7 +12,7 @@ from vtax.host.home import Home
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.table import as_json as analysis_json
 from vtax.report.table import put, render
-from vtax.store.query import RunData, load, samples
+from vtax.store.query import RunData, load, samples, used
 from vtax.store.query import counters as counters_of
 from vtax.store.store import Store
 
@@ -112,7 +112,7 @@ def _view(
     if view == "counters":
         from vtax.report.counted import counted, counted_json, counted_parts
 
-        cells = counted(data, counters_of(store.engine, data.run))
+        cells = counted(data, counters_of(store.engine, data.run), used(store.engine, data.run))
         return counted_parts(cells), counted_json(cells)
     from vtax.report.factors import factor_effects
 

@@ -6,6 +6,7 @@ bytes did not go the way they should, no rate means anything. Both are means ove
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,7 @@ class Counted:
     that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_cpu_s, under_test_bytes: CPU of all
     guests under test with their layers, and what went through their cards. retransmits: TCP segments sent again, by
     the end that counted them. lost: packets on the whole way, each once. everything: every counter, `PLACE.NAME`.
+    used: by name, every different value that was really in force in a measured trial: socket buffers, MSS, offloads.
     """
 
     label: str
@@ -63,6 +65,7 @@ class Counted:
     hops: tuple[Hop, ...]
     lost: float
     everything: Mapping[str, float]
+    used: Mapping[str, list[Any]]
 
     @property
     def cpu_per_gigabyte(self) -> float | None:
@@ -72,8 +75,11 @@ class Counted:
         return self.under_test_cpu_s / (self.under_test_bytes / 1e9)
 
 
-def counted(data: RunData, counters: Counters) -> list[Counted]:
-    """Every cell whose trials counted links, points in the study's order, platforms in theirs."""
+def counted(data: RunData, counters: Counters, in_force: Mapping[int, str]) -> list[Counted]:
+    """Every cell whose trials counted links, points in the study's order, platforms in theirs.
+
+    in_force: see store.query.used.
+    """
     by_cell: dict[int, dict[tuple[str, str], float]] = {}
     trials: dict[int, int] = {}
     for (cell, place, name), (mean, number) in counters.items():
@@ -81,10 +87,38 @@ def counted(data: RunData, counters: Counters) -> list[Counted]:
         trials[cell] = max(number, trials.get(cell, 0))
     points = {key: number for number, key in enumerate(dict.fromkeys(cell.point for cell in data.run.cells))}
     order = sorted(by_cell, key=lambda cell: (points[data.run.cells[cell].point], cell))
-    return [_of(data, cell, by_cell[cell], trials[cell]) for cell in order if ("link", _UNDER_TEST) in by_cell[cell]]
+    used = _used(data, in_force)
+    return [
+        _of(data, cell, by_cell[cell], trials[cell], used.get(cell, {}))
+        for cell in order
+        if ("link", _UNDER_TEST) in by_cell[cell]
+    ]
 
 
-def _of(data: RunData, cell: int, found: Mapping[tuple[str, str], float], trials: int) -> Counted:
+def _used(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, list[Any]]]:
+    """Every different value of what was in force in a cell's measured trials, in the order they came."""
+    texts: dict[int, dict[str, None]] = {}
+    trials = data.trials
+    for trial, cell, counts in zip(trials.id, trials.cell, trials.is_ok & ~trials.is_warmup, strict=True):
+        if counts and int(trial) in in_force:
+            texts.setdefault(int(cell), {})[in_force[int(trial)]] = None
+    found: dict[int, dict[str, list[Any]]] = {}
+    for cell, distinct in texts.items():
+        values = found.setdefault(cell, {})
+        for told in map(json.loads, distinct):
+            for name, value in told.items():
+                if value not in values.setdefault(name, []):
+                    values[name].append(value)
+    return found
+
+
+def _of(
+    data: RunData,
+    cell: int,
+    found: Mapping[tuple[str, str], float],
+    trials: int,
+    used: Mapping[str, list[Any]],
+) -> Counted:
     record = data.run.cells[cell]
     link = {name: value for (place, name), value in found.items() if place == "link"}
     names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(".rx_bytes"))
@@ -104,6 +138,7 @@ def _of(data: RunData, cell: int, found: Mapping[tuple[str, str], float], trials
         hops=hops,
         lost=link.get("lost.packets", sum(hop.lost for hop in hops)),
         everything={f"{place}.{name}": value for (place, name), value in found.items()},
+        used=used,
     )
 
 
@@ -172,7 +207,7 @@ def _number(value: float | None) -> str:
 
 
 def counted_json(cells: Sequence[Counted]) -> list[dict[str, Any]]:
-    """One entry per cell; `counters` holds every one by place and name."""
+    """One entry per cell; `counters` holds every one by place and name, `used` what was in force."""
     return [
         finite(
             {
@@ -193,6 +228,7 @@ def counted_json(cells: Sequence[Counted]) -> list[dict[str, Any]]:
                 "lost_packets": cell.lost,
                 "hops": [vars(hop) for hop in cell.hops],
                 "counters": dict(cell.everything),
+                "used": dict(cell.used),
             }
         )
         for cell in cells

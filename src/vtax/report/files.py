@@ -7,6 +7,7 @@ for the whole. Warm-up trials are marked, not removed.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from vtax.report.analysis import analyse
 from vtax.report.document import as_json
 from vtax.report.html import html
 from vtax.report.replacing import replacing
-from vtax.store.query import RunData, load
+from vtax.store.query import RunData, load, used
 from vtax.store.store import Store
 
 FORMATS = ("html", "json", "csv", "parquet")
@@ -38,17 +39,21 @@ def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
         return
-    table = tidy(load(store.engine, store.open_run(run_name)))
+    run = store.open_run(run_name)
+    table = tidy(load(store.engine, run), used(store.engine, run))
     with replacing(path) as new:
         (_write_csv if file_format == "csv" else _write_parquet)(table, new)
 
 
-def tidy(data: RunData) -> pa.Table:
+def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
     """One row per measurement and one per failed trial, in the order they happened.
+
+    in_force: see store.query.used.
 
     Columns: run, study, platform, benchmark, label, tool_version, topology, parameters (JSON), link (JSON), cell,
     point, a `factor_NAME` for every factor, block (from 1), number, position, is_warmup, status, error, started_at
-    (Unix time), outside_s, inside_s, metric, value, unit, better.
+    (Unix time), outside_s, inside_s, used (JSON: what was really in force, as far as the trial came), metric, value,
+    unit, better.
     """
     run, trials, measured = data.run, data.trials, data.measurements
     without = np.flatnonzero(~np.isin(np.arange(trials.id.size), measured.trial))
@@ -79,12 +84,21 @@ def tidy(data: RunData) -> pa.Table:
         "error": _errors(data, trial),
         **{name: pa.array(getattr(trials, name)[trial], from_pandas=True)
            for name in ("started_at", "outside_s", "inside_s")},
+        "used": _used(data, in_force, trial),
         "metric": _coded([m.name for m in run.metrics], metric),
         "value": pa.array(value, from_pandas=True),
         "unit": _coded([m.unit for m in run.metrics], metric),
         "better": _coded([m.better for m in run.metrics], metric),
     }  # fmt: skip
     return pa.table(columns)
+
+
+def _used(data: RunData, in_force: Mapping[int, str], trial: Any) -> Any:
+    distinct: dict[str, int] = {}
+    codes = [
+        distinct.setdefault(in_force[t], len(distinct)) if t in in_force else -1 for t in data.trials.id.tolist()
+    ]
+    return _coded(list(distinct), np.array(codes, np.int64)[trial])
 
 
 def _errors(data: RunData, trial: Any) -> Any:

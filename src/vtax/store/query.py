@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -166,6 +167,25 @@ def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]
     )
     with reading(engine) as connection:
         return {trial: used[SAMPLES] for trial, used in connection.execute(query) if SAMPLES in used}
+
+
+def used(engine: Engine, run: RunHandle) -> dict[int, str]:
+    """Trial id (as in Trials.id) -> the settings that were really in force, as a JSON object without the samples.
+
+    Raises StoreError.
+    """
+    table = schema.trial
+    query = select(table.c.id, cast(table.c.used, Text)).where(table.c.run_id == run.id).order_by(table.c.id)
+    with reading(engine) as connection:
+        return {trial: _without_samples(text) for trial, text in connection.execute(query)}
+
+
+def _without_samples(text: str) -> str:
+    if f'"{SAMPLES}"' not in text:
+        return text
+    return json.dumps(
+        {name: value for name, value in json.loads(text).items() if name != SAMPLES}, ensure_ascii=False
+    )
 
 
 def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
