@@ -386,7 +386,7 @@ def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
 ) -> None:
     audit, times = Guest.facts, 0
 
-    def dying(guest: Guest) -> Any:
+    def dying(guest: Guest, programs: Any) -> Any:
         nonlocal times
         times += 1
         if times == 2:
@@ -523,7 +523,7 @@ def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_t
 ) -> None:
     kernels = iter(["6.1", "6.12"] * 5)
     facts = {"mitigation.mds": "Not affected"}
-    monkeypatch.setattr(Guest, "facts", lambda guest: {**facts, "kernel.release": next(kernels)})
+    monkeypatch.setattr(Guest, "facts", lambda guest, programs: {**facts, "kernel.release": next(kernels)})
     executed(plan_of(study(must_match=["mitigation"])), store, home)
     with pytest.raises(BadInput, match=r"kernel.release: \w+ 6.1, \w+ 6.12"):
         executed(plan_of(study(must_match=["kernel"])), store, home)
@@ -604,7 +604,7 @@ def test_a_platform_that_cannot_follow_a_level_is_refused_before_the_run(
 def test_must_match_compares_guests_of_one_tuning(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Guest, "facts", lambda guest: {"cpus_allowed": driver.given[-1].cpus})
+    monkeypatch.setattr(Guest, "facts", lambda guest, programs: {"cpus_allowed": driver.given[-1].cpus})
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     run = executed(plan_of(study(must_match=["cpus_allowed"], tuning=["default", "pinned"])), store, home)
     assert run.status == "finished"

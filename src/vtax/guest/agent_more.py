@@ -88,7 +88,6 @@ STATUS_NAMES = {
     "SpeculationIndirectBranch": "speculative_indirect_branch",
 }
 LIBRARIES = ("libc.so.6", "libm.so.6", "libgomp.so.1", "libstdc++.so.6", "libiperf.so.0")
-PROGRAMS = ("sysbench", "iperf3", "iperf", "netperf", "fio", "dd", "vtax-stream")
 OFFLOADS = (
     "rx-checksumming",
     "tx-checksumming",
@@ -101,9 +100,13 @@ OFFLOADS = (
 
 
 def facts(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """The audit. kernel_options: the words of the kernel command line to tell."""
+    """The audit. kernel_options: the words of the kernel command line to tell. programs: to hash."""
     options = text_of("/proc/cmdline").split()
     found: dict[str, Any] = {"kernel_options": [o for o in options if o.partition("=")[0] in asked["kernel_options"]]}
+
+    def hashes() -> dict[str, Any]:
+        return hashes_of(asked["programs"])
+
     for collect_some in (kernel, processor, memory, control_group, mounts, disks, cards, hashes, limits):
         try:
             found.update(collect_some())
@@ -160,9 +163,22 @@ def processor() -> dict[str, Any]:
         "cpu_family_model_stepping": "/".join(first[k] for k in ("cpu family", "model", "stepping") if k in first),
         "cpu_cache": first.get("cache size", ""),
         "cpu_flags": sorted(first.get("flags", "").split()),
+        "cpu_topology": topology("/sys/devices/system/cpu"),
+        "numa_nodes": sum(name[4:].isdigit() for name in names_in("/sys/devices/system/node") if name[:4] == "node"),
         "cpus_visible": os.cpu_count(),
         "cpus_allowed": sorted(os.sched_getaffinity(0)),
     }
+
+
+def topology(place: str) -> str:
+    """`1 socket, 2 cores, 1 thread a core` of the CPUs that are seen; empty when the kernel does not say."""
+    cpus = [f"{place}/{name}/topology" for name in names_in(place) if name[:3] == "cpu" and name[3:].isdigit()]
+    sockets = [text_of(f"{cpu}/physical_package_id") for cpu in cpus]
+    cores = {(socket, text_of(f"{cpu}/core_id")) for cpu, socket in zip(cpus, sockets, strict=True)}
+    if not all(sockets) or not cores:
+        return ""
+    counts = (("socket", len(set(sockets))), ("core", len(cores)), ("thread", len(cpus) // len(cores)))
+    return ", ".join(f"{count} {what}{'s' * (count != 1)}" for what, count in counts) + " a core"
 
 
 def memory() -> dict[str, Any]:
@@ -254,12 +270,12 @@ def output_of(argv: list[str]) -> str:
     return text[: header["stdout_size"]].decode("utf-8", "replace")
 
 
-def hashes() -> dict[str, Any]:
+def hashes_of(programs: list[str]) -> dict[str, Any]:
     """Short BLAKE2b hashes of what figures depend on. (hashlib would load all of OpenSSL.)"""
     from _blake2 import blake2b
 
     directories = [f"/usr/lib/{os.uname().machine}-linux-gnu", "/usr/lib64", "/usr/lib", "/lib"]
-    wanted = [(name, directories) for name in LIBRARIES] + [(name, ["/usr/bin", "/usr/sbin"]) for name in PROGRAMS]
+    wanted = [(name, directories) for name in LIBRARIES] + [(name, ["/usr/bin", "/usr/sbin"]) for name in programs]
     found = {}
     for name, places in wanted:
         for place in places:

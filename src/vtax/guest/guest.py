@@ -10,7 +10,7 @@ SKEW_RELATIVE of the time, `skew_warning` says so.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -259,9 +259,12 @@ class Guest:
         readings = [self._clock_once() for _ in range(samples)]
         return min(readings, key=lambda reading: reading.round_trip_s)
 
-    def facts(self) -> dict[str, Fact]:
-        """The equivalence audit: what the guest is (kernel, CPU, memory, mounts, cards, limits, hashes)."""
-        asked = {"op": "facts", "kernel_options": sorted(KERNEL_OPTIONS)}
+    def facts(self, programs: Iterable[str] = ()) -> dict[str, Fact]:
+        """The equivalence audit: what the guest is (kernel, CPU, memory, mounts, cards, limits, hashes).
+
+        programs: names of those to hash with the libraries.
+        """
+        asked = {"op": "facts", "kernel_options": sorted(KERNEL_OPTIONS), "programs": sorted(set(programs))}
         return checked(self._ask_more(asked, extra_s=30.0).header.get("facts"))
 
     def open_shell(self, argv: Sequence[str], *, environment: Mapping[str, str], rows: int, columns: int) -> None:

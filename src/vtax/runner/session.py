@@ -140,7 +140,8 @@ class OpenSession:
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
         tuning.apply_inside(self._session.tuning, guest)
-        self._ended["facts"] = {**guest.facts(), **self._facts_of_the_host()}
+        tools = {point.benchmark.tool for point in self._plan.points}
+        self._ended["facts"] = {**guest.facts(tools), **self._facts_of_the_host()}
 
     def _facts_of_the_host(self) -> dict[str, Fact]:
         """What a guest was started with, and the limits that hold it, which it does not see itself."""
