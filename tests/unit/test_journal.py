@@ -80,6 +80,19 @@ def test_what_cannot_be_undone_stays_in_the_journal(tmp_path: Path) -> None:
     assert path.exists()
 
 
+@pytest.mark.parametrize("words", [(), ("No such",), ("nothing", "No such")])
+def test_a_command_that_says_nothing_was_there_is_done(words: tuple[str, ...]) -> None:
+    argv = ("sh", "-c", "echo No such container >&2; exit 1")
+    assert Undo("a container", argv, harmless_words=words).remove() is False
+
+
+@pytest.mark.parametrize("status", [1, 2])
+def test_a_command_that_says_something_else_is_not_done(status: int) -> None:
+    argv = ("sh", "-c", f"echo Cannot connect to the daemon >&2; exit {status}")
+    with pytest.raises(VtaxError, match="Cannot connect"):
+        Undo("a container", argv, harmless_words=("No such",)).remove()
+
+
 class Stuck:
     """A resource that cannot be removed."""
 
@@ -139,7 +152,7 @@ def test_a_setting_of_words_that_is_as_before_is_not_told_as_put_back(tmp_path: 
 
 
 def test_resources_survive_their_json_form() -> None:
-    for resource in (Tree("/x"), Undo("a container", ("podman", "rm", "x"), (1, 125)), Marked("m", "qemu")):
+    for resource in (Tree("/x"), Undo("a container", ("podman", "rm", "x"), (1, 125), ("a",)), Marked("m", "qemu")):
         assert from_record(to_record(resource)) == resource
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from vtax.errors import VtaxError
-from vtax.host.process import MARK_VARIABLE, run
+from vtax.host.process import MARK_VARIABLE, Result, run
 
 _GRACE_S = 3.0
 
@@ -175,20 +175,26 @@ class ControlGroup:
 class Undo:
     """Anything a single command removes: a container, a domain, a daemon's record.
 
-    argv: the command. harmless_statuses: exit statuses that mean there was nothing to remove.
+    argv: the command. harmless_statuses: exit statuses that mean there was nothing to remove, if stderr also has one
+    of harmless_words where there are any: some programs end alike when they cannot know.
     """
 
     kind: ClassVar[str] = "command"
     what: str
     argv: tuple[str, ...]
     harmless_statuses: tuple[int, ...] = (1,)
+    harmless_words: tuple[str, ...] = ()
 
     def remove(self) -> bool:
         """Run the command."""
         result = run(list(self.argv), check=False)
-        if result.status not in (0, *self.harmless_statuses):
+        if result.status != 0 and not self._is_harmless(result):
             raise VtaxError(f"{' '.join(self.argv)} failed: {result.stderr.strip()[-300:]}")
         return result.status == 0
+
+    def _is_harmless(self, result: Result) -> bool:
+        told = not self.harmless_words or any(word in result.stderr for word in self.harmless_words)
+        return told and result.status in self.harmless_statuses
 
     def __str__(self) -> str:
         return self.what

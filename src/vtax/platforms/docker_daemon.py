@@ -34,6 +34,7 @@ from vtax.platforms.contained import describe
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
 _PRIVATE_SOCKET = "/run/vtax/docker.sock"
 REPOSITORY = "vtax-guest"
+_NO_SUCH, _NO_DAEMON = "No such", "connect"
 _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
@@ -203,10 +204,17 @@ def _get(path: Path, request: str) -> Any:
 
 
 def undo_container(daemon: Daemon, name: str) -> Undo:
-    """The journal's entry of a container; `docker rm` of one that is gone, or of a daemon that is, fails with 1."""
-    return Undo(f"Docker container {name}", tuple(daemon.command("rm", "--force", name)))
+    """The journal's entry of a container."""
+    return _undo(daemon, f"Docker container {name}", "rm", "--force", name)
 
 
 def undo_image(daemon: Daemon, name: str) -> Undo:
     """The journal's entry of an image that must not stay."""
-    return Undo(f"Docker image {name}", tuple(daemon.command("image", "rm", "--force", name)))
+    return _undo(daemon, f"Docker image {name}", "image", "rm", "--force", name)
+
+
+def _undo(daemon: Daemon, what: str, *arguments: str) -> Undo:
+    """`docker` ends with 1 for what is gone as for a daemon that does not answer, and says which. The host's daemon
+    may still have it then; with a private one, all is gone."""
+    words = (_NO_SUCH, _NO_DAEMON) if daemon.private else (_NO_SUCH,)
+    return Undo(what, tuple(daemon.command(*arguments)), harmless_words=words)
