@@ -32,6 +32,7 @@ MACHINES = {
     "qemu-tcg-microvm": {"machine": "microvm"},
     "q35-sata": {"machine": "q35", "disk": "sata"},
     "no-cache": {"cache": "none", "aio": "native"},
+    "io-uring": {"aio": "io_uring"},
     "kvm-virtio": {"accel": "kvm"},
     "kvm-emulated": {"accel": "kvm", "nic": "e1000", "disk": "ide"},
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},

@@ -29,6 +29,16 @@ def test_every_way_to_catch_system_calls_is_a_platform(spec: GuestSpec) -> None:
         assert f"--platform={way}" in gvisor.command_line(options, spec)
 
 
+@pytest.mark.parametrize(("way", "cure"), [("systrap", "gvisor.dev"), ("ptrace", "apt install runsc")])
+def test_a_missing_runsc_is_cured_by_one_that_has_the_platform(
+    way: str, cure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    found = registry.make("mine", "gvisor", {"platform": way, "runsc": "no-such-runsc"}).probe(None)
+    assert found.reason == "no-such-runsc is not installed"
+    assert cure in found.cure
+
+
 def test_limits_and_records_stay_with_the_guest(spec: GuestSpec) -> None:
     command = gvisor.command_line(gvisor.GvisorOptions(runsc="/opt/runsc"), spec)
     assert command[0] == "/opt/runsc"

@@ -15,6 +15,7 @@ import pytest
 from vtax.errors import BadInput, GuestError, ImageError, PlatformError
 from vtax.guest.bootstrap import GREETING
 from vtax.guest.channel import Channel
+from vtax.host.home import Home
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
@@ -302,6 +303,22 @@ def test_a_missing_kvm_and_a_missing_program_come_with_their_cure(monkeypatch):
     assert found.cure == "apt install qemu-system-x86 qemu-utils"
 
 
+@pytest.mark.parametrize(
+    ("problem", "reason", "cure"),
+    [("KVM internal error. Suberror: 1", "cannot run an ordinary kernel", "no hardware behind it"),
+     ("", "no /dev/no-vhost-here", "modprobe vhost_net")],
+)  # fmt: skip
+def test_vhost_is_asked_for_only_where_kvm_itself_works(problem, reason, cure, monkeypatch):
+    monkeypatch.setattr(_qemu_probe, "_missing", lambda options: None)
+    monkeypatch.setattr(_qemu_probe, "_version", lambda: "QEMU 9")
+    monkeypatch.setattr(_qemu_probe, "VHOST", Path("/dev/no-vhost-here"))
+    monkeypatch.setattr(_qemu_probe._qemu_trial, "run", lambda *_: _qemu_trial.Trial(problem, 0.1))
+    found = registry.get("kvm-virtio-vhost").probe(None)
+    assert not found.available
+    assert reason in found.reason
+    assert cure in found.cure
+
+
 def test_what_a_whole_start_told_is_kept_until_something_that_decides_it_changes(tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
     kvm = tmp_path / "kvm"
@@ -332,3 +349,23 @@ def test_a_host_kernel_that_is_not_there_is_named_with_a_cure(tmp_path):
     (tmp_path / "boot/vmlinuz-6.1.0-1-amd64").touch()
     with pytest.raises(ImageError, match=r"modules of this host's kernel"):
         host_kernel.find(tmp_path, "6.1.0-1-amd64")
+
+
+def test_the_hosts_kernel_gets_an_initrd_of_its_own_modules_once(tmp_path, monkeypatch):
+    root, image, home = tmp_path / "host", Image("one", tmp_path / "image"), Home(tmp_path / "home").ensure()
+    modules = root / "lib/modules/6.1.0-9-generic"
+    for path in (modules, root / "boot", image.tree / "usr/bin"):
+        path.mkdir(parents=True)
+    (image.tree / "usr/bin/busybox").write_bytes(b"busybox")
+    (root / "boot/vmlinuz-6.1.0-9-generic").write_bytes(b"the host's kernel")
+    (modules / "modules.builtin").write_text("kernel/drivers/virtio/virtio_pci.ko\nkernel/fs/ext4/ext4.ko\n")
+    made = host_kernel.prepare(home, image, ["virtio_pci"], root, modules.name)
+    assert made.release == modules.name
+    assert made.kernel.read_bytes() == b"the host's kernel"
+    assert b"modules/order" in made.initrd.read_bytes()
+    monkeypatch.setattr(host_kernel, "_make", None)
+    assert host_kernel.prepare(home, image, ["virtio_pci"], root, modules.name) == made
+    monkeypatch.undo()
+    with pytest.raises(ImageError, match="no module 8139cp"):
+        host_kernel.prepare(home, image, ["8139cp"], root, modules.name)
+    assert [path.name for path in made.initrd.parent.parent.iterdir()] == [made.initrd.parent.name]

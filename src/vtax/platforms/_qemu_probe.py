@@ -1,7 +1,7 @@
 """Whether a QEMU platform runs here, found out in three steps, each only when the one before it passed.
 
-1. Is everything there that it needs: programs, /dev/kvm, vhost, the host's kernel.
-2. A trial start of the very machine (see _qemu_trial), a tenth of a second.
+1. Is everything there that it needs: programs, /dev/kvm, the host's kernel.
+2. A trial start of the very machine (see _qemu_trial), a tenth of a second. Then vhost, of no use without KVM.
 3. With KVM and an image: a whole guest that must answer, since a virtualization that is itself virtual can fail later
    than any small program shows. Emulation has no such surprises. What a whole start told is kept until the host
    boots again or anything that decides it changes.
@@ -36,7 +36,7 @@ from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.contained import StdioGuest
 
 Start = Callable[[QemuOptions, GuestSpec], StdioGuest]
-KVM = Path("/dev/kvm")
+KVM, VHOST = Path("/dev/kvm"), Path("/dev/vhost-net")
 _TRIAL_S = 6.0
 _WHOLE_S = 19.0
 _LOOK_S = 0.5
@@ -82,8 +82,6 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
             os.close(os.open(KVM, os.O_RDWR | os.O_CLOEXEC))
         except OSError as error:
             return f"{KVM} cannot be opened: {error.strerror}", _NO_KVM
-    if options.vhost == "on" and not os.access("/dev/vhost-net", os.R_OK | os.W_OK):
-        return "this host has no /dev/vhost-net", "modprobe vhost_net, or option vhost = 'off'"
     if options.machine == "microvm" and options.accel == "tcg" and tsc.frequency_khz() is None:
         return "an emulated microvm has no clock where the host's time stamp counter is not constant", ""
     if options.kernel == "host":
@@ -101,6 +99,8 @@ def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Pr
             else "a trial start failed: "
         )
         return replace(found, reason=f"{reason}{trial.problem!r}", cure=_BROKEN_KVM if broken else "")
+    if options.vhost == "on" and not os.access(VHOST, os.R_OK | os.W_OK):
+        return replace(found, reason=f"this host has no {VHOST}", cure="modprobe vhost_net, or option vhost = 'off'")
     if options.accel == "tcg":
         return replace(found, available=True)
     if image is None:

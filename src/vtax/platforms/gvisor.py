@@ -25,7 +25,7 @@ from vtax.guest import bootstrap
 from vtax.guest.guest import ENVIRONMENT
 from vtax.host import namespaces
 from vtax.host.journal import Held
-from vtax.host.process import run
+from vtax.host.process import find_program, run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES, Namespace
@@ -34,7 +34,10 @@ from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
 from vtax.platforms.contained import Program, StdioGuest
 
 OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
-_CURE = "install a newer runsc (gvisor.dev, Installation), and give its path as the option runsc if it is not on PATH"
+_CURE = (
+    "install a newer runsc than Debian 12's, whose only platform is ptrace (gvisor.dev, Installation), "
+    "and give its path as the option runsc if it is not on PATH"
+)
 _KVM_CURE = (
     "use gvisor-systrap; the kvm platform needs the processor's own virtualization, on bare metal, and /dev/kvm"
 )
@@ -88,6 +91,8 @@ class Gvisor:
             programs={options.runsc: "runsc"},
             version_argv=(options.runsc, "--version"),
         )
+        if options.platform == "systrap" and find_program(options.runsc) is None:
+            return replace(probe, cure=_CURE)
         if probe.available or probe.cure:
             return probe
         if options.platform == "kvm":
