@@ -5,7 +5,9 @@ import threading
 import time
 
 import pytest
+from click.testing import CliRunner
 
+from vtax.cli.main import group
 from vtax.doctor import checks, knobs
 from vtax.doctor.examine import Examination, probe_all
 from vtax.doctor.load import Load, watch
@@ -227,3 +229,17 @@ def test_an_examination_is_plain_json(laptop):
     }  # fmt: skip
     assert shown["findings"][0]["name"] == "CPUs"
     assert examination.worst == "bad"
+
+
+def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_path, monkeypatch):
+    root = host(tmp_path, {**SERVER, "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n"})
+    told = "a sentence that is longer than any table of a terminal is wide, " * 4 + "and ends in /a/path"
+    probes = {"one": Probe(False, "no", told), "two": Probe(True), "three": Probe(False, "not at all", told)}
+    examination = Examination(probes, tuple(checks.findings(root)), 1.0)
+    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image: examination)
+    lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
+    assert lines[lines.index("one, three:") + 1] == f"    {told}"
+    at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune"))
+    assert lines[at + 1] == "    echo never > /sys/kernel/mm/transparent_hugepage/enabled"
+    assert "not shown by this host: battery" in lines
+    assert examination.as_json()["not_shown"] == ["battery"]

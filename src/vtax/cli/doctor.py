@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
-from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.output import as_typed, json_option, print_json, print_table
 from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
 from vtax.image.build import find
@@ -39,16 +41,19 @@ def command(calibrate_for: str | None, as_json: bool) -> None:
 
 def _print_platforms(examination: Examination) -> None:
     """Platforms of which the same is to be said share a row."""
-    rows: dict[tuple[str, str, str, str], list[str]] = {}
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    cures: dict[str, list[str]] = {}
     for name, probe in examination.platforms.items():
         remarks = [*probe.marks, probe.reason] if probe.available else [probe.reason]
-        said = "; ".join(filter(None, remarks))
-        row = ("yes" if probe.available else "no", said, "" if probe.available else probe.cure, probe.version)
+        row = ("yes" if probe.available else "no", "; ".join(filter(None, remarks)), probe.version)
         rows.setdefault(row, []).append(name)
+        if not probe.available:
+            cures.setdefault(probe.cure, []).append(name)
     print_table(
-        ("platform", "runs here", "remark", "to do", "version"),
+        ("platform", "runs here", "remark", "version"),
         [("\n".join(names), *row) for row, names in rows.items()],
     )
+    _print_cures({", ".join(names): cure for cure, names in cures.items()})
 
 
 def _print_findings(examination: Examination) -> None:
@@ -60,8 +65,23 @@ def _print_findings(examination: Examination) -> None:
             finding.name,
             finding.shows,
             "" if finding.level == "ok" else finding.why,
-            finding.cure + (" (vtax run --tune does it)" if finding.tunable else ""),
         )
         for finding in examination.findings
     ]
-    print_table(("", "host", "shows", "why it matters", "to do"), rows)
+    print_table(("", "host", "shows", "why it matters"), rows)
+    if examination.not_shown:
+        click.echo(f"not shown by this host: {', '.join(examination.not_shown)}\n")
+    _print_cures(
+        {
+            finding.name + (" (vtax run --tune does it)" if finding.tunable else ""): finding.cure
+            for finding in examination.findings
+        }
+    )
+
+
+def _print_cures(cures: Mapping[str, str]) -> None:
+    """What to do about what, below its table: whole lines, since commands are copied from here."""
+    for what, cure in cures.items():
+        if cure:
+            click.echo(as_typed(f"{what}:\n    {cure}"))
+    click.echo()

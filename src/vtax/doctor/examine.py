@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from vtax.doctor.checks import findings, judge_load
+from vtax.doctor.checks import CHECKS, findings, judge_load
 from vtax.doctor.finding import Finding
 from vtax.doctor.load import watch
 from vtax.image.image import Image
@@ -35,11 +35,18 @@ class Examination:
         levels = {finding.level for finding in self.findings}
         return next((level for level in ("bad", "warn") if level in levels), "ok")
 
+    @property
+    def not_shown(self) -> tuple[str, ...]:
+        """Checks for which this host has nothing to look at: what they watch for may be there, unseen."""
+        seen = {finding.name for finding in self.findings}
+        return tuple(check.name for check in CHECKS if check.name not in seen)
+
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
             "platforms": [{"name": name, **asdict(probe)} for name, probe in self.platforms.items()],
             "findings": [asdict(finding) for finding in self.findings],
+            "not_shown": list(self.not_shown),
             "seconds": round(self.seconds, 3),
         }
 
