@@ -32,6 +32,18 @@ def test_every_machine_starts_answers_stops_and_leaves_nothing(nested, name):
     assert found["left"] == []
 
 
+def test_a_guest_boots_the_hosts_own_kernel_with_the_hosts_modules(nested, image):
+    release = nested.run("uname", "-r").stdout.strip()
+    assert release != json.loads((image.directory / "manifest.json").read_text())["kernel"]
+    found = json.loads(
+        nested.python("start_guests.py", "1", 'qemu:{"accel": "kvm", "kernel": "host"}', timeout_s=900)
+    )
+    keep("kvm-host-kernel.json", json.dumps(found))
+    assert found["available"], found["reason"]
+    assert found["kernel"] == release
+    assert found["left"] == []
+
+
 def test_every_card_carries_traffic_by_the_kernel_or_by_qemu_as_asked(nested):
     said = nested.pytest(
         "tests/integration/test_platforms_qemu.py", "-rA", "-k", "carries_traffic and kvm", timeout_s=3000
