@@ -121,6 +121,42 @@ def test_large_responses_are_transactions_too():
     assert outcome.used["response_size"] == 45_000_000
 
 
+@pytest.mark.parametrize(
+    ("fixture", "parameters"),
+    [
+        ("cpu_tcp_stream", {}),
+        ("cpu_tcp_rr", {"test": "tcp_rr"}),
+        ("cpu_tcp_maerts", {"test": "tcp_maerts"}),
+        ("cpu_udp_stream", {"test": "udp_stream", "message_size": 1400}),
+        ("cpu_confident", {"confidence_percent": 95}),
+    ],
+)
+def test_a_native_client_tells_the_cpu_of_the_whole_host_at_both_ends(fixture, parameters):
+    outcome = parse(fixture, **parameters)
+    assert (outcome.values["cpu_local"], outcome.values["cpu_remote"]) == (100.0, 100.0)  # others kept it busy
+    assert (outcome.used["local_cpus"], outcome.used["remote_cpus"]) == (2, 2)
+
+
+@pytest.mark.parametrize(("platform", "percent"), [("qemu", 48.91), ("gvisor", 0.95)])
+def test_a_client_with_a_kernel_of_its_own_tells_that_ones_cpu(platform, percent):
+    outcome = parse(f"cpu_tcp_stream_{platform}")
+    assert (outcome.values["cpu_local"], outcome.used["local_cpus"]) == (percent, 1)
+    assert (outcome.values["cpu_remote"], outcome.used["remote_cpus"]) == (100.0, 2)
+
+
+def test_cpu_that_netperf_could_not_find_out_is_no_figure():
+    assert "LOCAL_CPU_UTIL=-1.00" in (FIXTURES / "tcp_stream.txt").read_text()
+    outcome = parse("tcp_stream")
+    assert not {"cpu_local", "cpu_remote"} & set(outcome.values)
+    assert "local_cpus" not in outcome.used
+
+
+def test_netperfs_confidence_is_in_the_result_alone_although_cpu_is_measured():
+    assert {"-c", "-C"} <= set(client_argv())
+    assert "-r" not in client_argv()
+    assert "-r" in client_argv(confidence_percent=95)
+
+
 def test_a_missed_confidence_is_a_warning_on_the_cell():
     missed = parse("tcp_stream_not_confident", confidence_percent=99, confidence_width_percent=0.1)
     assert any("missed its confidence" in warning for warning in missed.warnings)

@@ -3,6 +3,9 @@
 netserver runs on the peer, netperf in the guest. The output is a list of omni selectors, one `NAME=value` a line, so
 nothing depends on the columns of a version. Selectors of latency are asked for only where transactions are measured:
 taking the time of every send would slow a stream of small messages.
+
+Its figures of CPU (`-c -C`) are what the kernels at both ends say of themselves, read once before and once after:
+the busy share of all their CPUs. A guest without a kernel of its own tells the whole host's.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ _COMMON = (
     "LSS_SIZE", "LSS_SIZE_END", "LSR_SIZE", "LSR_SIZE_END", "RSS_SIZE", "RSS_SIZE_END", "RSR_SIZE", "RSR_SIZE_END",
     "TRANSPORT_MSS", "LOCAL_TRANSPORT_RETRANS", "REMOTE_TRANSPORT_RETRANS", "LOCAL_CONG_CONTROL",
     "REMOTE_CONG_CONTROL", "CONFIDENCE_LEVEL", "CONFIDENCE_INTERVAL", "CONFIDENCE_ITERATION", "THROUGHPUT_CONFID",
+    "LOCAL_CPU_UTIL", "LOCAL_CPU_COUNT", "REMOTE_CPU_UTIL", "REMOTE_CPU_COUNT",
 )  # fmt: skip
 _TRANSACTIONS = (
     "TRANSACTION_RATE", "REQUEST_SIZE", "RESPONSE_SIZE", "MIN_LATENCY", "MEAN_LATENCY", "P50_LATENCY", "P90_LATENCY",
@@ -99,6 +103,8 @@ class Netperf:
         Metric("latency_p90", "us", "lower", "90th percentile"),
         Metric("latency_p99", "us", "lower", "99th percentile"),
         Metric("latency_max", "us", "lower", "longest transaction"),
+        Metric("cpu_local", "%", "lower", "busy CPUs of the client's kernel, of a container: of the whole host"),
+        Metric("cpu_remote", "%", "lower", "busy CPUs of the server's kernel, of a native peer: of the whole host"),
         CPU_PER_GIGABYTE,
     )
     version_argv = ("netperf", "-V")
@@ -117,11 +123,12 @@ class Netperf:
         check_socket_buffer("remote_socket_buffer", p.remote_socket_buffer)
         port = str(PORT + context.flow)
         argv = ["netperf", "-H", context.peer_address, "-p", port, "-t", p.test.upper(), "-l", str(p.duration_s)]
+        argv += ["-c", "-C"]
         if p.test in _STREAMS:
             argv += ["-f", "m"]
         if p.confidence_percent is not None:
             argv += ["-I", f"{p.confidence_percent},{p.confidence_width_percent:g}"]
-            argv += ["-i", f"{p.max_iterations},{p.min_iterations}"]
+            argv += ["-i", f"{p.max_iterations},{p.min_iterations}", "-r"]  # -r: of the result, not of CPU as well
         server = Command("server", ("netserver", "-D", "-p", port), place="peer", ready_port=PORT + context.flow)
         return server, Command("client", (*argv, "-P", "0", "--", *_test_options(p)))
 
@@ -142,6 +149,7 @@ class Netperf:
             raise BenchmarkError(f"netperf failed with status {client.status}: {said or 'it said nothing'}")
         try:
             values = _stream_values(told, p) if p.test in _STREAMS else _transaction_values(told)
+            values |= _cpu_values(told)
             used = _used(told)
             warnings = _warnings(told, p)
         except (KeyError, ValueError) as error:
@@ -199,6 +207,13 @@ def _transaction_values(told: Mapping[str, str]) -> dict[str, float]:
     return {"transactions": _number(told, "TRANSACTION_RATE"), **values}
 
 
+def _cpu_values(told: Mapping[str, str]) -> dict[str, float]:
+    """Percent busy at both ends, as far as netperf could find it out: -1 means that it could not."""
+    names = {"cpu_local": "LOCAL_CPU_UTIL", "cpu_remote": "REMOTE_CPU_UTIL"}
+    found = {name: _number(told, selector) for name, selector in names.items() if selector in told}
+    return {name: value for name, value in found.items() if value >= 0}
+
+
 def _used(told: Mapping[str, str]) -> dict[str, Any]:
     names = {
         "local_send_size": "LOCAL_SEND_SIZE",
@@ -213,6 +228,8 @@ def _used(told: Mapping[str, str]) -> dict[str, Any]:
         "response_size": "RESPONSE_SIZE",
         "mss": "TRANSPORT_MSS",
         "iterations": "CONFIDENCE_ITERATION",
+        "local_cpus": "LOCAL_CPU_COUNT",
+        "remote_cpus": "REMOTE_CPU_COUNT",
     }
     used: dict[str, Any] = {name: int(told[key]) for name, key in names.items() if key in told}
     used = {name: value for name, value in used.items() if value > 0}
