@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 from lab_guests import LabGuests
@@ -121,3 +122,17 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
     moved = trial.counters["link", "under_test.bytes"]
     assert moved > 2 * 10e6 * len(lanes)  # every byte is counted where it leaves and where it arrives
     assert trial.outcome.values["cpu_per_gigabyte"] == pytest.approx(sum(each.values()) / (moved / 1e9))
+
+
+@pytest.mark.parametrize(
+    ("attachment", "bridges", "cables"),
+    [("bridge", [], 2), ("veth", [], 1), ("nat", ["lab.br0", "lab.br1"], 2), ("macvtap", [], 1)],
+)
+def test_hops_are_those_that_the_kernel_counts_and_both_ends_of_a_cable_are_known(
+    attachment, bridges, cables, image, journal, private_home
+):
+    with LabGuests("point-to-point", "native", image, journal, private_home, link={"attachment": attachment}) as at:
+        counted = at.links.counters()
+        ends = Counter(hop.cable for hop in at.links.hops if hop.cable)
+    assert sorted({name.rpartition(".")[0] for name in counted if ".br" in name}) == bridges
+    assert sorted(ends.values()) == [2] * cables
