@@ -34,7 +34,7 @@ from vtax.platforms.contained import describe
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
 _PRIVATE_SOCKET = "/run/vtax/docker.sock"
 REPOSITORY = "vtax-guest"
-_NO_SUCH, _NO_DAEMON = "No such", "connect"
+_GONE, _NO_DAEMON = ("No such", "is already in progress"), "connect"  # the second: the daemon removes it by itself
 _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
@@ -216,5 +216,5 @@ def undo_image(daemon: Daemon, name: str) -> Undo:
 def _undo(daemon: Daemon, what: str, *arguments: str) -> Undo:
     """`docker` ends with 1 for what is gone as for a daemon that does not answer, and says which. The host's daemon
     may still have it then; with a private one, all is gone."""
-    words = (_NO_SUCH, _NO_DAEMON) if daemon.private else (_NO_SUCH,)
+    words = (*_GONE, _NO_DAEMON) if daemon.private else _GONE
     return Undo(what, tuple(daemon.command(*arguments)), harmless_words=words)
