@@ -211,7 +211,7 @@ def test_a_platform_asked_for_by_name_must_run(tmp_path: Path, image: Image) -> 
     refused = vtax("run", path, "--platform", absent[0])
     assert refused.returncode == 2
     assert f"{absent[0]} does not run here" in refused.stderr
-    told = vtax("run", path, "--plan").stderr
+    told = vtax("run", path, "--plan").stdout
     assert f"not tested: {absent[0]}" in told
 
 
