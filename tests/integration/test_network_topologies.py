@@ -162,7 +162,7 @@ def test_only_the_first_packets_of_a_flow_reach_the_controller_in_the_guest(plat
         counted = {name: after[name] - before[name] for name in after}
         assert counted["receiver.eth0.rx_bytes"] > bytes_of(outcome, 2)
         assert counted["openflow.flows"] >= 4  # iperf3's two connections, both directions
-        assert counted["openflow.to_guest_packets"] >= 4
+        assert counted["openflow.to_guest_packets"] >= counted["openflow.flows"]
         assert counted["openflow.to_guest_packets"] < 0.05 * counted["openflow.switched_packets"]
         assert counted["openflow.switched_bytes"] > bytes_of(outcome, 2)
         assert counted["under_test.bytes"] < 0.01 * counted["openflow.switched_bytes"]

@@ -3,8 +3,7 @@
 It decides where packets go and never carries them: the first packet of a flow reaches it, the flow it then installs
 in the switch carries the rest. VTAX_CONTROLLER in its environment is a JSON object: `routes`, one for each port of
 the switch with `port`, `network` (prefix), `gateway` (address and mac of the router on that network) and `hosts`
-(address -> mac); `to_guest_cookie`, of the flow that sends here what no other matches; `switched_cookie`, of all
-others.
+(address -> mac); `cookie`, of the flows it installs for them.
 """
 
 # mypy: disable-error-code="misc,no-untyped-call,import-not-found,import-untyped,untyped-decorator"
@@ -32,7 +31,7 @@ class Router(app_manager.OSKenApp):
         super().__init__(*args, **kwargs)
         told = json.loads(os.environ["VTAX_CONTROLLER"])
         self.routes = told["routes"]
-        self.to_guest_cookie, self.switched_cookie = told["to_guest_cookie"], told["switched_cookie"]
+        self.cookie = told["cookie"]
 
     @set_ev_cls(ofp_event.EventOFPSwitchFeatures, CONFIG_DISPATCHER)
     def switch_appeared(self, event: Any) -> None:
@@ -40,7 +39,7 @@ class Router(app_manager.OSKenApp):
         datapath = event.msg.datapath
         protocol, parser = datapath.ofproto, datapath.ofproto_parser
         to_controller = parser.OFPActionOutput(protocol.OFPP_CONTROLLER, protocol.OFPCML_NO_BUFFER)
-        self._install(datapath, 0, parser.OFPMatch(), [to_controller], self.to_guest_cookie)
+        self._install(datapath, 0, parser.OFPMatch(), [to_controller], cookie=0)
 
     @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def packet_arrived(self, event: Any) -> None:
@@ -90,7 +89,7 @@ class Router(app_manager.OSKenApp):
                     parser.OFPActionDecNwTtl(),
                     parser.OFPActionOutput(route["port"]),
                 ]
-                self._install(datapath, 10, parser.OFPMatch(**fields), actions, self.switched_cookie)
+                self._install(datapath, 10, parser.OFPMatch(**fields), actions, self.cookie)
                 self._send(datapath, actions, message.data, in_port)
 
     def _install(self, datapath: Any, priority: int, match: Any, actions: list[Any], cookie: int) -> None:

@@ -96,6 +96,16 @@ class Switch:
                 )
             time.sleep(0.05)
 
+    def answers(self) -> int:
+        """Packets that controllers have sent through the switch: one for each they were asked about and decided.
+
+        The switch counts these one by one. What it counts for the flow that asks is too low: it forgets packets that
+        arrive while the decision's own flow is installed.
+        """
+        control = self._directory / "switch.ctl"
+        return int(run(["ovs-appctl", "-t", control, "coverage/read-counter", "ofproto_packet_out"],
+                       environment=self._environment).stdout)  # fmt: skip
+
     def flows(self, bridge: str) -> list[tuple[int, int, int]]:
         """(cookie, packets, bytes) of every flow of the bridge's table, once the data path has reported to it."""
         control = self._directory / "switch.ctl"

@@ -23,7 +23,7 @@ from vtax.network.topology import Topology
 _END, _GUEST, _GATEWAY = 1, 2, 254
 _CONTROL = 2
 _BRIDGE = "plane"
-_TO_GUEST, _SWITCHED = 0x76740000, 0x76740001
+_COOKIE = 0x76740001
 _CONTROLLER_TIMEOUT_S = 90.0
 _START = """set -e
 printf '%s' "$1" >/scratch/openflow_router.py
@@ -79,21 +79,19 @@ def _told(cards: list[Card]) -> dict[str, object]:
         }
         for network, card in enumerate(cards)
     ]
-    return {"routes": routes, "to_guest_cookie": _TO_GUEST, "switched_cookie": _SWITCHED}
+    return {"routes": routes, "cookie": _COOKIE}
 
 
 def _counters(switch: Switch) -> Mapping[str, float]:
-    """Packets that reached the guest and those that did not, and the CPU the switch has used."""
-    found = {"openflow.to_guest_packets": 0.0, "openflow.switched_packets": 0.0, "openflow.switched_bytes": 0.0}
-    found["openflow.flows"] = 0.0
-    for cookie, packets, size in switch.flows(_BRIDGE):
-        if cookie == _TO_GUEST:
-            found["openflow.to_guest_packets"] += packets
-        elif cookie == _SWITCHED:
-            found["openflow.flows"] += 1
-            found["openflow.switched_packets"] += packets
-            found["openflow.switched_bytes"] += size
-    return {**found, "switch.cpu_s": switch.cpu_s()}
+    """Packets the guest was asked about, what the switch carried without it, and the CPU the switch has used."""
+    decided = [(packets, size) for cookie, packets, size in switch.flows(_BRIDGE) if cookie == _COOKIE]
+    return {
+        "openflow.to_guest_packets": float(switch.answers()),
+        "openflow.flows": float(len(decided)),
+        "openflow.switched_packets": float(sum(packets for packets, _ in decided)),
+        "openflow.switched_bytes": float(sum(size for _, size in decided)),
+        "switch.cpu_s": switch.cpu_s(),
+    }
 
 
 TOPOLOGY = Topology(
