@@ -43,9 +43,10 @@ def command(
     store = Store.existing(Home.from_environment().store_url)
     data = load(store.engine, store.open_run(run_name))
     analysis = analyse_data(data)
-    wanted = [variance, ranking, interaction, counters, audit]
-    names = ["variance", "ranking", "interaction", "counters", "audit"]
-    views = [name for name, is_wanted in zip(names, wanted, strict=True) if is_wanted]
+    wanted = {
+        "variance": variance, "ranking": ranking, "interaction": interaction, "counters": counters, "audit": audit,
+    }  # fmt: skip
+    views = [name for name, is_wanted in wanted.items() if is_wanted]
     if views:
         _print_views(views, data, analysis, store, as_json=as_json, every_metric=every_metric)
     else:

@@ -21,6 +21,7 @@ from vtax.counters.guest import parse
 from vtax.errors import CommandFailed
 from vtax.host.patience import is_emulated
 from vtax.host.process import find_program, run
+from vtax.host.resources import chosen
 
 # Below these shares a trial's figure moves less than the interval of any study of practical length.
 STEAL_LIMIT = 0.01
@@ -198,11 +199,6 @@ def distribution(os_release: str) -> str:
     """The name a distribution gives itself, from the text of /etc/os-release."""
     pairs = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)
     return pairs.get("PRETTY_NAME", "").strip('"')
-
-
-def chosen(options: str) -> str:
-    """The option in brackets of a sysfs list such as `always [madvise] never`."""
-    return options.partition("[")[2].partition("]")[0]
 
 
 def cgroup_version(mountinfo: str) -> str:

@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from vtax.errors import VtaxError
 from vtax.host.journal import Held, Journal
-from vtax.host.resources import FileValue
+from vtax.host.resources import chosen
+from vtax.host.settings import change, put_back
 
 
 class Knob:
@@ -48,19 +49,11 @@ class Knob:
 
     def apply(self, journal: Journal) -> list[Held]:
         """Set it where it is not set; returns what to undo. Raises VtaxError, having undone its part."""
-        changed: list[Held] = []
-        for path in self.files():
-            before, wanted = self.read(path), self.wanted(path)
-            if before == wanted:
-                continue
-            held = journal.hold(FileValue(str(path), before))
-            changed.append(held)
-            try:
-                path.write_text(wanted)
-            except OSError as error:
-                undo(changed)
-                raise VtaxError(f"{self.name} cannot be set: {error}", where=str(path)) from error
-        return changed
+        return change(
+            journal,
+            ((path, self.read(path), self.wanted(path)) for path in self.files()),
+            lambda path, error: VtaxError(f"{self.name} cannot be set: {error}", where=str(path)),
+        )
 
 
 class FrequencyGovernor(Knob):
@@ -95,7 +88,7 @@ class TransparentHugePages(Knob):
 
     def read(self, path: Path) -> str:
         """The word in brackets."""
-        return path.read_text().partition("[")[2].partition("]")[0]
+        return chosen(path.read_text())
 
 
 class AddressLayout(Knob):
@@ -132,12 +125,6 @@ def all_knobs(root: Path = Path("/")) -> list[Knob]:
     return [knob(root) for knob in KNOBS]
 
 
-def undo(changed: list[Held]) -> None:
-    """Put old values back, last changed first. Raises OSError when one cannot be; it stays in the journal."""
-    for held in reversed(changed):
-        held.release()
-
-
 @contextmanager
 def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
     """Set every knob this host has while the context lasts; gives what was changed, as `name: before -> after`."""
@@ -152,4 +139,4 @@ def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
                     told.append(f"{knob.name}: {before} -> {knob.show()}")
         yield told
     finally:
-        undo(changed)
+        put_back(changed)

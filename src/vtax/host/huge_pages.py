@@ -10,7 +10,8 @@ from pathlib import Path
 
 from vtax.errors import PlatformError
 from vtax.host.journal import Held, Journal
-from vtax.host.resources import FileValue
+from vtax.host.resources import chosen
+from vtax.host.settings import change
 
 POLICY = Path("/sys/kernel/mm/transparent_hugepage")
 _ALWAYS = ("enabled", "defrag", "shmem_enabled")
@@ -27,21 +28,12 @@ def always(journal: Journal, policy: Path = POLICY) -> list[Held]:
 
     Raises PlatformError when the kernel refuses, having undone its part.
     """
-    changed: list[Held] = []
-    for path in (policy / name for name in _ALWAYS):
-        if not path.exists():
-            continue
-        before = path.read_text().partition("[")[2].partition("]")[0]
-        if before == "always":
-            continue
-        changed.append(journal.hold(FileValue(str(path), before)))
-        try:
-            path.write_text("always")
-        except OSError as error:
-            for held in reversed(changed):
-                held.release()
-            raise PlatformError(f"huge pages cannot be turned on: {error.strerror}", where=str(path)) from error
-    return changed
+    there = [path for name in _ALWAYS if (path := policy / name).exists()]
+    return change(
+        journal,
+        ((path, chosen(path.read_text()), "always") for path in there),
+        lambda path, error: PlatformError(f"huge pages cannot be turned on: {error.strerror}", where=str(path)),
+    )
 
 
 def of_process(pid: int) -> int:

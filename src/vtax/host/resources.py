@@ -200,6 +200,11 @@ class Undo:
         return self.what
 
 
+def chosen(options: str) -> str:
+    """The option in brackets of a sysfs list such as `always [madvise] never`."""
+    return options.partition("[")[2].partition("]")[0]
+
+
 @dataclass(frozen=True)
 class FileValue:
     """A kernel setting (under /proc/sys or /sys) that vtax changed, with the value to put back."""
@@ -212,7 +217,7 @@ class FileValue:
         """Write the old value back, unless it is in force (of several words, the one in brackets is)."""
         path = Path(self.path)
         text = path.read_text().strip()
-        if self.before.strip() in (text, text.partition("[")[2].partition("]")[0]):
+        if self.before.strip() in (text, chosen(text)):
             return False
         path.write_text(self.before)
         return True

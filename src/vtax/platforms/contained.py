@@ -152,6 +152,16 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+def claim(spec: GuestSpec, undo: ExitStack) -> tuple[str, Held, Group, Held]:
+    """A mark for the guest's processes and a cgroup for them, each with what holds it; undo releases both."""
+    mark = f"{spec.name}-{secrets.token_hex(4)}"
+    held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
+    undo.callback(held_mark.release)
+    group, held_group = cgroups.create(spec.name, spec.journal)
+    undo.callback(held_group.release)
+    return mark, held_mark, group, held_group
+
+
 def start(
     spec: GuestSpec, program: Callable[[Group], Program], held_before: Callable[[], list[Held]] = list
 ) -> StdioGuest:
@@ -163,11 +173,7 @@ def start(
     stderr = spec.directory / "stderr.log"
     with ExitStack() as undo:
         try:
-            mark = f"{spec.name}-{secrets.token_hex(4)}"
-            held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
-            undo.callback(held_mark.release)
-            group, held_group = cgroups.create(spec.name, spec.journal)
-            undo.callback(held_group.release)
+            mark, held_mark, group, held_group = claim(spec, undo)
             what = program(group)
             notes = group.limit(limits(spec)) if what.limited else []
             more = held_before()

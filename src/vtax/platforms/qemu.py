@@ -12,7 +12,6 @@ network threads) runs on the CPUs that are left, or beside the virtual CPUs wher
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,6 @@ from vtax.host import cgroups, huge_pages, tsc
 from vtax.host.home import Home
 from vtax.host.patience import patience
 from vtax.host.process import run, spawn
-from vtax.host.resources import Marked
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
@@ -36,7 +34,7 @@ from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, Resources
-from vtax.platforms.contained import StdioGuest
+from vtax.platforms.contained import StdioGuest, claim
 
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
@@ -120,15 +118,11 @@ def _start(
     """Spawn QEMU stopped, pin its virtual CPUs, let it run."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
     vhost = bool(nics) and uses_vhost(options)
-    mark = f"{spec.name}-{secrets.token_hex(4)}"
     helpers, notes = _helper_cpus(spec.resources)
     notes += _network_notes(options, spec, nics, vhost)
     with ExitStack() as undo, ExitStack() as fds:
         try:
-            group, held_group = cgroups.create(spec.name, spec.journal)
-            undo.callback(held_group.release)
-            held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
-            undo.callback(held_mark.release)
+            mark, held_mark, group, held_group = claim(spec, undo)
             agent, their_agent = (fds.enter_context(s) for s in socket.socketpair())
             monitor, their_monitor = (fds.enter_context(s) for s in socket.socketpair())
             made = command.Made(

@@ -12,7 +12,6 @@ CPU, the guest's processes, input and output) runs on the CPU the guest is pinne
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,6 @@ from vtax.host import cgroups, namespaces
 from vtax.host.home import Home
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep, bind
 from vtax.host.process import find_program, spawn
-from vtax.host.resources import Marked
 from vtax.image.image import Image
 from vtax.image.uml import program_file
 from vtax.network.namespace import NAMES
@@ -36,7 +34,7 @@ from vtax.platforms import _uml_stream, contained, trial_start
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._uml_stream import Stream
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
-from vtax.platforms.contained import Root, StdioGuest
+from vtax.platforms.contained import Root, StdioGuest, claim
 from vtax.platforms.qemu import telling_lines
 
 CURE = "sudo vtax image uml; or give the option program the path of a linux.uml of version 7.2 or later"
@@ -164,13 +162,9 @@ def _prepare(spec: GuestSpec, root: Root, program: Path) -> tuple[Path, list[Mou
 def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[MountStep]) -> StdioGuest:
     """Spawn the kernel where the guest's files are all there is, with one end of the agent's stream."""
     log = spec.directory / "console.log"
-    mark = f"{spec.name}-{secrets.token_hex(4)}"
     with ExitStack() as undo, ExitStack() as fds:
         try:
-            group, held_group = cgroups.create(spec.name, spec.journal)
-            undo.callback(held_group.release)
-            held_mark = spec.journal.hold(Marked(mark, f"guest {spec.name}"))
-            undo.callback(held_mark.release)
+            mark, held_mark, group, held_group = claim(spec, undo)
             stream = Stream(fds)
             network, cards = _network(spec, fds) if spec.plugboard else (None, [])
             with log.open("wb") as output, group.entrance() as join:

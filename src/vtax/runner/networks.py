@@ -66,31 +66,27 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
     """Raise BadInput when a point's links are beyond the limits of a platform's cards."""
     assert point.link is not None
     limits, topology = platform.network_limits, topology_registry.get(point.topology)
-    if point.link.mtu > limits.mtu:
-        raise BadInput(
-            f"the network cards of {platform.name} carry an MTU of at most {limits.mtu}, and {point.label} asks for "
-            f"{point.link.mtu}",
-            where=f"{source}: key platforms, and link setting mtu of {point.label}",
-            cure=f"take {platform.name} out, or ask for at most {limits.mtu}",
-        )
-    if point.link.queues > limits.queues:
-        raise BadInput(
-            f"the network cards of {platform.name} have at most {limits.queues} "
-            f"queue{'s' if limits.queues > 1 else ''}, and {point.label} asks for {point.link.queues}",
-            where=f"{source}: key platforms, and link setting queues of {point.label}",
-            cure=f"take {platform.name} out, or ask for at most {limits.queues}",
-        )
+    cards, link, out = f"the network cards of {platform.name}", point.link, f"take {platform.name} out"
+
+    def refuse(what: str, place: str, cure: str) -> BadInput:
+        return BadInput(what, where=f"{source}: key platforms, and {place} of {point.label}", cure=cure)
+
+    if link.mtu > limits.mtu:
+        told = f"{cards} carry an MTU of at most {limits.mtu}, and {point.label} asks for {link.mtu}"
+        raise refuse(told, "link setting mtu", f"{out}, or ask for at most {limits.mtu}")
+    if link.queues > limits.queues:
+        most = f"at most {limits.queues} queue{'s' if limits.queues > 1 else ''}"
+        told = f"{cards} have {most}, and {point.label} asks for {link.queues}"
+        raise refuse(told, "link setting queues", f"{out}, or ask for at most {limits.queues}")
     if topology.forwards and not limits.forwards:
-        raise BadInput(
+        raise refuse(
             f"{point.topology} needs guests that route between their cards, and the network stack of {platform.name} "
             "does not carry what a router is handed",
-            where=f"{source}: key platforms, and topology of {point.label}",
-            cure=f"take {platform.name} out",
+            "topology",
+            out,
         )
-    if (needed := topology.cards(point.link)) > limits.cards:
-        raise BadInput(
+    if (needed := topology.cards(link)) > limits.cards:
+        told = (
             f"{point.topology} needs guests with {needed} network cards, and those of {platform.name} have at most "
-            f"{limits.cards}",
-            where=f"{source}: key platforms, and topology of {point.label}",
-            cure=f"take {platform.name} out",
         )
+        raise refuse(f"{told}{limits.cards}", "topology", out)
