@@ -16,6 +16,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from ssh_server import serve
 from support import needs_program, needs_root
 
 from vtax.platforms import registry
@@ -26,16 +27,6 @@ pytestmark = [
     pytest.mark.root,
 ]
 
-SERVER = """
-ListenAddress 198.19.255.2
-Port 22
-HostKey {directory}/host_key
-AuthorizedKeysFile {directory}/authorized_keys
-PermitRootLogin prohibit-password
-StrictModes no
-UsePAM no
-PidFile none
-"""
 CLIENT = """
 Host other
   IdentityFile {directory}/key
@@ -58,7 +49,6 @@ FORCED = {
     "plain": 'command="exec setpriv --reuid=65534 --clear-groups sh -c \\"$SSH_ORIGINAL_COMMAND\\"" ',
     "bare": 'command="PATH=/nowhere exec /bin/sh -c \\"$SSH_ORIGINAL_COMMAND\\"" ',
 }
-SERVE = "mount -t tmpfs none /run && mkdir /run/sshd && exec {sshd} -D -e -f {config}"
 PEER = """
 [[platform]]
 name = "other"
@@ -137,7 +127,8 @@ def machines(tmp_path):
         for name in (host, other):
             ip(name, "link", "set", "lo", "up")
         eventually(lambda: "tentative" not in ip(host, "address") + ip(other, "address"))
-        server = sshd(tmp_path, other)
+        (tmp_path / "client").write_text(CLIENT.format(directory=tmp_path))
+        server = serve(tmp_path, "198.19.255.2", 22, FORCED, inside=["nsenter", f"--net=/run/netns/{other}"])
         there = tmp_path / "there"
         there.mkdir()
         yield SimpleNamespace(host=host, other=other, there=there, config=str(tmp_path / "client"))
@@ -147,22 +138,6 @@ def machines(tmp_path):
             server.wait(10)
         for name in (host, other):
             subprocess.run(["ip", "netns", "delete", name], check=True)
-
-
-def sshd(directory, namespace):
-    for name in ("host_key", *FORCED):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
-    allowed = [forced + (directory / f"{name}.pub").read_text() for name, forced in FORCED.items()]
-    (directory / "authorized_keys").write_text("".join(allowed))
-    (directory / "known_hosts").write_text(f"198.19.255.2 {(directory / 'host_key.pub').read_text()}")
-    (directory / "server").write_text(SERVER.format(directory=directory))
-    (directory / "client").write_text(CLIENT.format(directory=directory))
-    line = SERVE.format(sshd="/usr/sbin/sshd", config=directory / "server")
-    enter = ["nsenter", f"--net=/run/netns/{namespace}", "unshare", "--mount", "sh", "-c", line]
-    with (directory / "log").open("wb") as log:
-        server = subprocess.Popen(enter, stdin=subprocess.DEVNULL, stderr=log)
-    eventually(lambda: "Server listening" in (directory / "log").read_text())
-    return server
 
 
 def study(machines, tmp_path, *, host="other", platforms='"native"', tool="iperf3", duration_s=1, **changed):

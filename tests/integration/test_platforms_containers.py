@@ -4,8 +4,6 @@ import os
 import random
 import secrets
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from killed_start import kill_a_start
 from support import needs_root
 
 from vtax.errors import GuestError, PlatformError
@@ -277,17 +276,7 @@ def test_a_killed_process_leaves_nothing_after_clean(platform, private_home, ima
 def hold(platform, home, image, delay_s):
     """Start a guest in a child, kill the child delay_s after it began (None: when ready), clean, and look around."""
     name = f"vtax-{secrets.token_hex(3)}"
-    script = Path(__file__).with_name("hold_guest.py")
-    argv = [sys.executable, str(script), platform, name, str(image.directory)]
-    child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "starting\n"
-    if delay_s is None:
-        assert child.stdout.readline() == "ready\n"
-    else:
-        time.sleep(delay_s)
-    child.kill()
-    child.wait()
-    child.stdout.close()
+    kill_a_start(platform, name, image, delay_s)
     cleaned = clean(home.journal)
     assert cleaned.problems == ()
     assert leftovers(home, name) == [], f"killed after {delay_s} s"

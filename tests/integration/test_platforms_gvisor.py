@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
+from killed_start import kill_a_start
 from lab_guests import LabGuests
 from support import needs_program, needs_root
 
@@ -143,17 +141,7 @@ def test_a_router_is_refused_with_the_reason(platform, image, journal, private_h
 @pytest.mark.parametrize("delay_s", [0.05, 0.3, None])
 def test_a_killed_process_leaves_nothing_after_clean(platform, delay_s, image, private_home):
     name = f"vtax-{secrets.token_hex(3)}"
-    script = Path(__file__).with_name("hold_guest.py")
-    argv = [sys.executable, str(script), platform.name, name, str(image.directory)]
-    child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "starting\n"
-    if delay_s is None:
-        assert child.stdout.readline() == "ready\n"
-    else:
-        time.sleep(delay_s)
-    child.kill()
-    child.wait()
-    child.stdout.close()
+    kill_a_start(platform.name, name, image, delay_s)
     assert clean(private_home.journal).problems == ()
     assert leftovers(name) == []
     assert list(private_home.guests.iterdir()) == []

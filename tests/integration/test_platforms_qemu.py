@@ -3,12 +3,11 @@
 import hashlib
 import os
 import secrets
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from killed_start import kill_a_start
 from lab_guests import LabGuests
 from support import needs_program, needs_root
 
@@ -240,17 +239,7 @@ def test_emulation_is_judged_in_a_moment(image, private_home):
 def test_a_killed_process_leaves_nothing_after_clean(delay_s, image, private_home):
     machine("qemu-tcg", image)
     name = f"vtax-{secrets.token_hex(3)}"
-    script = Path(__file__).with_name("hold_guest.py")
-    child = subprocess.Popen(
-        [sys.executable, script, "qemu-tcg", name, image.directory], stdout=subprocess.PIPE, text=True
-    )
-    with child:
-        assert child.stdout.readline() == "starting\n"
-        if delay_s is None:
-            assert child.stdout.readline() == "ready\n"
-        else:
-            time.sleep(delay_s)
-        child.kill()
+    kill_a_start("qemu-tcg", name, image, delay_s)
     assert clean(private_home.journal).problems == ()
     assert left_of(name) == []
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ssh_server import serve
 from support import needs_program, needs_root
 
 from vtax.errors import PlatformError
@@ -27,16 +28,6 @@ from vtax.platforms.base import GuestSpec, Resources
 
 pytestmark = [needs_root, needs_program("sshd", "ssh", "ssh-keygen", "unshare"), pytest.mark.root]
 
-SERVER = """
-ListenAddress 127.0.0.1
-Port {port}
-HostKey {directory}/host_key
-AuthorizedKeysFile {directory}/authorized_keys
-PermitRootLogin prohibit-password
-StrictModes no
-UsePAM no
-PidFile none
-"""
 CLIENT = """
 Host lab
   HostName 127.0.0.1
@@ -53,8 +44,6 @@ Host nobody
   HostName 127.0.0.1
   Port 1
 """
-# sshd wants /run/sshd, which only the service makes: it gets a /run of its own.
-SERVE = "mount -t tmpfs none /run && mkdir /run/sshd && exec {sshd} -D -e -f {config}"
 GREETED = 'command="echo Welcome to the lab; exec /bin/sh -c \\"$SSH_ORIGINAL_COMMAND\\"" '
 
 
@@ -62,18 +51,10 @@ GREETED = 'command="echo Welcome to the lab; exec /bin/sh -c \\"$SSH_ORIGINAL_CO
 def config(tmp_path_factory):
     """The ssh configuration of a client that may log in to the host `lab`, which greets on standard output."""
     directory = tmp_path_factory.mktemp("ssh")
-    for name in ("host_key", "key"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    (directory / "authorized_keys").write_text(GREETED + (directory / "key.pub").read_text())
-    (directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {(directory / 'host_key.pub').read_text()}")
-    (directory / "server").write_text(SERVER.format(port=port, directory=directory))
     (directory / "client").write_text(CLIENT.format(port=port, directory=directory))
-    line = SERVE.format(sshd="/usr/sbin/sshd", config=directory / "server")
-    with (directory / "log").open("wb") as log:
-        server = subprocess.Popen(["unshare", "--mount", "sh", "-c", line], stdin=subprocess.DEVNULL, stderr=log)
-    wait_until(lambda: "Server listening" in (directory / "log").read_text())
+    server = serve(directory, "127.0.0.1", port, {"key": GREETED})
     yield str(directory / "client")
     server.terminate()
     server.wait(10)

@@ -3,12 +3,10 @@
 import os
 import secrets
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
+from killed_start import kill_a_start
 from lab_guests import LabGuests
 from support import needs_root
 
@@ -218,17 +216,7 @@ def test_a_program_that_cannot_run_is_told_with_its_cure(image, private_home, tm
 @pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.1, 0.3, None])
 def test_a_killed_process_leaves_nothing_after_clean(delay_s, uml, image, private_home):
     name = f"vtax-{secrets.token_hex(3)}"
-    script = Path(__file__).with_name("hold_guest.py")
-    child = subprocess.Popen(
-        [sys.executable, script, "uml", name, image.directory], stdout=subprocess.PIPE, text=True
-    )
-    with child:
-        assert child.stdout.readline() == "starting\n"
-        if delay_s is None:
-            assert child.stdout.readline() == "ready\n"
-        else:
-            time.sleep(delay_s)
-        child.kill()
+    kill_a_start("uml", name, image, delay_s)
     assert clean(private_home.journal).problems == ()
     assert left_of(name) == []
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []

@@ -1,0 +1,51 @@
+"""A guest whose vtax process is killed while it starts: `kill_a_start`.
+
+Run as a program, `python killed_start.py PLATFORM NAME IMAGE`, it is that process: it prints `starting` just before
+the start, `ready` once the agent answers, and holds the guest.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from vtax.guest.guest import Guest
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.resources import Tree
+from vtax.image.image import Image
+from vtax.platforms import registry
+from vtax.platforms.base import GuestSpec, Resources
+
+
+def kill_a_start(platform: str, name: str, image: Image, delay_s: float | None) -> None:
+    """Start a guest in a process that is killed delay_s after it began or, when None, with the guest ready."""
+    argv = [sys.executable, __file__, platform, name, str(image.directory)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starting\n"
+        if delay_s is None:
+            assert process.stdout.readline() == "ready\n"
+        else:
+            time.sleep(delay_s)
+        process.kill()
+
+
+def main() -> None:
+    """Start, say so, and wait."""
+    platform, name, image = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    home = Home.from_environment().ensure()
+    journal = Journal(home.journal)
+    directory = home.guests / name
+    journal.hold(Tree(str(directory)))
+    directory.mkdir()
+    spec = GuestSpec(name, Image(image.name, image), Resources(1, 256 << 20, (0,)), directory, journal)
+    print("starting", flush=True)
+    running = registry.get(platform).start(spec)
+    Guest(running.channel).hello(60.0)
+    print("ready", flush=True)
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    main()
