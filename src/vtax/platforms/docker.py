@@ -57,7 +57,9 @@ class Docker:
         probe = trial_start.probe(launch, options, None, programs=programs, version_argv=version_argv)
         if "apparmor_parser" in probe.reason:  # a kernel with AppArmor, but not its tools: Docker refuses every start
             probe = replace(probe, cure="apt install apparmor")
-        return replace(probe, version=f"Docker version {daemon.version}") if daemon else probe
+        if daemon:
+            return replace(probe, version=f"Docker version {daemon.version}, the host's daemon")
+        return replace(probe, version=f"{probe.version}, a daemon of vtax's own") if probe.available else probe
 
     def start(self, options: DockerOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""

@@ -237,9 +237,7 @@ def _pinned(cpus: Sequence[int], enter: Callable[[], None]) -> Callable[[], None
 
 
 def _notes(spec: GuestSpec) -> list[str]:
-    notes = [ONE_CPU] if spec.resources.vcpus > 1 else []
-    asked = max((card.queues for card in spec.plugboard.cards), default=1) if spec.plugboard else 1
-    return notes + ([f"the cards have 1 queue where the link asks for {asked}"] if asked > 1 else [])
+    return [ONE_CPU] if spec.resources.vcpus > 1 else []
 
 
 def _start_error(spec: GuestSpec, error: Exception, log: Path) -> PlatformError:
