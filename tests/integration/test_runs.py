@@ -218,12 +218,12 @@ def test_a_platform_asked_for_by_name_must_run(tmp_path: Path, image: Image) -> 
 def test_a_shell_opens_in_a_fresh_guest_and_leaves_nothing(private_home: Home) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "vtax", "shell", "native"],
-        input="cat /etc/debian_version; exit\n",
+        input="cat /etc/debian_version; exit 3\n",
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert process.returncode == 0, process.stderr
+    assert process.returncode == 3, process.stderr
     assert "13" in process.stdout
     assert nothing_left(private_home)

@@ -32,9 +32,9 @@ def guest() -> Iterator[Guest]:
 def everything_until(guest: Guest, text: str) -> str:
     told, deadline = "", time.monotonic() + 20
     while text not in told and time.monotonic() < deadline:
-        written, running = guest.talk(b"", wait_s=0.5)
+        written, status = guest.talk(b"", wait_s=0.5)
         told += written.decode()
-        if not running:
+        if status is not None:
             break
     return told
 
@@ -47,12 +47,14 @@ def test_a_shell_has_a_terminal_of_the_asked_size_and_answers_what_is_typed(gues
     assert "42" in told
 
 
-def test_a_shell_that_ends_says_so_and_the_agent_goes_on(guest: Guest) -> None:
+@pytest.mark.parametrize(("typed", "status"), [(b"exit\n", 0), (b"exit 3\n", 3), (b"kill -9 $$\n", -9)])
+def test_a_shell_that_ends_says_how_and_the_agent_goes_on(guest: Guest, typed: bytes, status: int) -> None:
     guest.open_shell(["/bin/sh"], environment={}, rows=24, columns=80)
-    guest.talk(b"exit\n", wait_s=0.1)
+    guest.talk(typed, wait_s=0.1)
     deadline = time.monotonic() + 20
-    while guest.talk(b"", wait_s=0.2)[1]:
+    while (ended := guest.talk(b"", wait_s=0.2)[1]) is None:
         assert time.monotonic() < deadline
+    assert ended == status
     assert guest.run(["true"]).status == 0
 
 

@@ -29,6 +29,7 @@ from vtax.study.units import size_bytes
 
 ANSWER_WAIT_S = 0.03  # how long one exchange waits for the shell: the delay a typist may feel
 END_OF_INPUT = b"\x04"
+SIGNALLED = 128  # exit status of a shell that a signal ended, less the signal: as shells tell it
 
 
 @click.command("shell")
@@ -36,7 +37,7 @@ END_OF_INPUT = b"\x04"
 @click.option("--vcpus", default=1, show_default=True, type=click.IntRange(min=1))
 @click.option("--memory", default="512MiB", show_default=True)
 def command(platform: str, vcpus: int, memory: str) -> None:
-    """Open a shell in a fresh guest of PLATFORM; leaving the shell ends the guest."""
+    """Open a shell in a fresh guest of PLATFORM; leaving the shell ends the guest, with the shell's exit status."""
     need_root("starting a guest")
     chosen = get(platform)
     try:
@@ -60,28 +61,30 @@ def command(platform: str, vcpus: int, memory: str) -> None:
         try:
             guest = Guest(running.channel)
             guest.hello(timeout_s=120.0)
-            _converse(guest, platform)
+            status = _converse(guest, platform)
         finally:
             running.stop()
+    sys.exit(status if status >= 0 else SIGNALLED - status)
 
 
-def _converse(guest: Guest, platform: str) -> None:
-    """Relay the terminal to a shell in the guest until the shell ends."""
+def _converse(guest: Guest, platform: str) -> int:
+    """Relay the terminal to a shell in the guest until the shell ends; its exit status, or minus its signal."""
     rows, columns = 24, 80
     if sys.stdin.isatty():
         columns, rows = os.get_terminal_size(sys.stdin.fileno())
     environment = {"PS1": f"{platform}# ", "TERM": os.environ.get("TERM", "dumb"), "HOME": "/root"}
     guest.open_shell(["/bin/sh", "-i"], environment=environment, rows=rows, columns=columns)
     with _raw_terminal():
-        running, listening = True, True
-        while running:
+        status, listening = None, True
+        while status is None:
             typed = b""
             if listening and select.select([sys.stdin], [], [], 0)[0]:
                 typed = os.read(sys.stdin.fileno(), 4096)
                 listening = bool(typed)
                 typed = typed or END_OF_INPUT
-            written, running = guest.talk(typed, wait_s=ANSWER_WAIT_S)
+            written, status = guest.talk(typed, wait_s=ANSWER_WAIT_S)
             os.write(sys.stdout.fileno(), written)
+    return status
 
 
 @contextmanager

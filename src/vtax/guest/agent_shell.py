@@ -8,57 +8,76 @@ from __future__ import annotations
 
 import os
 import select
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from vtax.guest.agent import CHUNK, REQUESTS, find_program
+    from vtax.guest.agent import CHUNK, JOBS, REQUESTS, Job, find_program
 
 TIOCSWINSZ = 0x5414  # tty_ioctl(4)
-TERMINAL: list[int] = []
+END_WAIT_S = 5.0  # between the closing of a shell's terminal and its end
+
+
+class Shell(Job):
+    """A program on a pseudo-terminal instead of pipes; it is reaped, and killed at the end, like every other."""
+
+    def __init__(self, argv: list[str], environment: dict[str, str], rows: int, columns: int) -> None:
+        import fcntl
+
+        self.outputs, self.stdin_fd, self.status = {}, None, None
+        self.master, slave = os.openpty()
+        size = b"".join(n.to_bytes(2, "little") for n in (rows, columns, 0, 0))
+        fcntl.ioctl(self.master, TIOCSWINSZ, size)
+        name = os.ttyname(slave)
+        os.close(slave)
+        self.began = time.monotonic()
+        self.pid = os.posix_spawn(
+            find_program(argv[0], environment["PATH"]),
+            argv,
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0),  # a session leader's first terminal becomes its own
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, 0, 2),
+                (os.POSIX_SPAWN_CLOSE, self.master),
+            ],
+            setsid=True,
+        )
+
+
+SHELLS: list[Shell] = []
 
 
 def shell_open(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Start a program as the session of a new pseudo-terminal of the given size."""
-    import fcntl
-
-    master, slave = os.openpty()
-    size = b"".join(n.to_bytes(2, "little") for n in (asked["rows"], asked["columns"], 0, 0))
-    fcntl.ioctl(master, TIOCSWINSZ, size)
-    name = os.ttyname(slave)
-    os.close(slave)
-    os.posix_spawn(
-        find_program(asked["argv"][0], asked["environment"]["PATH"]),
-        asked["argv"],
-        asked["environment"],
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0),  # a session leader's first terminal becomes its own
-            (os.POSIX_SPAWN_DUP2, 0, 1),
-            (os.POSIX_SPAWN_DUP2, 0, 2),
-            (os.POSIX_SPAWN_CLOSE, master),
-        ],
-        setsid=True,
-    )
-    TERMINAL[:] = [master]
+    shell = Shell(asked["argv"], asked["environment"], asked["rows"], asked["columns"])
+    JOBS[max(JOBS, default=0) + 1] = shell
+    SHELLS[:] = [shell]
     return {}
 
 
 def shell_talk(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Type the payload, wait up to wait_s for the shell to write, and answer what it wrote."""
-    (master,) = TERMINAL
+    """Type the payload, wait up to wait_s for the shell to write, and answer what it wrote.
+
+    `status` is null while it runs, and then its exit status, or minus the signal that ended it.
+    """
+    (shell,) = SHELLS
     view = memoryview(payload)
     try:
         while view:
-            view = view[os.write(master, view) :]
-        if not select.select([master], [], [], asked["wait_s"])[0]:
-            return {"running": True}, b""
-        written = os.read(master, CHUNK)
+            view = view[os.write(shell.master, view) :]
+        if not select.select([shell.master], [], [], asked["wait_s"])[0]:
+            return {"status": None}, b""
+        written = os.read(shell.master, CHUNK)
     except OSError:  # EIO: nobody holds the other end any more
         written = b""
-    if not written:
-        os.close(master)
-    return {"running": bool(written)}, written
+    if written:
+        return {"status": None}, written
+    os.close(shell.master)
+    shell.wait(END_WAIT_S)
+    return {"status": os.waitstatus_to_exitcode(shell.status or 0)}, b""
 
 
 REQUESTS.update(shell_open=shell_open, shell_talk=shell_talk)

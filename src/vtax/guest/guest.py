@@ -273,10 +273,14 @@ class Guest:
         size = {"rows": rows, "columns": columns}
         self._ask({"op": "shell_open", **_program(argv, environment, "/", 0), **size})
 
-    def talk(self, typed: bytes, *, wait_s: float) -> tuple[bytes, bool]:
-        """Type into the opened shell, wait up to wait_s for it to write: (what it wrote, whether it still runs)."""
+    def talk(self, typed: bytes, *, wait_s: float) -> tuple[bytes, int | None]:
+        """Type into the opened shell and wait up to wait_s for it to write: (what it wrote, its exit status).
+
+        The status is None while the shell runs, and minus the number of the signal that ended it.
+        """
         answer = self._ask({"op": "shell_talk", "wait_s": wait_s}, typed, extra_s=wait_s)
-        return answer.payload, answer.flag("running")
+        running = answer.header.get("status") is None
+        return answer.payload, None if running else answer.integer("status", low=-64, high=255)
 
     def shutdown(self, *, sync: bool = False) -> None:
         """Ask the agent to end and, as PID 1 of a machine, to turn it off. sync: write file systems back first.
