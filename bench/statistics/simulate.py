@@ -16,7 +16,6 @@ import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -338,16 +337,17 @@ def compute(studies: int, processes: int, only: str | None) -> dict[str, str]:
             ["guest noise / trial noise", "false alarms, %", "studies"], interaction_size, [0.0, 0.5, 2.0]
         ),
     }  # fmt: skip
-    tables = {}
-    with ProcessPoolExecutor(processes) as pool:
-        if only in (None, "economy"):
-            grid = [
-                (n, cv, r) for n in chosen for cv in CVS for r in (0.5, 0.8, 0.9, 0.95, 0.97, 1.0, 1.03, 1.05, 1.1)
-            ]
-            tables["economy"] = "\n\n".join(economy_tables(list(pool.map(partial(economy, studies=studies), grid))))
-        for name, (heads, function, items) in plans.items():
-            if only in (None, name):
-                tables[name] = table(heads, list(pool.map(partial(function, studies=studies), items)))
+    grid = [(n, cv, r) for n in chosen for cv in CVS for r in (0.5, 0.8, 0.9, 0.95, 0.97, 1.0, 1.03, 1.05, 1.1)]
+    with ProcessPoolExecutor(processes) as pool:  # all is handed out at once, the many small parts last
+        rows = {
+            name: [pool.submit(function, item, studies) for item in items]
+            for name, (_, function, items) in plans.items()
+            if only in (None, name)
+        }
+        points = [pool.submit(economy, point, studies) for point in grid if only in (None, "economy")]
+        tables = {name: table(plans[name][0], [row.result() for row in rows[name]]) for name in rows}
+        if points:
+            tables["economy"] = "\n\n".join(economy_tables([point.result() for point in points]))
     return tables
 
 

@@ -73,6 +73,12 @@ def t_levels(alpha: float, first: int, last: int) -> Array:
     return np.array(nominal_levels(alpha * HELD_BACK, first, last))
 
 
+@lru_cache(maxsize=1024)
+def _t_bounds(alpha: float, first: int, last: int) -> Array:
+    """Student's t at those levels; a bound once per look is far cheaper than a p-value per contrast and look."""
+    return np.asarray(-special.stdtrit(np.arange(first, last + 1) - 1.0, t_levels(alpha, first, last)))
+
+
 def sequential_verdicts(
     contrasts: Sequence[Array], margin: float, alpha: float, first: int, last: int
 ) -> tuple[Direction, ...]:
@@ -99,7 +105,7 @@ def decide_studies(
 
     logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row.
     """
-    difference, inside, mean = _p_values(logs[..., :last], margin, max(first, 2))
+    difference, inside, mean = _t_values(logs[..., :last], margin, max(first, 2))
     size = (mean < np.log1p(-margin)) | (mean > np.log1p(margin))
     at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, max(first, 2), last)
     at_inside = _step_down(inside, alpha, max(first, 2), last)
@@ -110,23 +116,23 @@ def decide_studies(
     return codes, at
 
 
-def _p_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Array]:
-    """One-sided p-values of being different from 0 and of being inside the margin, and the mean, at every look."""
+def _t_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Array]:
+    """Student's t of being different from 0 and of being inside the margin, and the mean, at every look."""
     n = np.arange(1, logs.shape[-1] + 1, dtype=np.float64)
     shift = logs[..., :1]  # sums of small differences keep their digits
     mean = np.cumsum(logs - shift, axis=-1) / n
     square = np.cumsum((logs - shift) ** 2, axis=-1) - n * mean**2
     n, mean, square = n[first - 1 :], mean[..., first - 1 :] + shift, square[..., first - 1 :]
     se = np.sqrt(np.maximum(square, 0.0) / (n - 1) / n)
+    is_still = se <= 1e-13
 
-    def tail(distance: Array) -> Array:
+    def t(distance: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
-            noisy = special.stdtr(n - 1, -distance / se)
-        still = np.where(np.abs(distance) <= 1e-13, 0.5, (distance < 0).astype(np.float64))
-        return np.asarray(np.where(se > 1e-13, noisy, np.where(np.isnan(se), np.nan, still)))
+            noisy = distance / se
+        return np.where(is_still, np.where(np.abs(distance) <= 1e-13, 0.0, np.copysign(np.inf, distance)), noisy)
 
-    inside = np.maximum(tail(mean - np.log1p(-margin)), tail(np.log1p(margin) - mean))
-    return tail(np.abs(mean)), inside, mean
+    low, high = np.log1p(-margin), np.log1p(margin)
+    return t(np.abs(mean)), t(np.minimum(mean - low, high - mean)), mean
 
 
 def _at_least(members: int) -> int:
@@ -138,18 +144,17 @@ def _at_least(members: int) -> int:
     return members if members <= 10 else bound
 
 
-def _step_down(p: Array, one_sided: float, first: int, last: int) -> npt.NDArray[np.int64]:
+def _step_down(t: Array, one_sided: float, first: int, last: int) -> npt.NDArray[np.int64]:
     """Blocks after which each contrast crossed its boundary (NEVER: not yet), Holm's step-down in each family."""
-    looks = np.arange(first, first + p.shape[-1])
-    found = np.full(p.shape[:-1], NEVER, dtype=np.int64)
-    todo = np.arange(p.shape[0])  # studies whose level has changed
+    looks = np.arange(first, first + t.shape[-1])
+    found = np.full(t.shape[:-1], NEVER, dtype=np.int64)
+    todo = np.arange(t.shape[0])  # studies whose level has changed
     while todo.size:
         remaining = (found[todo] == NEVER).sum(axis=1)
         changed = []
         for r in np.unique(remaining[remaining > 0]):
             studies = todo[remaining == r]
-            levels = t_levels(one_sided / _at_least(int(r)), first, last)[: p.shape[-1]]
-            crossed = p[studies] <= levels
+            crossed = t[studies] >= _t_bounds(one_sided / _at_least(int(r)), first, last)[: t.shape[-1]]
             when = np.where(crossed.any(-1), looks[np.argmax(crossed, axis=-1)], NEVER)
             new = (found[studies] == NEVER) & (when != NEVER)
             found[studies] = np.where(new, when, found[studies])
