@@ -69,7 +69,7 @@ class Iperf2:
     needs_network = True
     Parameters = Iperf2Parameters
     metrics: Sequence[Metric] = (
-        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True),
+        Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
         Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
         Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
         Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
