@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
+from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.checks import StatsError
 from vtax.stats.netperf import enough
 from vtax.stats.sequential import nominal_levels, sequential_verdicts
@@ -53,6 +54,21 @@ def test_a_contrast_that_lacks_blocks_is_not_judged_before_its_own_fewest():
 @pytest.mark.parametrize("stop", ["precision", "verdict"])
 def test_a_contrast_without_data_keeps_the_target_open(stop):
     assert decide(Rule(stop), {"a": QUIET, "b": np.full(8, np.nan)}, 8).open == ("b",)
+
+
+def test_the_rule_verdict_looks_at_no_fewer_than_five_blocks():
+    clear = math.log(0.5) + QUIET
+    early = Rule("verdict", min_blocks=2)
+    assert [decide(early, {"a": clear[:n]}, n).stop for n in (2, 3, 4, 5)] == [False, False, False, True]
+    assert [interval_confidence(early, n) for n in (2, 4, 5, 9)] == [
+        interval_confidence(Rule("verdict"), n) for n in (2, 4, 5, 9)
+    ]
+    for blocks in (2, 3, 4):
+        found = analyse(early, {"a": Contrast(clear[:blocks], "higher")})["a"]
+        assert found.verdict.kind == "undecided"
+        assert any("too few for a verdict" in text for text in found.verdict.warnings)
+    missed = decide(Rule("verdict", min_blocks=2, max_blocks=3), {"a": clear[:3]}, 3)
+    assert (missed.stop, missed.reached) == (True, False)
 
 
 def test_a_budget_ends_a_run_before_the_block_that_would_break_it():

@@ -72,6 +72,11 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
             "max_blocks (3) is below min_blocks (9)",
         ),
         (
+            "[design]\nstop = 'verdict'\nmin_blocks = 2\nmax_blocks = 4",
+            "[design], key max_blocks",
+            "fewer than 5 blocks give no verdict",
+        ),
+        (
             "[[benchmark]]\nname = 'dd'\n[benchmark.factors]\nx = []",
             "number 2 (dd), key factors.x",
             "factors.x has no levels",

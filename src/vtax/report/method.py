@@ -53,8 +53,8 @@ def _rule_text(analysis: Analysis) -> str:
             "having looked more than once."
         ),
         "verdict": (
-            f"Declared before the run: stop when every comparison has its verdict, after {rule.min_blocks} to "
-            f"{rule.max_blocks} blocks, with group-sequential boundaries for having looked more than once."
+            f"Declared before the run: stop when every comparison has its verdict, after {rule.looks[0]} to "
+            f"{rule.looks[1]} blocks, with group-sequential boundaries for having looked more than once."
         ),
         "budget": "Declared before the run: as many whole blocks as fit into the time budget"
         + (

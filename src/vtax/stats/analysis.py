@@ -53,7 +53,7 @@ def analyse(
     verdicts = judge_family([ratios[name] for name in names], rule.margin, better, alpha)
     if rule.stop == "verdict":
         logs = [contrasts[name].logs for name in names]
-        words = sequential_verdicts(logs, rule.margin, rule.alpha, rule.min_blocks, rule.max_blocks)
+        words = sequential_verdicts(logs, rule.margin, rule.alpha, *rule.looks)
         kinds = [_kind(word, b) for word, b in zip(words, better, strict=True)]
         verdicts = tuple(
             _with_kind(v, k, ratios[name], rule) for v, k, name in zip(verdicts, kinds, names, strict=True)

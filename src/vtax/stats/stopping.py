@@ -16,7 +16,7 @@ import numpy as np
 from vtax.stats.checks import Array, StatsError, without_missing
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts, t_levels
-from vtax.stats.verdict import check_margin
+from vtax.stats.verdict import MINIMUM_BLOCKS, check_margin
 
 Stop = Literal["fixed", "precision", "verdict", "budget"]
 Spend = Literal["widest", "evenly"]
@@ -57,6 +57,12 @@ class Rule:
     def alpha(self) -> float:
         """Error rate of the verdicts."""
         return 1 - self.confidence
+
+    @property
+    def looks(self) -> tuple[int, int]:
+        """Of "verdict": the numbers of blocks of its first and last look. Fewer than MINIMUM_BLOCKS never judge."""
+        first = max(self.min_blocks, MINIMUM_BLOCKS)
+        return first, max(self.max_blocks, first)
 
 
 @dataclass(frozen=True)
@@ -116,9 +122,9 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
         return 1 - width_share(rule.min_blocks) * rule.alpha
     if rule.stop == "budget" and rule.spend == "widest" and blocks >= rule.min_blocks:
         return 1 - width_share(rule.min_blocks) * rule.alpha
-    if rule.stop == "verdict" and blocks >= rule.min_blocks:  # repeated interval, Jennison & Turnbull 1984
-        levels = t_levels(rule.alpha / 2, rule.min_blocks, rule.max_blocks)
-        return 1 - 2 * float(levels[min(blocks, rule.max_blocks) - rule.min_blocks])
+    first, last = rule.looks
+    if rule.stop == "verdict" and blocks >= first:  # repeated interval, Jennison & Turnbull 1984
+        return 1 - 2 * float(t_levels(rule.alpha / 2, first, last)[min(blocks, last) - first])
     return rule.confidence
 
 
@@ -167,5 +173,5 @@ def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
 
 
 def _undecided(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
-    found = sequential_verdicts(list(contrasts.values()), rule.margin, rule.alpha, rule.min_blocks, rule.max_blocks)
+    found = sequential_verdicts(list(contrasts.values()), rule.margin, rule.alpha, *rule.looks)
     return tuple(name for name, verdict in zip(contrasts, found, strict=True) if verdict == "undecided")

@@ -12,6 +12,7 @@ from vtax.study.units import duration_s, size_bytes
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
 Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
 Level = bool | int | float | str
+FEWEST_TO_JUDGE = 5  # blocks: stats.verdict.MINIMUM_BLOCKS
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 
@@ -78,6 +79,9 @@ class DesignTable(_Table):
     def _blocks_in_order(self) -> DesignTable:
         if self.max_blocks < self.min_blocks:
             raise _problem(f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks")
+        if self.stop == "verdict" and self.max_blocks < FEWEST_TO_JUDGE:
+            told = f"max_blocks ({self.max_blocks}) leaves nothing to judge: fewer than {FEWEST_TO_JUDGE} blocks give"
+            raise _problem(f"{told} no verdict", "max_blocks")
         return self
 
 
