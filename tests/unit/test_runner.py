@@ -38,7 +38,7 @@ from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS
 from vtax.store.query import load as load_run
-from vtax.store.query import samples
+from vtax.store.query import outputs, samples
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 
@@ -234,6 +234,19 @@ def test_a_failing_tool_fails_its_trial_with_its_output_kept_and_the_run_goes_on
     assert run.status == "finished"
     assert len(data.trials.id) == 8
     assert [f.error for f in data.failures] == ["the script failed"] * 4
+
+
+def test_a_parser_that_stumbles_fails_the_trial_and_the_run_goes_on(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    table = {"name": "script", "factors": {"code": ["echo 2", "echo garbage", "echo nan", "echo"]}}
+    design = {"blocks": 1}
+    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    data = load_run(store.engine, run)
+    assert run.status == "finished"
+    assert data.trials.is_ok.sum() == 1
+    assert [f.error.partition(": ")[0] for f in data.failures] == ["python3's output is not understood"] * 3
+    assert {output.stdout for output in outputs(store.engine, run)} == {"2\n", "garbage\n", "nan\n", "\n"}
 
 
 def test_a_guest_that_dies_fails_one_trial_and_is_replaced(driver: ScriptedDriver, store: Store, home: Home) -> None:

@@ -26,7 +26,7 @@ from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import tuning
 from vtax.runner.events import Observer
 from vtax.runner.plan import Cell, Plan, Session, resolve_platform
-from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
+from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial, understood
 from vtax.store.store import RunHandle
 
 READY_TIMEOUT_S = 120.0
@@ -221,7 +221,8 @@ class OpenSession:
 
 def _version(benchmark: Benchmark, guest: Guest) -> str:
     result = guest.run(benchmark.version_argv, timeout_s=30.0)
-    return benchmark.version_of(result.stdout + result.stderr)
+    with understood(benchmark.tool):
+        return benchmark.version_of(result.stdout + result.stderr)
 
 
 def _must(guest: Guest, argv: Sequence[str]) -> str:

@@ -6,11 +6,15 @@ failed trial with its reason and whatever raw output there is; it never ends the
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Place, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Command, Context, Metric, Outcome, Place, Role
 from vtax.counters.host import HostSample, host_warnings
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.guest.guest import CommandResult, Guest, skew_warning
@@ -21,6 +25,7 @@ from vtax.runner.plan import Cell
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
 _LEAST_BYTES = 1e6
+_LONGEST_REASON = 200
 UNDER_TEST_CPU = "under_test_cpu_s"
 """The counter, of the place `layer`, of the CPU of all guests under test with their layers, as the host counts it."""
 
@@ -131,6 +136,37 @@ def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence
     return {CPU_PER_GIGABYTE.name: cpu_s / (moved / 1e9)}
 
 
+@contextmanager
+def understood(tool: str) -> Iterator[None]:
+    """Around whatever reads a tool's output: anything a parser stumbles over becomes a BenchmarkError."""
+    try:
+        yield
+    except VtaxError:
+        raise
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+        raise BenchmarkError(f"{tool}'s output is not understood: {told}") from error
+
+
+def parsed(benchmark: Benchmark, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    """What a benchmark makes of its tool's output, with figures that are finite and settings that can be stored.
+
+    Raises BenchmarkError, whatever the output is.
+    """
+    with understood(benchmark.tool):
+        outcome = benchmark.parse(parameters, context, results)
+        json.dumps(dict(outcome.used), allow_nan=False)
+        values = {name: _finite(name, value) for name, value in outcome.values.items()}
+        samples = {name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()}
+        return replace(outcome, values=values, samples=samples)
+
+
+def _finite(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} is {value!r}")
+    return float(value)
+
+
 def _run_lanes(lanes: Sequence[_Lane], timeout_s: float, counted: _Counted) -> None:
     """Servers first, then the foreground commands between two readings of the counters, then servers down."""
     try:
@@ -202,7 +238,7 @@ class _Lane:
                 self.results["server"] = guest.stop(handle)
 
     def parsed(self) -> Outcome:
-        return self._point.benchmark.parse(self._point.parameters, self._lane.context, self.results)
+        return parsed(self._point.benchmark, self._point.parameters, self._lane.context, self.results)
 
     def _guest(self, command: Command) -> Guest:
         return self._lane.places[command.place].guest
