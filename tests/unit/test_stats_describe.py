@@ -36,6 +36,25 @@ def test_the_interval_rests_on_blocks_not_on_trials():
     assert (found.low, found.high) == pytest.approx(tuple(scipy_stats.ttest_1samp(range(4), 0).confidence_interval()))
 
 
+def test_the_medians_interval_rests_on_blocks_not_on_trials():
+    values = np.array([1, 2, 9, 4, 5, 6, 7, 0])
+    found = describe(values, blocks=[3, 1, 1, 2, 2, 2, 3, 3])  # medians 5.5, 5, 1
+    assert (found.median, found.median_low, found.median_high, found.median_confidence) == (5, 1, 5.5, 0.75)
+
+
+@pytest.mark.parametrize("trials", [3, 10])
+def test_the_medians_interval_covers_as_often_as_it_says_with_several_trials_a_block(trials):
+    """1000 studies of 10 blocks whose shared noise is as large as a trial's: chance is +-1.3 %."""
+    rng, labels = np.random.default_rng(8), np.repeat(np.arange(10), trials)
+    covered = 0
+    for _ in range(1000):
+        values = 100 + rng.normal(size=10)[labels] + rng.normal(size=labels.size)
+        found = describe(values, blocks=labels)
+        covered += found.median_low <= 100 <= found.median_high
+    assert found.median_confidence > 0.95
+    assert covered / 1000 == pytest.approx(found.median_confidence, abs=0.02)
+
+
 @pytest.mark.parametrize(("n", "ranks"), [(6, (0, 5)), (10, (1, 8)), (20, (5, 14))])
 def test_the_median_lies_between_the_tabled_order_statistics(n, ranks):
     """Ranks of Le Boudec's table for 95 %."""

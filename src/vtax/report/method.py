@@ -23,7 +23,8 @@ def method(analysis: Analysis) -> Iterator[str]:
     yield _rule_text(analysis)
     yield (
         "The block is the unit of replication. Trials are averaged within a block; the mean and its interval "
-        "(Student's t) are those of the blocks' averages. SD, CV and median are of all trials. Outliers (modified z "
+        "(Student's t) are those of the blocks' averages. SD and CV are of all trials. The median is that of "
+        "the blocks' medians, its interval lies between two of them and says what it covers. Outliers (modified z "
         "above 3.5) are flagged and never removed."
     )
     bootstrap = (

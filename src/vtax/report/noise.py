@@ -213,7 +213,7 @@ def _planned(
     per_trial = [s.between_trials + s.within_trial / max(s.samples, 1) for s in sides]
     of_blocks = ratio.se_log**2 * ratio.n_blocks - sum(t / s.trials for t, s in zip(per_trial, sides, strict=True))
     joint = Components(1.0, max(of_blocks, 0.0) / 2, sum(per_trial) / 2, 0.0, ratio.n_blocks, cell.trials, 1.0, ())
-    fewest = MINIMUM_BLOCKS if rule.stop == "fixed" else rule.min_blocks
+    fewest = {"fixed": MINIMUM_BLOCKS, "verdict": rule.looks[0]}.get(rule.stop, rule.min_blocks)
     try:
         best = plan(
             joint, cost.block_s, cost.trial_s, rule.precision, interval_confidence(rule, 0), min_blocks=fewest

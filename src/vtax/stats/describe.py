@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import mean_interval, median_interval
-from vtax.stats.means import Average, block_means
+from vtax.stats.means import Average, block_means, block_medians
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
 NORMAL_MAD = 0.6745  # median absolute deviation of a standard normal
@@ -23,8 +23,9 @@ class Summary:
     """One cell. Same unit as the values except cv (sd / mean) and the counts.
 
     n: values used. blocks: independent groups the interval rests on (n when no blocks were given). mean, low, high:
-    mean of the blocks' means with its t-interval. sd, cv: of all values. median_low, median_high: order statistics,
-    of confidence median_confidence. effective_n: how many independent values n are worth under autocorrelation.
+    mean of the blocks' means with its t-interval. sd, cv: of all values. median, median_low, median_high:
+    median of the blocks' medians between two of them (order statistics), of confidence median_confidence.
+    effective_n: how many independent values n are worth under autocorrelation.
     outliers: positions, in the values as given, of modified z above 3.5: flagged, kept.
     """
 
@@ -56,8 +57,8 @@ def describe(
 ) -> Summary:
     """Summary of the values of one cell, in the order they were measured.
 
-    blocks: for every value the block it came from; the mean and its interval are then those of the blocks' means,
-    because trials in one guest are not independent. average: how trials are averaged, see `means.py`.
+    blocks: for every value the block it came from; mean, median and intervals are then of the blocks' means and
+    medians, because trials in one guest are not independent. average: how trials are averaged, see `means.py`.
     NaN are left out with a warning. Raises StatsError when nothing is left, on infinities, and on what `average`
     cannot take.
     """
@@ -65,14 +66,15 @@ def describe(
     array, warnings = without_missing(given)
     where = np.flatnonzero(~np.isnan(given))
     if blocks is None:
-        units = array
+        units = middles = array
     else:
         labels = np.asarray(blocks)
         if labels.shape[:1] != given.shape:
             raise StatsError(f"{labels.shape[0]} blocks do not match {given.size} values")
         _, units = block_means(labels[where], array, average)
+        middles = block_medians(labels[where], array)
     interval = mean_interval(units, confidence)
-    middle = median_interval(array, confidence)
+    middle = median_interval(middles, confidence)
     sd = float(array.std(ddof=1)) if array.size > 1 else float("nan")
     outlying = np.flatnonzero(np.abs(modified_z(array)) > OUTLIER_Z)
     effective = effective_size(array)

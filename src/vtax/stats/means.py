@@ -42,6 +42,15 @@ def block_means(
     return names, _unfold(np.bincount(index, weights=_fold(array, average)) / counts, average)
 
 
+def block_medians(blocks: Sequence[Hashable] | npt.NDArray[Any], values: Array) -> Array:
+    """The median of each block's values, sorted by block. values: none of them NaN."""
+    labels = np.asarray(blocks)
+    order = np.lexsort((values, labels))
+    _, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    ordered = values[order]
+    return np.asarray((ordered[starts + (counts - 1) // 2] + ordered[starts + counts // 2]) / 2)
+
+
 def _fold(array: Array, average: Average) -> Array:
     if average == "harmonic":
         return np.asarray(1 / array)
