@@ -1,5 +1,6 @@
 """A guest that lies: every wrong answer to every call is one GuestError."""
 
+import math
 import socket
 
 import pytest
@@ -55,6 +56,8 @@ def test_the_true_answer_passes():
         {"status": 0.5},
         {"status": 1000},
         {"inside_s": -1},
+        {"inside_s": 10**400},
+        {"stdout_size": 10**400},
         {"inside_s": "0"},
         {"inside_s": True},
         {"usage": [0.0] * 15},
@@ -72,7 +75,7 @@ def test_a_lie_is_one_guest_error(lie):
 
 
 scalars = st.sampled_from(
-    [None, True, False, -1, 0, 1, 2, 10, 2**31, 2**80, -0.5, 0.5, 1e300, "", "x", "\x1b[2J", "7"]
+    [None, True, False, -1, 0, 1, 2, 10, 2**31, 2**80, 10**400, -0.5, 0.5, 1e300, "", "x", "\x1b[2J", "7"]
 )
 values = (
     scalars | st.lists(scalars, max_size=16) | st.sampled_from([[0.0] * 16, {"a": 1}, {"a": [1, "b"]}, {"a": {}}])
@@ -139,7 +142,19 @@ def raise_interrupt(*_):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("facts", [None, [], {"a": {}}, {"a": [[1]]}, {"a": 2**70}, {f"f{n}": 1 for n in range(501)}])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        None,
+        [],
+        {"a": {}},
+        {"a": [[1]]},
+        {"a": 2**70},
+        {"a": 10**400},
+        {"a": math.nan},
+        {f"f{n}": 1 for n in range(501)},
+    ],
+)
 def test_audits_that_are_not_flat_and_bounded_are_refused(facts):
     with pytest.raises(GuestError):
         checked(facts)
