@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vtax.stats.checks import Array, StatsError
-from vtax.stats.ratio import Better, Ratio, ratio_of_logs
+from vtax.stats.intervals import bootstrap_means
+from vtax.stats.ratio import Better, Ratio, exp, ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.stopping import Rule, interval_confidence, look_level
 from vtax.stats.verdict import Kind, Verdict, blocks_needed, judge_family
@@ -43,10 +44,12 @@ def analyse(
     for name, contrast in contrasts.items():
         try:
             blocks = int((contrast.logs == contrast.logs).sum())
-            found = ratio_of_logs(contrast.logs, interval_confidence(rule, blocks), resamples=resamples)
-            ratios[name] = replace(found, confidence=rule.confidence)
+            ratios[name] = ratio_of_logs(contrast.logs, interval_confidence(rule, blocks))
         except StatsError as error:
             result[name] = error
+    if resamples:
+        ratios = _with_bootstrap(ratios, contrasts, resamples)
+    ratios = {name: replace(ratio, confidence=rule.confidence) for name, ratio in ratios.items()}
     names = list(ratios)
     better: list[Better] = [contrasts[name].better for name in names]
     alpha = look_level(rule, max((ratio.n_blocks for ratio in ratios.values()), default=0))
@@ -60,6 +63,19 @@ def analyse(
         )
     result.update({name: Comparison(ratios[name], v) for name, v in zip(names, verdicts, strict=True)})
     return {name: result[name] for name in contrasts}
+
+
+def _with_bootstrap(
+    ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast], resamples: int
+) -> dict[str, Ratio]:
+    """The ratios with their BCa intervals, each at the confidence of its ratio; none from a single block."""
+    result = dict(ratios)
+    for confidence in {ratio.confidence for ratio in ratios.values()}:
+        names = [name for name, r in ratios.items() if r.confidence == confidence and r.n_blocks > 1]
+        found = bootstrap_means([contrasts[name].logs for name in names], confidence, resamples)
+        for name, interval in zip(names, found, strict=True):
+            result[name] = replace(ratios[name], bootstrap_low=exp(interval.low), bootstrap_high=exp(interval.high))
+    return result
 
 
 def _kind(word: str, better: Better) -> Kind:

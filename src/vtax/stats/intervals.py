@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
+
+_ROWS_AT_ONCE = 32  # samples whose bootstrap is drawn in one call: no faster with more, only larger
 
 
 @dataclass(frozen=True)
@@ -75,15 +78,33 @@ def bootstrap_mean(values: Values, confidence: float = 0.95, resamples: int = 19
     With few values it is too narrow (about 90 % instead of 95 % for 10): it is shown beside the t-interval as a sign
     of skewness, never used for a verdict.
     """
+    return bootstrap_means([values], confidence, resamples, seed)[0]
+
+
+def bootstrap_means(
+    samples: Sequence[Values], confidence: float = 0.95, resamples: int = 1999, seed: int = 0
+) -> list[Interval]:
+    """`bootstrap_mean` of every sample; those of one size are drawn together, which takes a fifth of the time."""
     check_confidence(confidence)
-    array, warnings = without_missing(as_array(values))
-    mean = float(array.mean())
-    if array.size == 1:
-        return Interval(mean, -np.inf, np.inf, confidence, (*warnings, "one value has no interval"))
-    if np.ptp(array) <= 1e-12 * max(abs(mean), 1e-300):
-        return Interval(mean, mean, mean, confidence, (*warnings, "all values are equal"))
-    low, high = bootstrap_rows(array[None, :], confidence, resamples, seed)
-    return Interval(mean, float(low[0]), float(high[0]), confidence, warnings)
+    found: list[Interval] = []
+    same_size: dict[int, list[tuple[int, Array]]] = {}
+    for index, values in enumerate(samples):
+        array, warnings = without_missing(as_array(values))
+        low = high = mean = float(array.mean())
+        if array.size == 1:
+            low, high, warnings = -np.inf, np.inf, (*warnings, "one value has no interval")
+        elif np.ptp(array) <= 1e-12 * max(abs(mean), 1e-300):
+            warnings = (*warnings, "all values are equal")
+        else:
+            same_size.setdefault(array.size, []).append((index, array))
+        found.append(Interval(mean, low, high, confidence, warnings))
+    for alike in same_size.values():
+        for start in range(0, len(alike), _ROWS_AT_ONCE):
+            part = alike[start : start + _ROWS_AT_ONCE]
+            bounds = bootstrap_rows(np.array([array for _, array in part]), confidence, resamples, seed)
+            for (index, _), low, high in zip(part, *(side.tolist() for side in bounds), strict=True):
+                found[index] = replace(found[index], low=low, high=high)
+    return found
 
 
 def bootstrap_rows(
