@@ -1,7 +1,10 @@
 """The doctor on this very host: within its time, complete, and leaving nothing."""
 
 import json
+import os
+import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +13,7 @@ from support import needs_root
 from vtax.cli import calibrate
 from vtax.cli.main import group
 from vtax.doctor import knobs
-from vtax.doctor.examine import BOUND_S, examine
+from vtax.doctor.examine import BOUND_S, examine, probe_all
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.platforms import registry
@@ -26,8 +29,29 @@ def test_it_answers_in_time_for_every_platform_and_leaves_nothing(image, private
     for name, probe in examination.platforms.items():
         assert probe.available or probe.reason, name
     assert {"other load", "steal", "CPUs", "free memory"} <= {finding.name for finding in examination.findings}
-    if not any("did not end" in probe.reason for probe in examination.platforms.values()):
-        assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
+    assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0.8, 2.0])
+def test_probes_that_are_cut_short_leave_nothing(image, private_home, seconds):
+    platforms = [registry.get(name) for name in registry.names()]
+    probes = probe_all(platforms, image, time.monotonic() + seconds)
+    assert any("did not end" in probe.reason for probe in probes.values())
+    assert not any("left behind" in probe.reason for probe in probes.values())
+    assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
+    home = f"VTAX_HOME={private_home.root}".encode()
+    assert [pid for pid in pids() if home in environment(pid) and pid != os.getpid()] == []
+
+
+def pids():
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def environment(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_programs_get_it_as_json(image, private_home):

@@ -1,18 +1,21 @@
 """What the doctor says of a host, from files of hosts good and bad; knobs that put back what they change."""
 
 import json
-import threading
+import os
 import time
 
 import pytest
 from click.testing import CliRunner
 
 from vtax.cli.main import group
-from vtax.doctor import checks, knobs
+from vtax.doctor import checks, examine, knobs
 from vtax.doctor.examine import Examination, probe_all
 from vtax.doctor.load import Load, watch
 from vtax.errors import VtaxError
-from vtax.host.journal import Journal, clean
+from vtax.host.home import Home
+from vtax.host.journal import Cleaned, Journal, clean
+from vtax.host.process import run, spawn
+from vtax.host.resources import Marked, Tree, pids_with_mark
 from vtax.platforms.base import Platform, Probe
 
 LAPTOP = {
@@ -171,18 +174,46 @@ def test_a_knob_that_cannot_be_turned_undoes_its_part(laptop, tmp_path, monkeypa
 
 
 class FakeDriver:
-    """Probes as told: an answer, and an event to wait for."""
+    """Answers at once, and writes down that it was asked: it is, in another process."""
 
-    def __init__(self, name, wait=None):
+    def __init__(self, name, book):
         self.name = name
-        self.asked = []
-        self._wait = wait
+        self.book = book
 
     def probe(self, options, image):
-        self.asked.append(options)
-        if self._wait:
-            self._wait.wait(20)
+        with self.book.open("a") as book:
+            book.write(f"{self.name} {options.level}\n")
         return Probe(True, version=str(options.level))
+
+
+class HangingDriver(FakeDriver):
+    """Begins a guest, and a command that never ends: what is left behind when nobody clears up."""
+
+    def probe(self, options, image):
+        super().probe(options, image)
+        home = Home.from_environment()
+        with Journal(home.journal) as journal:
+            guest = home.guests / "vtax-hangs"
+            journal.hold(Tree(str(guest)))
+            guest.mkdir()
+            journal.hold(Marked("vtax-hangs", "a guest that hangs"))
+            spawn(["sleep", "60"], mark="vtax-hangs")
+            run(["sleep", "61.5"], mark="vtax-hangs-too")
+        return Probe(True)
+
+
+class RaisingDriver(FakeDriver):
+    """Breaks its promise never to raise."""
+
+    def probe(self, options, image):
+        raise RuntimeError("not so")
+
+
+class DyingDriver(FakeDriver):
+    """Takes its process with it."""
+
+    def probe(self, options, image):
+        os._exit(3)
 
 
 def platform(name, driver, level):
@@ -199,26 +230,48 @@ class Level:
         return {"level": self.level}
 
 
-def test_equal_platforms_are_probed_once_and_all_are_answered():
-    one, two = FakeDriver("one"), FakeDriver("two")
+def test_equal_platforms_are_probed_once_and_all_are_answered(tmp_path):
+    one, two = FakeDriver("one", tmp_path / "book"), FakeDriver("two", tmp_path / "book")
     wanted = [platform("a", one, 1), platform("b", one, 1), platform("c", one, 2), platform("d", two, 1)]
     told = []
     probes = probe_all(wanted, None, time.monotonic() + 20, told.append)
     assert {name: probe.version for name, probe in probes.items()} == {"a": "1", "b": "1", "c": "2", "d": "1"}
-    assert len(one.asked) == 2
+    assert sorted((tmp_path / "book").read_text().splitlines()) == ["one 1", "one 2", "two 1"]
     assert told[-1] == "3 of 3 platforms"
 
 
-def test_a_probe_that_does_not_end_is_reported_and_the_others_are_not_lost():
-    never = threading.Event()
-    wanted = [platform("slow", FakeDriver("slow", never), 1), platform("quick", FakeDriver("quick"), 1)]
+def test_a_probe_that_does_not_end_is_undone_in_the_middle_of_its_start(tmp_path, private_home):
+    book = tmp_path / "book"
+    wanted = [platform("quick", FakeDriver("quick", book), 1), platform("slow", HangingDriver("slow", book), 1)]
     began = time.monotonic()
-    probes = probe_all(wanted, None, began + 0.3)
-    assert time.monotonic() - began < 5
-    never.set()
+    probes = probe_all(wanted, None, began + 2)
+    assert time.monotonic() - began < 12
     assert probes["quick"].available
     assert not probes["slow"].available
-    assert "did not end" in probes["slow"].reason
+    assert probes["slow"].reason == "its probe did not end in the time of this examination"
+    assert "slow 1" in book.read_text()
+    assert pids_with_mark("vtax-hangs") == pids_with_mark("vtax-hangs-too") == []
+    assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
+
+
+def test_what_a_late_probe_leaves_behind_all_the_same_is_told(tmp_path, private_home, monkeypatch):
+    monkeypatch.setattr(examine, "clean", lambda directory: Cleaned((), ("mount /x: busy",)))
+    probes = probe_all([platform("slow", HangingDriver("slow", tmp_path / "book"), 1)], None, time.monotonic() + 0.5)
+    assert "left behind: mount /x: busy" in probes["slow"].reason
+    assert probes["slow"].cure == "sudo vtax clean"
+    monkeypatch.undo()
+    clean(private_home.journal)
+
+
+def test_a_probe_that_fails_costs_its_own_answer(tmp_path):
+    made = {"raises": RaisingDriver, "dies": DyingDriver, "answers": FakeDriver}
+    wanted = [platform(name, driver(name, tmp_path / "book"), 1) for name, driver in made.items()]
+    began = time.monotonic()
+    probes = probe_all(wanted, None, began + 20)
+    assert time.monotonic() - began < 10
+    assert probes["raises"].reason == "its probe failed: RuntimeError: not so"
+    assert probes["dies"].reason == "its probe ended without an answer"
+    assert [name for name, probe in probes.items() if probe.available] == ["answers"]
 
 
 def test_an_examination_is_plain_json(laptop):
