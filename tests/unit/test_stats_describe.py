@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe, effective_size, modified_z
 from vtax.stats.grouped import describe_groups
-from vtax.stats.intervals import bootstrap_mean, mean_interval, median_interval
+from vtax.stats.intervals import bootstrap_means, mean_interval, median_interval
 from vtax.stats.means import average_of, block_means
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
@@ -123,9 +123,20 @@ def test_blocks_are_averaged_each_by_itself():
 
 def test_the_bootstrap_is_repeatable_and_near_the_t_interval():
     values = np.random.default_rng(3).normal(10, 1, 40)
-    one, two, t = bootstrap_mean(values), bootstrap_mean(values), mean_interval(values)
+    (one,), (two,), t = bootstrap_means([values]), bootstrap_means([values]), mean_interval(values)
     assert (one.low, one.high) == (two.low, two.high)
     assert one.low == pytest.approx(t.low, abs=0.1)
+
+
+def test_a_bootstrap_among_others_is_the_one_of_its_sample_alone():
+    rng = np.random.default_rng(4)
+    samples = [rng.normal(10, 1, size) for size in [12] * 40 + [7, 12, 7, 1]]
+    samples += [np.array([3.0, 3.0, 3.0]), np.array([1.0, math.nan, 2.0])]
+    together = bootstrap_means(samples, resamples=99)
+    for sample, found in zip(samples, together, strict=True):
+        (alone,) = bootstrap_means([sample], resamples=99)
+        assert (found.low, found.high) == pytest.approx((alone.low, alone.high), rel=1e-12)
+        assert found.warnings == alone.warnings
 
 
 @given(st.lists(numbers, min_size=2, max_size=60))

@@ -72,19 +72,14 @@ def _binomial_quantile(probability: float, n: int) -> int:
     return k - 1 if k > 0 and special.bdtr(k - 1, n, 0.5) >= probability else k
 
 
-def bootstrap_mean(values: Values, confidence: float = 0.95, resamples: int = 1999, seed: int = 0) -> Interval:
-    """BCa bootstrap interval of the mean (Efron 1987, by scipy). Same seed, same interval.
-
-    With few values it is too narrow (about 90 % instead of 95 % for 10): it is shown beside the t-interval as a sign
-    of skewness, never used for a verdict.
-    """
-    return bootstrap_means([values], confidence, resamples, seed)[0]
-
-
 def bootstrap_means(
     samples: Sequence[Values], confidence: float = 0.95, resamples: int = 1999, seed: int = 0
 ) -> list[Interval]:
-    """`bootstrap_mean` of every sample; those of one size are drawn together, which takes a fifth of the time."""
+    """BCa bootstrap interval of the mean of every sample (Efron 1987, by scipy). Same seed, same intervals.
+
+    With few values it is too narrow (about 90 % instead of 95 % for 10): it is shown beside the t-interval as a sign
+    of skewness, never used for a verdict. Samples of one size are drawn together, in a fifth of the time.
+    """
     check_confidence(confidence)
     found: list[Interval] = []
     same_size: dict[int, list[tuple[int, Array]]] = {}

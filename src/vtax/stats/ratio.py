@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, check_positive, without_missing
 from vtax.stats.describe import OUTLIER_Z, modified_z
-from vtax.stats.intervals import Interval, bootstrap_mean, t_quantile, t_tail
+from vtax.stats.intervals import Interval, t_quantile, t_tail
 from vtax.stats.means import Average, block_means
 
 LARGEST_LOG = math.log(sys.float_info.max)
@@ -71,13 +71,13 @@ class Ratio:
         return Interval(1 - e.estimate, 1 - e.high, 1 - e.low, self.confidence, self.warnings)
 
 
-def paired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95, *, resamples: int = 0) -> Ratio:
+def paired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
     """Ratio of two arrays with one value per block, aligned: element i of both is from the same block.
 
-    resamples: of the BCa bootstrap, 0 for none. NaN marks a block without a value: the pair is left out, with a
-    warning. Raises StatsError on unequal lengths, no pairs, zeros, negatives or infinities.
+    NaN marks a block without a value: the pair is left out, with a warning. Raises StatsError on unequal lengths, no
+    pairs, zeros, negatives or infinities.
     """
-    return ratio_of_logs(log_ratios(treatment, baseline), confidence, resamples=resamples)
+    return ratio_of_logs(log_ratios(treatment, baseline), confidence)
 
 
 def log_ratios(treatment: Values, baseline: Values) -> Array:
@@ -92,8 +92,8 @@ def log_ratios(treatment: Values, baseline: Values) -> Array:
     return np.asarray(np.log(numerator) - np.log(denominator))
 
 
-def ratio_of_logs(logs: Values, confidence: float = 0.95, *, resamples: int = 0) -> Ratio:
-    """Ratio from one log-ratio per block (NaN: no such block)."""
+def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
+    """Ratio from one log-ratio per block (NaN: no such block), without a bootstrap."""
     check_confidence(confidence)
     given = as_array(logs, "log-ratios")
     array, warnings = without_missing(given, "blocks")
@@ -109,13 +109,10 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95, *, resamples: int = 0)
     if se == 0.0:
         warnings = (*warnings, "all blocks give the same ratio: noise is below the tool's resolution")
     half = t_quantile((1 + confidence) / 2, n - 1) * se
-    bootstrap = bootstrap_mean(array, confidence, resamples) if resamples else None
     return Ratio(
         estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,
         n_blocks=n, mean_log=mean, se_log=se, df=n - 1, p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
-        bootstrap_low=exp(bootstrap.low) if bootstrap else None,
-        bootstrap_high=exp(bootstrap.high) if bootstrap else None,
-        outliers=tuple(int(i) for i in outlying), warnings=warnings,
+        bootstrap_low=None, bootstrap_high=None, outliers=tuple(int(i) for i in outlying), warnings=warnings,
     )  # fmt: skip
 
 
