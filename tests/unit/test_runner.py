@@ -8,143 +8,34 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from scripted import ProcessGuest, ScriptedDriver, executed, install, plan_of, study
 
-from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
-from vtax.errors import BadInput, BenchmarkError, PlatformError, RunInterrupted, VtaxError
-from vtax.guest import bootstrap
-from vtax.guest.channel import Channel
+from vtax.benchmarks.base import Metric, Outcome
+from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.guest.guest import Guest
 from vtax.host import huge_pages
 from vtax.host.home import Home
 from vtax.host.resources import Tree
-from vtax.image.image import Image
-from vtax.platforms import registry as platform_registry
-from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.runner import plan as planning
 from vtax.runner.events import Progress, Silent
 from vtax.runner.execute import begin, execute
-from vtax.runner.plan import Plan, make_plan
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs, samples
-from vtax.store.store import RunHandle, Store
-from vtax.study.load import LoadedStudy, validate
-
-
-class ProcessGuest:
-    """The agent as a child of the test."""
-
-    def __init__(self, spec: GuestSpec) -> None:
-        argv = bootstrap.argv()
-        self.process = subprocess.Popen([sys.executable, *argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.channel = Channel(os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno()))
-        self.notes: tuple[str, ...] = ()
-
-    def host_cpu_s(self) -> float | None:
-        return None
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-
-class ScriptedOptions(BaseModel):
-    fails_to_start: bool = False
-    available: bool = True
-
-
-class ScriptedDriver:
-    name = "scripted"
-    summary = "the agent as a plain process"
-    Options = ScriptedOptions
-    variants: Mapping[str, Mapping[str, Any]] = {
-        "native": {},
-        "other": {},
-        "broken": {"fails_to_start": True},
-        "absent": {"available": False},
-    }
-
-    tunes = ("default", "pinned", "hugepages")
-
-    def __init__(self) -> None:
-        self.started: list[ProcessGuest] = []
-        self.given: list[Resources] = []
-
-    def probe(self, options: ScriptedOptions, image: Image | None) -> Probe:
-        return Probe(options.available, "" if options.available else "it is not installed")
-
-    def start(self, options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
-        if options.fails_to_start:
-            raise PlatformError("it never starts")
-        guest = ProcessGuest(spec)
-        self.started.append(guest)
-        self.given.append(spec.resources)
-        return guest
-
-
-class ScriptParameters(Parameters):
-    code: str = "echo 1.5"
-    size: int = 1
-
-
-class ScriptBenchmark:
-    """Runs a line of shell that prints its figure."""
-
-    name = "script"
-    title = "a line of shell"
-    tool = "python3"
-    needs_network = False
-    Parameters = ScriptParameters
-    metrics: Sequence[Metric] = (Metric("figure", "x/s", "higher", primary=True),)
-    version_argv = (sys.executable, "--version")
-
-    def version_of(self, output: str) -> str:
-        return output.split()[1]
-
-    def commands(self, parameters: ScriptParameters, context: Context) -> list[Command]:
-        if parameters.size > 100:
-            raise BadInput("size is at most 100")
-        return [Command("single", ("/bin/sh", "-c", parameters.code))]
-
-    def expected_s(self, parameters: ScriptParameters, context: Context) -> float:
-        return 0.05
-
-    def parse(self, parameters: ScriptParameters, context: Context, results: Mapping[Any, Any]) -> Outcome:
-        if results["single"].status != 0:
-            raise BenchmarkError("the script failed")
-        figures = [float(figure) for figure in results["single"].stdout.split()]
-        return Outcome({"figure": figures[-1]}, samples={"figure": figures} if len(figures) > 1 else {})
-
-
-class WiredBenchmark(ScriptBenchmark):
-    """One that would need a network; for studies that are refused."""
-
-    name = "wired"
-    needs_network = True
+from vtax.store.store import Store
 
 
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
-    made = ScriptedDriver()
-    monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": made})
-    monkeypatch.setattr(
-        benchmark_registry, "benchmarks", lambda: {"script": ScriptBenchmark(), "wired": WiredBenchmark()}
-    )
-    return made
+    return install(monkeypatch)
 
 
 @pytest.fixture
@@ -156,26 +47,6 @@ def home(tmp_path: Path) -> Home:
 def store(home: Home) -> Iterator[Store]:
     with Store.open(f"sqlite:///{home.root / 'store.sqlite'}") as opened:
         yield opened
-
-
-def study(**changes: Any) -> dict[str, Any]:
-    declared = {
-        "name": "s",
-        "platforms": ["native", "other"],
-        "design": {"blocks": 2, "seed": 7},
-        "benchmark": [{"name": "script", "factors": {"size": [1, 2, 3]}}],
-    }
-    return {**declared, **changes}
-
-
-def plan_of(declared: dict[str, Any]) -> Plan:
-    return make_plan(LoadedStudy(validate(declared, "test"), "test"), image=Image("key", Path("/nowhere")))
-
-
-def executed(plan: Plan, store: Store, home: Home) -> RunHandle:
-    run = begin(store, plan, vtax_version="test")
-    execute(plan, run, home, Silent())
-    return run
 
 
 def test_every_block_holds_every_cell_once_on_a_fresh_guest(driver: ScriptedDriver, store: Store, home: Home) -> None:

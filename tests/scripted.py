@@ -1,0 +1,154 @@
+"""A platform and a benchmark that follow a script: guests are the real agent as a plain process, tools are a line of
+shell. The runner's tests use them; no platform is shown to work by them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from vtax.benchmarks import registry as benchmark_registry
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
+from vtax.errors import BadInput, BenchmarkError, PlatformError
+from vtax.guest import bootstrap
+from vtax.guest.channel import Channel
+from vtax.host.home import Home
+from vtax.image.image import Image
+from vtax.platforms import registry as platform_registry
+from vtax.platforms.base import GuestSpec, Probe, Resources
+from vtax.runner.events import Silent
+from vtax.runner.execute import begin, execute
+from vtax.runner.plan import Plan, make_plan
+from vtax.store.store import RunHandle, Store
+from vtax.study.load import LoadedStudy, validate
+
+
+class ProcessGuest:
+    """The agent as a child of the test."""
+
+    def __init__(self, spec: GuestSpec) -> None:
+        argv = bootstrap.argv()
+        self.process = subprocess.Popen([sys.executable, *argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.channel = Channel(os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno()))
+        self.notes: tuple[str, ...] = ()
+
+    def host_cpu_s(self) -> float | None:
+        return None
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+class ScriptedOptions(BaseModel):
+    fails_to_start: bool = False
+    available: bool = True
+
+
+class ScriptedDriver:
+    name = "scripted"
+    summary = "the agent as a plain process"
+    Options = ScriptedOptions
+    variants: Mapping[str, Mapping[str, Any]] = {
+        "native": {},
+        "other": {},
+        "broken": {"fails_to_start": True},
+        "absent": {"available": False},
+    }
+
+    tunes = ("default", "pinned", "hugepages")
+
+    def __init__(self) -> None:
+        self.started: list[ProcessGuest] = []
+        self.given: list[Resources] = []
+
+    def probe(self, options: ScriptedOptions, image: Image | None) -> Probe:
+        return Probe(options.available, "" if options.available else "it is not installed")
+
+    def start(self, options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        if options.fails_to_start:
+            raise PlatformError("it never starts")
+        guest = ProcessGuest(spec)
+        self.started.append(guest)
+        self.given.append(spec.resources)
+        return guest
+
+
+class ScriptParameters(Parameters):
+    code: str = "echo 1.5"
+    size: int = 1
+
+
+class ScriptBenchmark:
+    """Runs a line of shell that prints its figure."""
+
+    name = "script"
+    title = "a line of shell"
+    tool = "python3"
+    needs_network = False
+    Parameters = ScriptParameters
+    metrics: Sequence[Metric] = (Metric("figure", "x/s", "higher", primary=True),)
+    version_argv = (sys.executable, "--version")
+
+    def version_of(self, output: str) -> str:
+        return output.split()[1]
+
+    def commands(self, parameters: ScriptParameters, context: Context) -> list[Command]:
+        if parameters.size > 100:
+            raise BadInput("size is at most 100")
+        return [Command("single", ("/bin/sh", "-c", parameters.code))]
+
+    def expected_s(self, parameters: ScriptParameters, context: Context) -> float:
+        return 0.05
+
+    def parse(self, parameters: ScriptParameters, context: Context, results: Mapping[Any, Any]) -> Outcome:
+        if results["single"].status != 0:
+            raise BenchmarkError("the script failed")
+        figures = [float(figure) for figure in results["single"].stdout.split()]
+        return Outcome({"figure": figures[-1]}, samples={"figure": figures} if len(figures) > 1 else {})
+
+
+class WiredBenchmark(ScriptBenchmark):
+    """One that would need a network; for studies that are refused."""
+
+    name = "wired"
+    needs_network = True
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
+    """Make these the only driver and the only benchmarks there are."""
+    made = ScriptedDriver()
+    monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": made})
+    monkeypatch.setattr(
+        benchmark_registry, "benchmarks", lambda: {"script": ScriptBenchmark(), "wired": WiredBenchmark()}
+    )
+    return made
+
+
+def study(**changes: Any) -> dict[str, Any]:
+    declared = {
+        "name": "s",
+        "platforms": ["native", "other"],
+        "design": {"blocks": 2, "seed": 7},
+        "benchmark": [{"name": "script", "factors": {"size": [1, 2, 3]}}],
+    }
+    return {**declared, **changes}
+
+
+def plan_of(declared: dict[str, Any]) -> Plan:
+    return make_plan(LoadedStudy(validate(declared, "test"), "test"), image=Image("key", Path("/nowhere")))
+
+
+def executed(plan: Plan, store: Store, home: Home) -> RunHandle:
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, Silent())
+    return run
