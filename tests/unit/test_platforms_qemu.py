@@ -123,6 +123,20 @@ def test_only_an_emulated_kernel_is_spared_what_no_guest_uses():
     assert "initcall_blacklist" not in command.kernel_command_line(QemuOptions(accel="kvm"), None)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, {"noreplace-smp", "acpi=noirq"}),
+        ({"machine": "q35"}, {"noreplace-smp"}),
+        ({"machine": "microvm"}, {"noreplace-smp"}),
+        ({"accel": "kvm"}, set()),
+    ],
+)
+def test_only_an_emulated_pc_reads_its_interrupt_lines_from_the_firmware(options, words):
+    line = command.kernel_command_line(QemuOptions(**options), None).split()
+    assert {"noreplace-smp", "acpi=noirq"} & set(line) == words
+
+
 def test_cards_are_taps_opened_by_name_with_the_topologys_addresses():
     nics = [command.Nic("52:54:00:00:00:01", "lab0"), command.Nic("52:54:00:00:00:02", "lab1")]
     words = argv(nics, nic="e1000")
