@@ -26,8 +26,8 @@ _LOCKED = "noreplace-smp"
 """With one CPU the kernel overwrites its 10000 lock prefixes. To an emulated single CPU they mean nothing; several
 keep them in any case."""
 _BY_MP_TABLE = "acpi=noirq"
-"""Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each card, by a program of
-128 steps that ACPI interprets. The lines, the timers and everything else of ACPI are the same."""
+"""Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each card, by a program
+of 128 steps that ACPI interprets. The lines, the timers and everything else of ACPI are the same."""
 _VIRTIO_OFFLOADS = (
     "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo",
     "host_tso4", "host_tso6", "host_ecn", "host_ufo",
