@@ -6,6 +6,7 @@ shown to work here.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import ProcessGuest, ScriptedDriver, executed, install, plan_of, study
+from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, executed, install, plan_of, study
 
 from vtax.benchmarks.base import Metric, Outcome
 from vtax.errors import BadInput, RunInterrupted, VtaxError
@@ -22,6 +23,7 @@ from vtax.guest.guest import Guest
 from vtax.host import huge_pages
 from vtax.host.home import Home
 from vtax.host.resources import Tree
+from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
 from vtax.runner.events import Progress, Silent
 from vtax.runner.execute import begin, execute
@@ -290,20 +292,71 @@ def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
+@pytest.mark.parametrize("trouble", [VtaxError("it is busy"), OSError(errno.EBUSY, "it is busy")])
 def test_what_stays_behind_is_told_and_kept_with_the_run(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
     def fail(tree: Tree) -> bool:
-        raise VtaxError(f"{tree.path} is busy")
+        raise trouble
 
     monkeypatch.setattr(Tree, "remove", fail)
     run = begin(store, plan := plan_of(study(platforms=["native"])), vtax_version="test")
     watching = Recording()
     execute(plan, run, home, watching)
+    assert run.status == "finished"
     assert any(text.startswith("left behind: files ") for text in watching.messages)
     warnings = [warning.text for warning in load_run(store.engine, run).warnings if warning.code == "left-behind"]
     assert len(warnings) == 2
     assert all("is busy (to do: sudo vtax clean)" in text for text in warnings)
+
+
+def test_a_driver_that_meets_trouble_of_the_host_fails_its_trials_and_the_run_goes_on(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        if len(driver.started) == 1:
+            driver.started.append(ProcessGuest(spec))
+            driver.started[-1].stop()
+            raise OSError(errno.ENOSPC, "No space left on device", str(spec.directory))
+        return ScriptedDriver.start(driver, options, spec)
+
+    monkeypatch.setattr(driver, "start", start)
+    run = executed(plan_of(study()), store, home)
+    data = load_run(store.engine, run)
+    assert run.status == "finished"
+    assert data.trials.is_ok.sum() == 9
+    assert all("No space left" in failure.error for failure in data.failures)
+
+
+def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        """Makes what lasts as long as the run, as a daemon of one's own does."""
+        for name in ("a", "b"):
+            shared = home.root / name
+            spec.journal.hold(Tree(str(shared)))
+            shared.mkdir(exist_ok=True)
+        return ScriptedDriver.start(driver, options, spec)
+
+    remove = Tree.remove
+
+    def interrupted(tree: Tree) -> bool:
+        if tree.path == str(home.root / "b"):
+            os.kill(os.getpid(), signal.SIGINT)
+        return remove(tree)
+
+    monkeypatch.setattr(driver, "start", start)
+    monkeypatch.setattr(Tree, "remove", interrupted)
+    design = {"blocks": 1}
+    run = begin(store, plan := plan_of(study(platforms=["native"], design=design)), vtax_version="test")
+    watching = Recording()
+    execute(plan, run, home, watching)
+    assert run.status == "finished"
+    assert watching.messages == ["taking everything down, a moment ..."]
+    assert not (home.root / "a").exists()
+    assert not (home.root / "b").exists()
+    assert list(home.journal.iterdir()) == []
 
 
 def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home: Home) -> None:

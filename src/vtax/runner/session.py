@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context
-from vtax.errors import GuestError, PlatformError, RunInterrupted, VtaxError
+from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
@@ -61,10 +61,7 @@ class OpenSession:
         self.guest_id = self._run.begin_guest(name, self._session.block, topology, time.time())
         try:
             self._start()
-        except RunInterrupted:
-            self._take_down()
-            raise
-        except VtaxError as error:
+        except (VtaxError, OSError) as error:
             self._start_error = f"the guest did not start: {error}"
             self._ended["error"] = self._start_error
             self._observer.message(f"{name}: {self._start_error}")
@@ -118,7 +115,7 @@ class OpenSession:
             return failed(self._start_error)
         try:
             lanes = self._lanes(cell)
-        except VtaxError as problem:
+        except (VtaxError, OSError) as problem:
             return failed(str(problem))
         links = self._links if cell.point.link else None
         ends = self._endpoints if links else {"guest": self._endpoints["guest"]}
@@ -212,7 +209,7 @@ class OpenSession:
         """Stop the guest and its surroundings, last started first; what does not stop stays in the journal."""
         try:
             self._stack.close()
-        except VtaxError as error:
+        except (VtaxError, OSError) as error:
             self._observer.message(f"{self._session.platform.name}: {error}")
         finally:
             if self.guest_id is not None:

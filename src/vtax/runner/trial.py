@@ -88,7 +88,7 @@ def run_trial(
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)
             outcome = replace(outcome, values={**outcome.values, **cost}, used={**outcome.used, **links.used})
-    except VtaxError as problem:
+    except (VtaxError, OSError) as problem:
         error = str(problem)
     results = {
         role if number == 0 else f"{role}.{number}": result
