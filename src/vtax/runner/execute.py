@@ -73,23 +73,24 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
     """
     observer = Unfailing(observer)
     status, because = "failed", "vtax failed"
-    try:
-        with stop_requests(observer.message), Journal(home.journal, _leftover_teller(run, observer)) as journal:
-            run.reopen()
-            execution = _Execution(plan, run, home, journal, observer)
-            execution.audit()
-            execution.find_warmup()
-            because = execution.blocks()
-            status = "finished"
-    except RunInterrupted as stop:
-        status, because = "interrupted", stop.what
-        raise
-    except VtaxError as error:
-        because = error.what
-        raise
-    finally:
-        with _quiet_store_errors(observer):
-            run.finish(status, because, time.time())
+    with stop_requests(observer.message) as hold_off:
+        try:
+            with Journal(home.journal, _leftover_teller(run, observer)) as journal:
+                try:
+                    run.reopen()
+                    because = _Execution(plan, run, home, journal, observer).all()
+                    status = "finished"
+                finally:
+                    hold_off()
+        except RunInterrupted as stop:
+            status, because = "interrupted", stop.what
+            raise
+        except VtaxError as error:
+            because = error.what
+            raise
+        finally:
+            with _quiet_store_errors(observer):
+                run.finish(status, because, time.time())
 
 
 class _Execution:
@@ -113,6 +114,12 @@ class _Execution:
         self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
+    def all(self) -> str:
+        """Everything the plan wants before its blocks, and the blocks; returns why it stopped."""
+        self.audit()
+        self.find_warmup()
+        return self.blocks()
+
     def blocks(self) -> str:
         """All blocks that are still owed; returns why it stopped."""
         warmup = {cell.key: self._warmup[cell.point.key] for cell in self._plan.cells}
@@ -134,7 +141,7 @@ class _Execution:
             return
         audits: list[tuple[str, Mapping[str, Fact]]] = []
         for session in self._plan.sessions(AUDIT_BLOCK):
-            with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
+            with self._open(session) as opened:
                 audits.append((session.platform.name, opened.facts))
         if unknown := unknown_fields([facts for _, facts in audits], wanted):
             raise BadInput(
@@ -156,7 +163,7 @@ class _Execution:
         if self._plan.study.design.warmup != "detect":
             return
         for session in detection_sessions(self._plan):
-            with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
+            with self._open(session) as opened:
                 for cell in session.cells:
                     for number in range(DETECTION_TRIALS):
                         if (cell.key, session.block, number) not in self._done and not opened.lost:
@@ -167,11 +174,14 @@ class _Execution:
                 self._warmup[point.key] = found[point.key].trials
                 self._run.add_warning("warmup", described(point.label, found[point.key]))
 
+    def _open(self, session: Session) -> OpenSession:
+        return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer)
+
     def _session(self, session: Session, wanted: frozenset[str]) -> None:
         """The wanted cells a session still owes, in a fresh guest; a lost guest is replaced for what is left."""
         remaining = [cell for cell in session.cells if cell.key in wanted and self._owed(cell, session.block)]
         while remaining:
-            with OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer) as opened:
+            with self._open(session) as opened:
                 while remaining and not opened.lost:
                     if owed := self._owed(remaining[0], session.block):
                         self._trial(opened, remaining[0], session.block, owed[0])

@@ -13,10 +13,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def stop_requests(message: Callable[[str], None]) -> Iterator[None]:
+def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """Within the block the first signal raises RunInterrupted in the main thread; later ones only say to wait.
 
-    message: told when another signal comes while cleaning up. The old handlers are put back at the end.
+    The block is given a function to call before it cleans up: from then on no signal raises.
+    message: told when a signal comes while cleaning up. The old handlers are put back at the end.
     """
     asked = False
 
@@ -28,9 +29,13 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[None]:
         asked = True
         raise RunInterrupted(f"stopped on request ({signal.Signals(number).name})")
 
+    def hold_off() -> None:
+        nonlocal asked
+        asked = True
+
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
-        yield
+        yield hold_off
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
