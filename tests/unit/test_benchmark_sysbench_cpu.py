@@ -9,6 +9,7 @@ from vtax.benchmarks.base import Context
 from vtax.benchmarks.sysbench_cpu import BENCHMARK, SysbenchCpuParameters
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
+from vtax.stats.means import average_with
 
 FIXTURES = Path(__file__).parent / "fixtures" / "sysbench"
 CONTEXT = Context(vcpus=2, memory_bytes=2**29)
@@ -51,6 +52,13 @@ def test_rate_and_latencies_are_read(fixture, rate, average, p95):
 
 def test_the_report_of_another_build_is_read_alike():
     assert parse("1.0.20-debian12").values.keys() == parse("1.0.20-1-thread").values.keys()
+
+
+def test_the_rate_over_a_fixed_number_of_events_is_averaged_harmonically():
+    rate = next(metric for metric in BENCHMARK.metrics if metric.primary)
+    for parameters, average in (({"events": 500}, "harmonic"), ({}, "arithmetic")):
+        given = SysbenchCpuParameters(**parameters).model_dump()
+        assert average_with(rate.average, rate.fixed_work, given) == average
 
 
 def test_a_fixed_number_of_events_gives_the_time_it_took():

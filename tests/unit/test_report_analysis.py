@@ -191,6 +191,24 @@ def test_trials_are_averaged_as_the_metric_says(store: Store) -> None:
     assert found.mean == pytest.approx(150.0)
 
 
+def test_a_rate_is_averaged_harmonically_where_a_parameter_fixes_the_work(store: Store) -> None:
+    run = begin(
+        store,
+        platforms=PAIR[:1],
+        cells=[
+            CellRecord("w", "w", "native", "tool", "work", parameters={"events": 900}, levels={"events": 900}),
+            CellRecord("t", "t", "native", "tool", "time", parameters={"events": None}),
+        ],
+        metrics=[MetricRecord("tool", "rate", "rate", "1/s", "higher", True, fixed_work="events")],
+    )
+    for position, (cell, value) in enumerate((cell, value) for cell in run.cells for value in (100.0, 300.0)):
+        run.add_trial(trial(cell, number=position % 2, position=position, values={"rate": value}))
+    work, time = (section.points[0].rows[0].summary for section in analyse(store).sections)
+    assert work is not None
+    assert time is not None
+    assert (work.mean, time.mean) == (pytest.approx(150.0), pytest.approx(200.0))
+
+
 def test_a_family_is_one_metric_of_one_benchmark(filled: Analysis) -> None:
     assert [(s.label, s.metric.name, s.family) for s in filled.sections] == [
         ("sysbench-cpu", "events", 3), ("sysbench-cpu", "latency", 3), ("iperf3", "throughput", 6),

@@ -207,9 +207,11 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_it_holds(f
             "INSERT INTO run VALUES (1, 'tour-1', 'tour', '{}', 7, 'finished', '0.1.0', 'x', '{}', 1.0, 2.0, '')"
         )
         database.execute("INSERT INTO metric VALUES (1, 1, 'dd', 'write', 'writing', 'B/s', 'higher', 1)")
+        database.execute("INSERT INTO metric VALUES (2, 1, 'sysbench-cpu', 'events_per_s', '', '1/s', 'higher', 1)")
     with Store.open(url(file)) as store:
         run = store.open_run("tour-1")
         assert (run.seed, run.metrics[0].name, run.metrics[0].average) == (7, "write", "arithmetic")
+        assert [metric.fixed_work for metric in run.metrics] == ["", "events"]
     with sqlite3.connect(file) as database:
         assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [(schema.VERSION,)]
 

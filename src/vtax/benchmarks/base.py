@@ -32,6 +32,7 @@ class Metric:
 
     primary: one that tables show first; a benchmark has at least one. average: how trials of a block are averaged:
     `harmonic` for a rate over fixed work (dd), `arithmetic` for times and for rates over a fixed time (iperf).
+    fixed_work: the parameter that, when it is given, makes a rate over a fixed time one over fixed work.
     over_flows: what several flows at once make together: `sum` for rates and counts, `mean` for delays and shares.
     """
 
@@ -41,6 +42,7 @@ class Metric:
     title: str = ""
     primary: bool = False
     average: Average = "arithmetic"
+    fixed_work: str = ""
     over_flows: Literal["sum", "mean"] = "mean"
 
 

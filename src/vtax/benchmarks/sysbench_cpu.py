@@ -52,7 +52,7 @@ class SysbenchCpu:
     needs_network = False
     Parameters = SysbenchCpuParameters
     metrics: Sequence[Metric] = (
-        Metric("events_per_s", "events/s", "higher", "events per second", primary=True),
+        Metric("events_per_s", "events/s", "higher", "events per second", primary=True, fixed_work="events"),
         Metric("time", "s", "lower", "time for the fixed number of events"),
         Metric("latency_avg", "ms", "lower", "time of one event, average"),
         Metric("latency_p95", "ms", "lower", "time of one event, 95th percentile"),

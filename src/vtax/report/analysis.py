@@ -20,7 +20,7 @@ from vtax.stats.analysis import Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import Summary, describe
-from vtax.stats.means import Average, block_means
+from vtax.stats.means import Average, average_with, block_means
 from vtax.stats.ratio import Better, Ratio, log_ratios
 from vtax.stats.stopping import Rule
 from vtax.stats.verdict import Verdict
@@ -251,7 +251,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
 def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float) -> Row:
     if not values.size:
         return replace(row, trouble=row.trouble or "no trial went well")
-    average = _average(metric)
+    average = average_with(_average(metric), metric.fixed_work, row.cell.parameters)
     try:
         labels, means = block_means(blocks, values, average)
         summary = describe(values, confidence, blocks=blocks, average=average)

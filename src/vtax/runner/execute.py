@@ -40,6 +40,7 @@ def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
             better=metric.better,
             is_primary=metric.primary,
             average=metric.average,
+            fixed_work=metric.fixed_work,
         )
         for point in plan.points
         for metric in point.benchmark.metrics

@@ -16,7 +16,7 @@ from vtax.benchmarks.base import Metric
 from vtax.errors import BadInput
 from vtax.runner.plan import Cell, Plan
 from vtax.stats.checks import Array, StatsError
-from vtax.stats.means import Average, average_of
+from vtax.stats.means import Average, average_of, average_with
 from vtax.stats.stopping import Decision, Rule, decide, within_budget
 from vtax.study.model import DesignTable
 
@@ -92,10 +92,12 @@ class Stopping:
         baseline = {c.point.key: c for c in self._plan.cells if self._is_baseline(c)}
         contrasts = {}
         for cell, metric in self._judged():
-            logs = self._logs(cell, metric.name, metric.average, blocks)
+            parameters = cell.point.parameters.model_dump()
+            average = average_with(metric.average, metric.fixed_work, parameters)
+            logs = self._logs(cell, metric.name, average, blocks)
             base = baseline[cell.point.key]
             if cell is not base:
-                logs = logs - self._logs(base, metric.name, metric.average, blocks)
+                logs = logs - self._logs(base, metric.name, average, blocks)
             contrasts[self._name(cell, metric)] = logs
         return contrasts
 

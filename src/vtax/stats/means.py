@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +11,14 @@ import numpy.typing as npt
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_positive
 
 Average = Literal["arithmetic", "harmonic", "geometric"]
+
+
+def average_with(average: Average, fixed_work: str, parameters: Mapping[str, Any]) -> Average:
+    """How a metric's trials are averaged with these parameters of its benchmark.
+
+    average: as long as fixed_work, the name of the parameter that fixes the work in place of the time, is not given.
+    """
+    return "harmonic" if fixed_work and parameters.get(fixed_work) is not None else average
 
 
 def average_of(values: Values, average: Average = "arithmetic") -> float:

@@ -44,7 +44,7 @@ class CellRecord:
 
 @dataclass(frozen=True)
 class MetricRecord:
-    """A metric of a benchmark. better: `higher` or `lower`. average: of a block's trials, see stats.means."""
+    """A metric of a benchmark. better: `higher` or `lower`. average, fixed_work: of trials, see stats.means."""
 
     benchmark: str
     name: str
@@ -53,6 +53,7 @@ class MetricRecord:
     better: str
     is_primary: bool = False
     average: str = "arithmetic"
+    fixed_work: str = ""
 
 
 @dataclass(frozen=True)

@@ -246,6 +246,7 @@ def _metrics(connection: Connection, run_id: int) -> tuple[dict[tuple[str, str],
     table = schema.metric
     rows = connection.execute(select(table).where(table.c.run_id == run_id).order_by(table.c.id)).all()
     records = tuple(
-        MetricRecord(r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary, r.average) for r in rows
+        MetricRecord(r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary, r.average, r.fixed_work)
+        for r in rows
     )
     return {(r.benchmark, r.name): r.id for r in rows}, records

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0002"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0003"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -90,6 +90,7 @@ metric = Table(
     Column("better", String(8), nullable=False),  # higher | lower
     Column("is_primary", Boolean, nullable=False, default=False),
     Column("average", String(12), nullable=False, server_default="arithmetic"),  # of a block's trials: stats.means
+    Column("fixed_work", String(80), nullable=False, server_default=""),  # parameter that makes the average harmonic
     Index("ix_metric_run_id_benchmark_name", "run_id", "benchmark", "name", unique=True),
 )  # fmt: skip
 

@@ -1,0 +1,36 @@
+"""Whether a run has enough blocks is judged on the averages and in the families that its tables show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vtax.image.image import Image
+from vtax.platforms.base import Probe
+from vtax.runner.plan import Plan, make_plan
+from vtax.runner.stopping import Stopping
+from vtax.study.load import LoadedStudy, validate
+
+
+def plan_of(benchmarks: list[dict[str, Any]], **design: Any) -> Plan:
+    platforms = ["native", "docker"]
+    declared = {"name": "s", "platforms": platforms, "design": {"seed": 7, **design}, "benchmark": benchmarks}
+    loaded = LoadedStudy(validate(declared, "test"), "test")
+    return make_plan(loaded, image=Image("key", Path("/nowhere")), probes={name: Probe(True) for name in platforms})
+
+
+def test_rates_over_fixed_work_are_averaged_harmonically() -> None:
+    values = {"native": ((100.0, 300.0), (150.0, 150.0), (120.0, 200.0)), "docker": ((150.0, 150.0),) * 3}
+    reached = {}
+    for parameters in ({"events": 900}, {}):
+        plan = plan_of(
+            [{"name": "sysbench-cpu", "parameters": parameters}], stop="precision", precision=0.01, min_blocks=3
+        )
+        already = [
+            (cell.key, block, "events_per_s", value)
+            for cell in plan.cells
+            for block, trials in enumerate(values[cell.platform.name])
+            for value in trials
+        ]
+        reached[bool(parameters)] = Stopping(plan, already).decide(3, elapsed_s=1).reached
+    assert reached == {True: True, False: False}
