@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from support import needs_root
 
-from vtax.cli import calibrate
+from vtax.cli import calibrate, quiet
 from vtax.cli.main import group
 from vtax.doctor import knobs
 from vtax.doctor.examine import BOUND_S, examine, probe_all
@@ -54,11 +54,13 @@ def environment(pid):
         return b""
 
 
-def test_programs_get_it_as_json(image, private_home):
+def test_programs_get_it_as_json(image, private_home, monkeypatch, tmp_path):
+    monkeypatch.setattr(quiet, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     result = CliRunner().invoke(group, ["doctor", "--json"])
     assert result.exit_code == 0
     told = json.loads(result.stdout)
     assert {platform["name"] for platform in told["platforms"]} == set(registry.names())
+    assert all("available" in platform for platform in told["platforms"])
     assert all(finding["why"] for finding in told["findings"])
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import nullcontext
 
 import pytest
 from click.testing import CliRunner
@@ -289,7 +290,8 @@ def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_pa
     told = "a sentence that is longer than any table of a terminal is wide, " * 4 + "and ends in /a/path"
     probes = {"one": Probe(False, "no", told), "two": Probe(True), "three": Probe(False, "not at all", told)}
     examination = Examination(probes, tuple(checks.findings(root)), 1.0)
-    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image: examination)
+    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: examination)
+    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: nullcontext())
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
     assert lines[lines.index("one, three:") + 1] == f"    {told}"
     at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune"))

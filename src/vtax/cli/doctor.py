@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 
 from vtax.cli.output import as_typed, json_option, print_json, print_table
+from vtax.cli.quiet import free_to_probe
 from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
 from vtax.image.build import find
@@ -31,7 +32,8 @@ def command(calibrate_for: str | None, as_json: bool) -> None:
 
         calibrate(calibrate_for, as_json=as_json)
         return
-    examination = examine(find(Home.from_environment()))
+    with free_to_probe("vtax doctor") as why_not:
+        examination = examine(find(Home.from_environment()), not_probed=why_not)
     if as_json:
         print_json(examination.as_json())
         return
@@ -41,9 +43,14 @@ def command(calibrate_for: str | None, as_json: bool) -> None:
 
 def _print_platforms(examination: Examination) -> None:
     """Platforms of which the same is to be said share a row."""
+    if examination.not_probed:
+        click.echo(f"what runs here was not tried: {examination.not_probed}\n")
+        return
     rows: dict[tuple[str, str, str], list[str]] = {}
     cures: dict[str, list[str]] = {}
     for name, probe in examination.platforms.items():
+        if probe is None:
+            continue
         remarks = [*probe.marks, probe.reason] if probe.available else [probe.reason]
         row = ("yes" if probe.available else "no", "; ".join(filter(None, remarks)), probe.version)
         rows.setdefault(row, []).append(name)

@@ -9,6 +9,7 @@ import click
 from vtax.cli.output import json_option, need_root, print_json, print_table, tell
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.lock import measuring_lock
 from vtax.image import build as images
 from vtax.image import uml as user_mode_linux
 from vtax.image.recipe import DEFAULT
@@ -26,7 +27,10 @@ def command() -> None:
     "--with", "packages", multiple=True, help="A Debian package more (repeatable); some topologies need one."
 )
 def build(packages: tuple[str, ...]) -> None:
-    """Build the image, unless it is there already; an interrupted build leaves nothing."""
+    """Build the image, unless it is there already; an interrupted build leaves nothing.
+
+    Not while something measures on this host, which a build would disturb.
+    """
     need_root("building the image")
     home = Home.from_environment().ensure()
     recipe = DEFAULT.with_packages(packages)
@@ -34,7 +38,7 @@ def build(packages: tuple[str, ...]) -> None:
     if found is not None:
         click.echo(f"image {found.key} is there: {found.directory}")
         return
-    with Journal(home.journal) as journal:
+    with measuring_lock("vtax image build"), Journal(home.journal) as journal:
         image = images.build(home, recipe, journal, tell)
     click.echo(f"image {image.key} built: {image.directory}")
 
@@ -75,9 +79,10 @@ def remove(key: str) -> None:
     need_root("removing an image")
     home = Home.from_environment()
     image = images.removable(home, key)
-    with Journal(home.journal) as journal:
-        copies = docker_copies.remove(home, image.key, journal)
-    images.remove(home, key)
+    with measuring_lock("vtax image remove"):
+        with Journal(home.journal) as journal:
+            copies = docker_copies.remove(home, image.key, journal)
+        images.remove(home, key)
     click.echo(f"image {key} removed" + "".join(f"\nremoved {copy}" for copy in copies))
 
 
@@ -87,6 +92,6 @@ def uml(accept_expired: bool) -> None:
     """Fetch the program of User Mode Linux from Debian unstable, for the platform uml."""
     need_root("fetching User Mode Linux")
     home = Home.from_environment().ensure()
-    with Journal(home.journal) as journal:
+    with measuring_lock("vtax image uml"), Journal(home.journal) as journal:
         path = user_mode_linux.fetch(home, journal, accept_expired=accept_expired)
     click.echo(f"User Mode Linux is there: {path}")

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from vtax.cli.output import json_option, print_json, print_keys, print_table
+from vtax.cli.output import json_option, print_json, print_keys, print_table, tell
+from vtax.cli.quiet import free_to_probe
 from vtax.errors import with_cure
 from vtax.host.home import Home
 from vtax.image.build import find
@@ -20,16 +21,15 @@ from vtax.study.keys import keys
 @click.option("--no-probe", is_flag=True, help="Only list; do not try what runs here.")
 @json_option
 def command(driver_name: str | None, no_probe: bool, as_json: bool) -> None:
-    """List platforms and, found out by starting each, whether this host can run them. With DRIVER, its options."""
+    """List platforms and, found out by starting each, whether this host can run them. With DRIVER, its options.
+
+    While something measures on this host nothing is started, and platforms are only listed.
+    """
     if driver_name:
         _explain(_driver(driver_name), as_json)
         return
-    image = find(Home.from_environment())
-    rows = []
-    for name in names():
-        platform = get(name)
-        probe = None if no_probe else platform.probe(image)
-        rows.append((name, platform.driver.name, platform.driver.summary, probe))
+    probes = {} if no_probe else _probes()
+    rows = [(name, get(name).driver.name, get(name).driver.summary, probes.get(name)) for name in names()]
     rows += [(form, driver.name, driver.summary, None) for form, driver in forms().items()]
     if as_json:
         print_json([{"name": n, "driver": d, "summary": s, **_probe_json(p)} for n, d, s, p in rows])
@@ -38,6 +38,16 @@ def command(driver_name: str | None, no_probe: bool, as_json: bool) -> None:
         ("platform", "driver", "runs here", "remark"),
         [(n, d, _answer(p), _remark(p, s)) for n, d, s, p in rows],
     )
+
+
+def _probes() -> dict[str, Probe]:
+    """What each platform's probe found; nothing while something measures."""
+    image = find(Home.from_environment())
+    with free_to_probe("vtax platforms") as why_not:
+        if why_not:
+            tell(f"what runs here was not tried: {why_not}")
+            return {}
+        return {name: get(name).probe(image) for name in names()}
 
 
 def _driver(name: str) -> Driver:

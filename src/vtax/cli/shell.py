@@ -22,7 +22,8 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.host.resources import Tree
-from vtax.platforms.base import GuestSpec, Resources
+from vtax.image.image import Image
+from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.platforms.registry import get
 from vtax.runner.plan import check_host, split_cpus
 from vtax.study.units import size_bytes
@@ -45,15 +46,22 @@ def command(platform: str, vcpus: int, memory: str) -> None:
     except ValueError as error:
         raise BadInput(str(error), where="--memory") from error
     home = Home.from_environment().ensure()
-    prepare_host(home)
-    image = built_image(home)
-    probe = chosen.probe(image)
-    if not probe.available:
-        raise BadInput(f"{platform} does not run here: {probe.reason}", cure=probe.cure)
     check_host(vcpus, memory_bytes, "--vcpus, --memory")
+    with measuring_lock(f"vtax shell {platform}"):
+        prepare_host(home)
+        image = built_image(home)
+        probe = chosen.probe(image)
+        if not probe.available:
+            raise BadInput(f"{platform} does not run here: {probe.reason}", cure=probe.cure)
+        status = _in_guest(chosen, image, home, vcpus, memory_bytes)
+    sys.exit(status if status >= 0 else SIGNALLED - status)
+
+
+def _in_guest(chosen: Platform, image: Image, home: Home, vcpus: int, memory_bytes: int) -> int:
+    """Start a guest, converse with a shell in it, and end it; the shell's exit status, or minus its signal."""
     name = f"vtax-{secrets.token_hex(3)}"
-    with measuring_lock(f"vtax shell {platform}"), Journal(home.journal) as journal:
-        directory = Path(home.guests, name)
+    directory = Path(home.guests, name)
+    with Journal(home.journal) as journal:
         journal.hold(Tree(str(directory)))
         directory.mkdir(parents=True)
         resources = Resources(vcpus, memory_bytes, split_cpus(vcpus)[0])
@@ -61,10 +69,9 @@ def command(platform: str, vcpus: int, memory: str) -> None:
         try:
             guest = Guest(running.channel)
             guest.hello(timeout_s=120.0)
-            status = _converse(guest, platform)
+            return _converse(guest, chosen.name)
         finally:
             running.stop()
-    sys.exit(status if status >= 0 else SIGNALLED - status)
 
 
 def _converse(guest: Guest, platform: str) -> int:

@@ -35,11 +35,15 @@ _FORK = get_context("fork")  # children of a process of one thread, which have t
 
 @dataclass(frozen=True)
 class Examination:
-    """platforms: name -> probe, the baseline first. findings: of the host. seconds: it took."""
+    """platforms: name -> probe, the baseline first. findings: of the host. seconds: it took.
 
-    platforms: Mapping[str, Probe]
+    not_probed: why no platform was probed, each being None then; else empty.
+    """
+
+    platforms: Mapping[str, Probe | None]
     findings: tuple[Finding, ...]
     seconds: float
+    not_probed: str = ""
 
     @property
     def worst(self) -> str:
@@ -56,21 +60,29 @@ class Examination:
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
-            "platforms": [{"name": name, **asdict(probe)} for name, probe in self.platforms.items()],
+            "platforms": [
+                {"name": name, **(asdict(probe) if probe else {})} for name, probe in self.platforms.items()
+            ],
+            "not_probed": self.not_probed,
             "findings": [asdict(finding) for finding in self.findings],
             "not_shown": list(self.not_shown),
             "seconds": round(self.seconds, 3),
         }
 
 
-def examine(image: Image | None, progress: Callable[[str], None] = lambda line: None) -> Examination:
+def examine(
+    image: Image | None, progress: Callable[[str], None] = lambda line: None, not_probed: str = ""
+) -> Examination:
     """Watch the host, look at it, then probe every platform. image: None before one is built.
 
-    progress: called with a line as each platform is known.
+    progress: called with a line as each platform is known. not_probed: why guests must not be started now, if so;
+    platforms are only listed then.
     """
     began = time.monotonic()
     progress("the host itself")
     found = (*judge_load(watch()), *findings())
+    if not_probed:
+        return Examination(dict.fromkeys(registry.names()), found, time.monotonic() - began, not_probed)
     platforms = [registry.get(name) for name in registry.names()]
     probes = probe_all(platforms, image, began + BOUND_S - _KEPT_FOR_THE_END_S, progress)
     return Examination(probes, found, time.monotonic() - began)

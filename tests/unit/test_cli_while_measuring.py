@@ -1,0 +1,92 @@
+"""While something measures on this host no command starts a guest beside it, and each says who measures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vtax.cli import image as cli_image
+from vtax.cli import quiet, shell
+from vtax.cli.main import group
+from vtax.doctor import examine
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.platforms import registry
+from vtax.platforms.base import Platform, Probe
+
+
+@pytest.fixture
+def lock(tmp_path: Path, private_home: Home, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The measuring lock of a host of our own, on which we are root."""
+    path = tmp_path / "host.lock"
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    for module in (quiet, cli_image, shell):
+        monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=path))
+    monkeypatch.setattr(examine, "watch", partial(examine.watch, 0.01))
+    return path
+
+
+@pytest.fixture
+def measuring(lock: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A run that measures, beside which nothing may be started."""
+    monkeypatch.setattr(Platform, "probe", lambda *_: pytest.fail("started a guest"))
+    with measuring_lock("tour-7", lock):
+        yield
+
+
+@pytest.mark.usefixtures("measuring")
+def test_doctor_looks_at_the_host_alone() -> None:
+    told = CliRunner().invoke(group, ["doctor"]).stdout
+    assert "what runs here was not tried: tour-7 (process " in told
+    assert "free memory" in told
+    plain = json.loads(CliRunner().invoke(group, ["doctor", "--json"]).stdout)
+    assert plain["not_probed"].startswith("tour-7 (process ")
+    assert plain["platforms"] == [{"name": name} for name in registry.names()]
+
+
+@pytest.mark.usefixtures("measuring")
+def test_platforms_are_listed_and_not_tried() -> None:
+    done = CliRunner().invoke(group, ["platforms", "--json"])
+    assert "what runs here was not tried: tour-7 (process " in done.stderr
+    shown = {each["name"]: each for each in json.loads(done.stdout)}
+    assert set(registry.names()) <= set(shown)
+    assert not any("available" in each for each in shown.values())
+
+
+@pytest.mark.usefixtures("measuring")
+@pytest.mark.parametrize("command", [("image", "build"), ("image", "uml"), ("shell", "native")])
+def test_what_cannot_wait_beside_it_is_refused(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_image.images, "find", lambda *_: None)
+    monkeypatch.setattr(cli_image.images, "build", lambda *_: pytest.fail("built"))
+    monkeypatch.setattr(cli_image.user_mode_linux, "fetch", lambda *_, **__: pytest.fail("fetched"))
+    monkeypatch.setattr(shell, "prepare_host", lambda home: pytest.fail("cleaned up beside a run"))
+    refused = CliRunner().invoke(group, command).exception
+    assert isinstance(refused, BadInput)
+    assert refused.what.startswith("tour-7 (process ")
+
+
+def test_no_run_begins_while_platforms_are_tried(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def probe(platform: Platform, image: object) -> Probe:
+        with pytest.raises(BadInput, match="vtax platforms"), measuring_lock("tour-8", lock):
+            pass
+        tried.append(platform.name)
+        return Probe(True)
+
+    monkeypatch.setattr(Platform, "probe", probe)
+    assert CliRunner().invoke(group, ["platforms"]).exit_code == 0
+    assert tried == registry.names()
+
+
+def test_without_root_nothing_is_started_and_the_lock_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(quiet, "measuring_lock", lambda name: pytest.fail("took the lock"))
+    with quiet.free_to_probe("vtax doctor") as why_not:
+        assert why_not == ""
