@@ -32,7 +32,7 @@ from vtax.runner.trial import combined
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs, samples
-from vtax.store.store import Store
+from vtax.store.store import RunHandle, Store
 
 
 @pytest.fixture
@@ -180,6 +180,29 @@ def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan
     assert trials.id.tolist()[:5] == kept
     assert sorted(trials.position.tolist()) == list(range(12))
     assert len(set(zip(trials.cell.tolist(), trials.block.tolist(), strict=True))) == 12
+
+
+@pytest.mark.parametrize(("spent_s", "trials"), [(60.0, 12), (90.0, 11)])
+def test_a_budget_of_a_resumed_run_need_not_hold_again_what_is_made(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, spent_s: float, trials: int
+) -> None:
+    class StopAfterEleven(Silent):
+        trials = 0
+
+        def trial_ended(self, *_: Any) -> None:
+            self.trials += 1
+            if self.trials == 11:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    plan = plan_of(study(design={"blocks": 2, "budget": 92, "seed": 7}))
+    run = begin(store, plan, vtax_version="test")
+    with pytest.raises(RunInterrupted):
+        execute(plan, run, home, StopAfterEleven())
+    monkeypatch.setattr(RunHandle, "spent_s", lambda run: spent_s)
+    run = store.open_run(run.name)
+    execute(plan, run, home, Silent())
+    assert len(load_run(store.engine, run).trials.id) == trials
+    assert ("time budget" in run.stopped_because) == (trials == 11)
 
 
 def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_again(

@@ -127,7 +127,9 @@ class _Execution:
         self._in_blocks = sum(block >= 0 for _, block, _ in self._done)
         self._measured = sum(block >= 0 and number >= warmup[key] for key, block, number in self._done)
         for block in range(self._plan.most_blocks + 1):
-            decision = self._stopping.decide(block, self._spent_before_s + time.monotonic() - self._started)
+            elapsed_s = self._spent_before_s + time.monotonic() - self._started
+            done = frozenset(cell.key for cell in self._plan.cells if not self._owed(cell, block))
+            decision = self._stopping.decide(block, elapsed_s, done)
             if decision.stop:
                 return decision.reason
             wanted = self._stopping.owed(decision)

@@ -58,12 +58,19 @@ class Stopping:
             if metric.primary and metric.name in values:
                 self._values[cell.key, metric.name][block].append(values[metric.name])
 
-    def decide(self, blocks: int, elapsed_s: float) -> Decision:
-        """Whether to stop after that many whole blocks. elapsed_s: spent on the run so far."""
+    def decide(self, blocks: int, elapsed_s: float, done: frozenset[str] = frozenset()) -> Decision:
+        """Whether to stop after that many whole blocks.
+
+        elapsed_s: spent on the run so far. done: keys of the cells that owe the next block nothing, since an
+        interrupted run made them; a budget need not hold them again.
+        """
         goal = decide(self._rule, self._contrasts(blocks), blocks)
+        left = self.owed(goal) - done
+        if not left:
+            return goal
         made = len({(key, block) for (key, _), values in self._values.items() for block in values})
         each_s = elapsed_s / made if made else self._plan.expected_block_s() / len(self._plan.cells)
-        return within_budget(self._rule, goal, blocks, elapsed_s, each_s * len(self.owed(goal)))
+        return within_budget(self._rule, goal, blocks, elapsed_s, each_s * len(left))
 
     def owed(self, decision: Decision) -> frozenset[str]:
         """Keys of the cells that the next block must hold: all, until an adaptive rule has its fewest blocks."""
