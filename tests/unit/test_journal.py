@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from vtax.errors import VtaxError
-from vtax.host.journal import Journal, clean, start_time_of
+from vtax.host.journal import Journal, _unreleased, clean, start_time_of
 from vtax.host.process import spawn
 from vtax.host.resources import FileValue, Marked, Tree, Undo, from_record, pids_with_mark, to_record
 
@@ -132,6 +134,71 @@ def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
     made.touch()
     (tmp_path / "1-1-abc.jsonl").write_text(f'{{"hold": 0, "kind": "files", "path": "{made}"}}\n{{"hold": 1, "ki')
     assert clean(tmp_path).removed == (f"files {made}",)
+
+
+def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, room = os.write, 1000
+
+    def until_full(descriptor: int, data: bytes) -> int:
+        nonlocal room
+        if room == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        done = write(descriptor, data[: min(room, 7)])
+        room -= done
+        return done
+
+    monkeypatch.setattr("vtax.host.journal.os.write", until_full)
+    journal = Journal(tmp_path)
+    journal.hold(Tree("/a"))
+    room = 20
+    with pytest.raises(VtaxError, match="cannot be written: No space left") as caught:
+        journal.hold(Tree("/never-made"))
+    assert "free some space" in caught.value.cure
+    room = 1000
+    journal.hold(Tree("/b"))
+    journal.hold(Tree("/c"))
+    assert [from_record(record) for record in _unreleased(journal.path)] == [Tree("/a"), Tree("/b"), Tree("/c")]
+    room = 0
+    assert journal.close() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_journal_that_cannot_begin_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(VtaxError, match="journal cannot be written"):
+        Journal(tmp_path / "file")
+
+
+def test_what_another_version_made_stays_and_is_told_and_the_rest_is_undone(tmp_path: Path) -> None:
+    made, path = tmp_path / "made", tmp_path / "1-1-abc.jsonl"
+    made.touch()
+    lines = [
+        {"hold": 0, "kind": "files", "path": str(made)},
+        {"hold": 1, "kind": "tesseract", "name": "x"},
+        {"hold": 2, "kind": "files"},
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cleaned = clean(tmp_path)
+    assert cleaned.removed == (f"files {made}",)
+    assert [problem.splitlines()[0] for problem in cleaned.problems] == [
+        "1-1-abc.jsonl: this version of vtax cannot undo 'files'",
+        "1-1-abc.jsonl: this version of vtax cannot undo 'tesseract'",
+    ]
+    assert path.exists()
+
+
+def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
+    for name in ("notes.jsonl", "a-b-c.jsonl"):
+        (tmp_path / name).write_text("remember the milk\n")
+    cleaned = clean(tmp_path)
+    assert cleaned.problems == ()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_setting_that_is_gone_is_nothing_to_put_back(tmp_path: Path) -> None:
+    assert FileValue(str(tmp_path / "gone"), "1").remove() is False
 
 
 def test_a_setting_is_put_back(tmp_path: Path) -> None:

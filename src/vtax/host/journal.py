@@ -9,8 +9,10 @@ the resources with it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable
@@ -18,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from vtax.errors import VtaxError
 from vtax.host.resources import Resource, from_record, to_record
@@ -63,15 +65,18 @@ class Journal:
 
     def __init__(self, directory: Path, tell: Callable[[str], None] | None = None) -> None:
         self._tell = tell or _on_stderr
-        directory.mkdir(parents=True, exist_ok=True)
         self.token = secrets.token_hex(3)
         self.path = directory / f"{os.getpid()}-{start_time_of(os.getpid())}-{self.token}.jsonl"
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unwritable(error) from error
         self._held: list[Held] = []
         self._next = 0
 
     def hold(self, resource: Resource) -> Held:
-        """Write a resource down before it is made. Call this first, make it second."""
+        """Write a resource down before it is made. Call this first, make it second. Raises VtaxError on a full disk."""
         held = Held(resource, self._next, self)
         self._next += 1
         self._write({"hold": held.number, **to_record(resource)})
@@ -79,8 +84,9 @@ class Journal:
         return held
 
     def strike(self, held: Held) -> None:
-        """Note that a resource is gone."""
-        self._write({"gone": held.number, "kind": held.resource.kind})
+        """Note that a resource is gone; without room for the note, `clean` will look for it once more."""
+        with suppress(VtaxError):
+            self._write({"gone": held.number, "kind": held.resource.kind})
         held.released = True
         self._held.remove(held)
 
@@ -117,7 +123,17 @@ class Journal:
             self._tell(f"left behind: {problem.splitlines()[0]} (to do: sudo vtax clean)")
 
     def _write(self, record: dict[str, object]) -> None:
-        os.write(self._file, (json.dumps(record) + "\n").encode())
+        """A line of its own: the newline before it keeps it apart from one that a full disk cut."""
+        left = f"\n{json.dumps(record)}\n".encode()
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> VtaxError:
+        cure = "free some space on that disk" if error.errno == errno.ENOSPC else ""
+        return VtaxError(f"the journal cannot be written: {error.strerror}", where=str(self.path), cure=cure)
 
 
 def _on_stderr(text: str) -> None:
@@ -138,34 +154,38 @@ def clean(directory: Path, progress: Callable[[str], None] = lambda line: None) 
     removed: list[str] = []
     problems: list[str] = []
     for path in sorted(directory.glob("*.jsonl")) if directory.is_dir() else []:
-        if _owner_alive(path):
+        if not _left_by_the_dead(path):
             continue
         failed = False
-        for resource in reversed(_unreleased(path)):
+        for record in reversed(_unreleased(path)):
+            what = path.name
             try:
+                resource = from_record(record)
+                what = str(resource)
                 if resource.remove():
-                    removed.append(str(resource))
-                    progress(str(resource))
+                    removed.append(what)
+                    progress(what)
             except (VtaxError, OSError) as error:
                 failed = True
-                problems.append(f"{resource}: {error}")
+                problems.append(f"{what}: {error}")
         if not failed:
             path.unlink(missing_ok=True)
     return Cleaned(tuple(removed), tuple(problems))
 
 
-def _owner_alive(path: Path) -> bool:
-    pid_text, start_text, _ = path.stem.split("-", 2)
-    return str(start_time_of(int(pid_text))) == start_text
+def _left_by_the_dead(path: Path) -> bool:
+    """Whether this is a journal, and of a process that is no more; any other file is not ours to judge."""
+    owner = re.fullmatch(r"(\d+)-(\d+)-\w+", path.stem)
+    return owner is not None and str(start_time_of(int(owner[1]))) != owner[2]
 
 
-def _unreleased(path: Path) -> list[Resource]:
-    held: dict[int, Resource] = {}
-    for line in path.read_text().splitlines():
+def _unreleased(path: Path) -> list[dict[str, Any]]:
+    held: dict[int, dict[str, Any]] = {}
+    for line in path.read_text(errors="replace").splitlines():
         with suppress(json.JSONDecodeError):
             record = json.loads(line)
             if "hold" in record:
-                held[record["hold"]] = from_record(record)
+                held[record["hold"]] = record
             else:
                 held.pop(record["gone"], None)
     return list(held.values())

@@ -216,6 +216,8 @@ class FileValue:
     def remove(self) -> bool:
         """Write the old value back, unless it is in force (of several words, the one in brackets is)."""
         path = Path(self.path)
+        if not path.exists():
+            return False
         text = path.read_text().strip()
         if self.before.strip() in (text, chosen(text)):
             return False
@@ -265,10 +267,14 @@ def to_record(resource: Resource) -> dict[str, object]:
 
 
 def from_record(record: dict[str, Any]) -> Resource:
-    """The resource of a JSON form; unknown keys are ignored. Raises KeyError on an unknown kind."""
-    cls = KINDS[record["kind"]]
-    values = {f.name: record[f.name] for f in fields(cls) if f.name in record}
-    made: Resource = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    """The resource of a JSON form; unknown keys are ignored. Raises VtaxError on what another version wrote."""
+    try:
+        cls = KINDS[record["kind"]]
+        values = {f.name: record[f.name] for f in fields(cls) if f.name in record}
+        made: Resource = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    except (KeyError, TypeError) as error:
+        kind = record.get("kind")
+        raise VtaxError(f"this version of vtax cannot undo {kind!r}", cure="use the version that made it") from error
     return made
 
 
