@@ -34,3 +34,19 @@ def test_rates_over_fixed_work_are_averaged_harmonically() -> None:
         ]
         reached[bool(parameters)] = Stopping(plan, already).decide(3, elapsed_s=1).reached
     assert reached == {True: True, False: False}
+
+
+def test_verdicts_are_judged_in_the_families_of_the_result() -> None:
+    """A contrast that is decided alone, and not yet in a family of two: each of two tables holds one."""
+    tables = [{"name": "sysbench-cpu"}, {"name": "sysbench-cpu", "label": "again", "parameters": {"events": 9}}]
+    plan = plan_of(tables, stop="verdict")
+    noise = (0.0, 7.2, -7.2, 4.8, -4.8)
+    already = [
+        (cell.key, block, "events_per_s", 100.0 if cell.platform.name == "native" else 85.0 + noise[block])
+        for cell in plan.cells
+        for block in range(5)
+    ]
+    both = Stopping(plan, already).decide(5, elapsed_s=1)
+    alone = Stopping(plan_of(tables[:1], stop="verdict"), already).decide(5, elapsed_s=1)
+    assert alone.reached
+    assert both.reached

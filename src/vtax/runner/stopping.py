@@ -3,6 +3,7 @@
 Judged on whole blocks only, on the primary metrics of every cell against the same point on the baseline. Once the
 fewest blocks are made, an adaptive rule spends time only where its target is still missed, and a budget where
 intervals are widest: further blocks hold the cells of those contrasts and the baseline's they are compared with.
+Verdicts fall in the families of the result: one metric of one benchmark table each.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Stopping:
     def __init__(self, plan: Plan, already: Iterable[tuple[str, int, str, float]]) -> None:
         self._rule = rule_of(plan.study.design)
         self._plan = plan
+        self._families = {self._name(cell, m): f"{cell.point.label} {m.name}" for cell, m in self._judged()}
         self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for key, block, metric, value in already:
             self._values[key, metric][block].append(value)
@@ -64,7 +66,7 @@ class Stopping:
         elapsed_s: spent on the run so far. done: keys of the cells that owe the next block nothing, since an
         interrupted run made them; a budget need not hold them again.
         """
-        goal = decide(self._rule, self._contrasts(blocks), blocks)
+        goal = decide(self._rule, self._contrasts(blocks), blocks, self._families)
         left = self.owed(goal) - done
         if not left:
             return goal

@@ -7,6 +7,7 @@ which level its results must be computed (`interval_confidence`); `analysis.py` 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -80,11 +81,14 @@ class Decision:
     warnings: tuple[str, ...] = ()
 
 
-def decide(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> Decision:
+def decide(
+    rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None = None
+) -> Decision:
     """Whether to stop after `blocks` whole blocks, time left out of account (see `within_budget`).
 
     contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study
     of one platform, without contrasts: the logarithm of each cell's block means; "precision" then speaks of means.)
+    families: name -> the family it is judged in, which must be that of the result; absent, all are one.
     """
     if rule.stop == "budget":
         return Decision(False, False, "time is left", _widest(rule, contrasts, blocks))
@@ -95,7 +99,7 @@ def decide(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> Decision:
         return Decision(False, False, f"{blocks} of at least {rule.min_blocks} blocks are made", tuple(contrasts))
     if not contrasts:
         return Decision(True, False, "there is nothing to compare", (), ("no contrast has data in any block",))
-    missed = _imprecise(rule, contrasts) if rule.stop == "precision" else _undecided(rule, contrasts)
+    missed = _imprecise(rule, contrasts) if rule.stop == "precision" else _undecided(rule, contrasts, families or {})
     what = f"an interval within ±{rule.precision:.1%}" if rule.stop == "precision" else "a verdict"
     if not missed:
         return Decision(True, True, f"all {len(contrasts)} contrasts have {what} after {blocks} blocks")
@@ -149,12 +153,12 @@ def _widest(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> tuple[st
     """The half of the contrasts, rounded up, with the widest intervals; none while blocks hold every contrast."""
     if rule.spend == "evenly" or blocks < rule.min_blocks:
         return ()
-    widths = {name: _half_width(rule, logs) for name, logs in contrasts.items()}
+    widths = {name: half_width(rule, logs) for name, logs in contrasts.items()}
     chosen = set(sorted(widths, key=lambda name: -widths[name])[: math.ceil(len(widths) / 2)])
     return tuple(name for name in contrasts if name in chosen)
 
 
-def _half_width(rule: Rule, logs: Array) -> float:
+def half_width(rule: Rule, logs: Array) -> float:
     """Relative half-width of a contrast's interval; infinite where it has none."""
     if np.isnan(logs).all():
         return math.inf
@@ -168,10 +172,18 @@ def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
     return tuple(
         name
         for name, logs in contrasts.items()
-        if (~np.isnan(logs)).sum() < rule.min_blocks or not _half_width(rule, logs) <= rule.precision
+        if (~np.isnan(logs)).sum() < rule.min_blocks or not half_width(rule, logs) <= rule.precision
     )
 
 
-def _undecided(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
-    found = sequential_verdicts(list(contrasts.values()), rule.margin, rule.alpha, *rule.looks)
-    return tuple(name for name, verdict in zip(contrasts, found, strict=True) if verdict == "undecided")
+def _undecided(rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str, str]) -> tuple[str, ...]:
+    """Contrasts without a verdict in their family, of which those without data are no members (as in `analyse`)."""
+    members: dict[str, dict[str, Array]] = defaultdict(dict)
+    for name, logs in contrasts.items():
+        if not np.isnan(logs).all():
+            members[families.get(name, "")][name] = logs
+    decided = set()
+    for family in members.values():
+        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, *rule.looks)
+        decided |= {name for name, verdict in zip(family, found, strict=True) if verdict != "undecided"}
+    return tuple(name for name in contrasts if name not in decided)
