@@ -142,6 +142,71 @@ def test_a_missed_precision_is_a_shortfall(store: Store) -> None:
     assert any("where ±1.0% was wanted: other, tool speed" in text for text in analysis.shortfalls)
 
 
+def test_a_missed_verdict_is_a_shortfall(store: Store) -> None:
+    noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
+    analysis = two_platforms(store, "higher", noisy, [1.0] * 5, stop="verdict", max_blocks=5)
+    assert row(analysis, "other").target_missed
+    assert analysis.shortfalls == ("no verdict where one was wanted: other, tool speed",)
+
+
+def test_a_reached_verdict_is_no_shortfall(store: Store) -> None:
+    analysis = two_platforms(store, "higher", [1.0, 1.001, 0.999, 1.0, 1.0], [0.5] * 5, stop="verdict")
+    assert not row(analysis, "other").target_missed
+    assert analysis.shortfalls == ()
+
+
+def test_a_verdict_is_a_shortfall_only_of_metrics_the_rule_judges(store: Store) -> None:
+    fill(begin(store, declared={**synthetic_run.DECLARED, "design": {"stop": "verdict", "margin": 1e-6}}))
+    analysis = analyse(store)
+    undecided = {s.name for s in analysis.sections for p in s.points for r in p.rows
+                 if r.verdict and r.verdict.kind == "undecided"}  # fmt: skip
+    told = {text.split(": ")[1].split(", ")[1] for text in analysis.shortfalls if "no verdict" in text}
+    assert "sysbench-cpu latency" in undecided
+    assert told == undecided - {"sysbench-cpu latency"} != set()
+
+
+def one_platform(store: Store, values: list[float], **design: object) -> Analysis:
+    run = begin(
+        store,
+        platforms=PAIR[:1],
+        cells=[CellRecord("n", "p", "native", "tool", "tool")],
+        metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
+        declared={**synthetic_run.DECLARED, "design": design},
+    )
+    for block, value in enumerate(values):
+        run.add_trial(trial(run.cells[0], block=block, position=block, values={"speed": value}))
+    run.finish("finished", "it ended", 2.0)
+    return analyse(store)
+
+
+def test_a_missed_precision_of_a_single_platform_is_a_shortfall(store: Store) -> None:
+    noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
+    missed = one_platform(store, noisy, stop="precision", precision=0.01, max_blocks=5)
+    assert row(missed, "native").target_missed
+    assert re.fullmatch(r"interval of ±\d+\.\d% where ±1\.0% was wanted: native, tool speed", *missed.shortfalls)
+
+
+def test_a_reached_precision_of_a_single_platform_is_no_shortfall(store: Store) -> None:
+    assert one_platform(store, [1.0, 1.001, 0.999, 1.0, 1.0], stop="precision").shortfalls == ()
+
+
+def test_precision_from_too_few_blocks_is_a_shortfall(store: Store) -> None:
+    told = one_platform(store, [1.0, 1.0, 1.0], stop="precision", budget=3.0).shortfalls
+    assert told == ("3 blocks where at least 5 were wanted: native, tool speed",)
+
+
+def test_fewer_blocks_than_declared_are_a_shortfall_with_the_reason(store: Store) -> None:
+    assert one_platform(store, [1.0, 1.0], stop="fixed", blocks=3).shortfalls == ("2 of 3 blocks are made: it ended",)
+
+
+def test_a_budget_is_reached_with_any_whole_block(store: Store) -> None:
+    assert one_platform(store, [1.0, 2.0], stop="budget", budget=3.0).shortfalls == ()
+
+
+def test_a_budget_without_a_block_is_a_shortfall(store: Store) -> None:
+    assert one_platform(store, [], stop="budget", budget=3.0).shortfalls == ("it ended",)
+
+
 def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
     run = begin(store)
     run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))

@@ -6,7 +6,7 @@ the `Analysis` made here, so no two outputs can differ, and none can lose a warn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from vtax.report.drift import Series, drift_remarks
 from vtax.report.numbers import plain_percent
 from vtax.report.remarks import Remark, remarks_of
+from vtax.report.targets import Aim, failures, judged, shortfalls
 from vtax.stats.analysis import Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
@@ -31,6 +32,7 @@ from vtax.store.store import LAST, Store
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _NONE: NDArray[Any] = np.zeros(0)
+_NO_LOGS: Floats = np.full(1, np.nan)
 _NOT_YET = "not measured yet"
 
 
@@ -40,7 +42,7 @@ class Row:
 
     summary: None when no trial went well, or none was made yet. ratio, verdict: None for the baseline, and when there
     is no answer; trouble then says why. blocks, block_means: one value per block, in order; nothing is hidden.
-    failed: trials. target_missed: the declared precision was not reached. warnings: all that the statistics say
+    failed: trials. target_missed: what the rule declared for it is not reached. warnings: all that the statistics say
     about this row.
     """
 
@@ -169,7 +171,11 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
     rows = _rows(data, rule)
     sections = tuple(_judged(section, rule, resamples) for section in _sections(data, rows))
     measured = ~data.trials.is_warmup
-    shortfalls = _shortfalls(data, sections, rule)
+    blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
+    aims = list(_aims(data, sections))
+    targets = judged(rule, aims, blocks)
+    sections = tuple(_marked(section, targets.missed) for section in sections)
+    missed = shortfalls(rule, aims, blocks, targets, run.stopped_because) if run.status == "finished" else []
     return Analysis(
         name=run.name,
         study=run.study,
@@ -184,7 +190,7 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
         ended_at=run.ended_at,
         rule=rule,
         baseline=next((p.name for p in run.platforms if p.is_baseline), ""),
-        blocks=int(np.unique(data.trials.block[data.trials.block >= 0]).size),
+        blocks=blocks,
         trials=int(measured.sum()),
         failed=int((measured & ~data.trials.is_ok).sum()),
         platforms=run.platforms,
@@ -198,7 +204,7 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
             ),
             *drift_remarks(_series(sections), rule.confidence),
         ),
-        shortfalls=shortfalls,
+        shortfalls=(*failures(data), *missed),
     )
 
 
@@ -328,10 +334,7 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
             return replace(row, trouble=trouble.get(row.cell.key, row.trouble))
         if isinstance(answer, StatsError):
             return replace(row, trouble=str(answer))
-        missed = (
-            rule.stop == "precision" and section.metric.is_primary and not answer.ratio.half_width <= rule.precision
-        )
-        return replace(row, ratio=answer.ratio, verdict=answer.verdict, target_missed=missed)
+        return replace(row, ratio=answer.ratio, verdict=answer.verdict)
 
     points = tuple(Point(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
     return replace(section, points=points, family=len(contrasts))
@@ -350,21 +353,40 @@ def _logs(row: Row, base: Row | None) -> Floats:
     return log_ratios(sides[0], sides[1])
 
 
-def _shortfalls(data: RunData, sections: tuple[Section, ...], rule: Rule) -> tuple[str, ...]:
-    found = []
-    if data.run.status in ("interrupted", "failed"):
-        found.append(f"the run was not finished: {data.run.stopped_because or data.run.status}")
-    measured = [failure for failure in data.failures if not failure.is_warmup]
-    for cell_index in dict.fromkeys(failure.cell for failure in measured):
-        cell = data.run.cells[cell_index]
-        times = sum(failure.cell == cell_index for failure in measured)
-        found.append(f"{times} failed trial{'s' if times > 1 else ''}: {cell.platform}, {cell.label}")
+def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
+    """What the run's rule judges, in the families of the result."""
+    is_alone = len({cell.platform for cell in data.run.cells}) == 1
     for section in sections:
         for point in section.points:
+            base = next((row for row in point.rows if row.platform.is_baseline), None)
             for row in point.rows:
-                if row.target_missed and row.ratio is not None:
+                if section.metric.is_primary and (is_alone or row is not base):
                     place = ", ".join(filter(None, [row.platform.name, section.name, point.name]))
-                    found.append(
-                        f"interval of ±{row.ratio.half_width:.1%} where ±{rule.precision:.1%} was wanted: {place}"
-                    )
-    return tuple(found)
+                    logs = _own_logs(row) if is_alone else _logs_or_none(row, base)
+                    yield Aim(_aim_name(section, row), section.name, place, logs)
+
+
+def _aim_name(section: Section, row: Row) -> str:
+    return f"{section.name} {row.cell.key}"
+
+
+def _own_logs(row: Row) -> Floats:
+    return np.log(np.where(row.block_means > 0, row.block_means, np.nan))
+
+
+def _logs_or_none(row: Row, base: Row | None) -> Floats:
+    try:
+        return _logs(row, base)
+    except StatsError:
+        return _NO_LOGS
+
+
+def _marked(section: Section, missed: frozenset[str]) -> Section:
+    """The section with every row that misses the declared target marked."""
+
+    def marked(row: Row) -> Row:
+        return replace(row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed)
+
+    return replace(
+        section, points=tuple(replace(point, rows=tuple(map(marked, point.rows))) for point in section.points)
+    )

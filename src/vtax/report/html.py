@@ -185,7 +185,7 @@ def _line(row: Row, scale: numbers.Scale) -> Line:
     if row.failed:
         notes.append(f"{row.failed} failed trial{'s' if row.failed > 1 else ''}")
     if row.target_missed:
-        notes.append("declared precision not reached")
+        notes.append("declared target not reached")
     return Line(
         row.platform.name, row.platform.marks, row.platform.is_baseline, mean, half, sd, cv, median, n, ratio,
         interval, bootstrap, kind, sign, more, tuple(notes),
