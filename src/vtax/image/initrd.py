@@ -16,12 +16,12 @@ from pathlib import Path
 from vtax.errors import ImageError
 from vtax.guest.bootstrap import argv as bootstrap_argv
 from vtax.image.kernel import unpack_zstd
+from vtax.image.lighter import lighter
 from vtax.image.recipe import data
 
 APPLETS = (
     "[",
     "cp",
-    "hostname",
     "insmod",
     "ip",
     "ln",
@@ -32,12 +32,13 @@ APPLETS = (
     "sleep",
     "switch_root",
 )
-DIRECTORIES = ("bin", "dev", "modules", "proc", "root", "sys")
+DIRECTORIES = ("bin", "dev", "links", "modules", "proc", "root")
+DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+"""What every /dev has beside devices; copied from one directory because that is one process."""
 ASKED_AT_RUN_TIME: dict[str, tuple[str, ...]] = {"ext4": ("crc32c_generic", "crc32c_intel")}
 """Modules that others request through modprobe, which the initrd lacks; they are loaded first, where the CPU can."""
 
 _LARGEST_MODULE_BYTES = 64 << 20
-_SIGNED = b"~Module signature appended~\n"
 _DIRECTORY, _FILE, _LINK, _CHARACTER = 0o040755, 0o100644, 0o120777, 0o020600
 _PROGRAM = 0o100755
 
@@ -114,24 +115,13 @@ def build_initrd(busybox: Path, modules: Path) -> bytes:
         Entry("dev/console", _CHARACTER, device=(5, 1)),
         Entry("bin/busybox", _PROGRAM, busybox.read_bytes()),
         *(Entry(f"bin/{name}", _LINK, b"busybox") for name in APPLETS),
-        *(Entry(f"modules/{path.name}", _FILE, unsigned(path.read_bytes())) for path in sorted(modules.iterdir())),
+        *(Entry(f"links/{name}", _LINK, target.encode()) for name, target in DEVICE_LINKS.items()),
+        *(Entry(f"modules/{path.name}", _FILE, lighter(path.read_bytes())) for path in sorted(modules.iterdir())),
         Entry("interpreter", _FILE, (" ".join(interpreter) + "\n").encode()),
         Entry("bootstrap", _FILE, code.encode()),
         Entry("init", _PROGRAM, data("init")),
     ]
     return cpio(entries)
-
-
-def unsigned(module: bytes) -> bytes:
-    """A module without the signature at its end (Linux, module_signature.h), or what was given.
-
-    Checking signatures is a third of an emulated boot's instructions. The kernel loads unsigned modules unless it was
-    built or told to enforce signatures; then it says so and marks itself tainted (E), which changes nothing else.
-    """
-    if not module.endswith(_SIGNED):
-        return module
-    header_end = len(module) - len(_SIGNED)
-    return module[: header_end - 12 - int.from_bytes(module[header_end - 4 : header_end], "big")]
 
 
 def _normal(name: str) -> str:
