@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scripted import install, plan_of, study
 from support import needs_root
 from synthetic_run import begin, trial
 
 from vtax.errors import StoreError
+from vtax.host.home import Home
 from vtax.host.process import run as run_program
+from vtax.runner.events import Silent
+from vtax.runner.execute import begin as begin_run
+from vtax.runner.execute import execute
 from vtax.store.query import load
 from vtax.store.records import OutputRecord
 from vtax.store.store import Store
@@ -23,7 +29,7 @@ pytestmark = needs_root
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
-    run_program(["mount", "-t", "tmpfs", "-o", "size=2m", "vtax-test", place])
+    run_program(["mount", "-t", "tmpfs", "-o", "size=2m,nr_inodes=100", "vtax-test", place])
     try:
         yield place
     finally:
@@ -52,6 +58,38 @@ def test_a_full_disk_keeps_every_trial_before_it_and_the_run_can_go_on(small_dis
         assert again.done() == {("c-native", block, 0) for block in range(stored)}
         assert load(store.engine, again).measurements.value.size == stored
         again.add_trial(trial(again.cells[0], block=stored, position=stored))
+
+
+def test_a_full_disk_of_the_home_costs_the_trials_of_its_guests_and_the_run_goes_on(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class MakingRoom(Silent):
+        guests = 0
+
+        def guest_starting(self, platform: str, block: int) -> None:
+            self.guests += 1
+            if self.guests == 2:
+                use_every_inode(small_disk / "ballast")
+            elif self.guests == 4:
+                shutil.rmtree(small_disk / "ballast")
+
+    driver = install(monkeypatch)
+    home = Home(small_disk).ensure()
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
+        run = begin_run(store, plan := plan_of(study()), vtax_version="test")
+        execute(plan, run, home, MakingRoom())
+        data = load(store.engine, run)
+    assert run.status == "finished"
+    assert data.trials.is_ok.tolist() == [True] * 3 + [False] * 6 + [True] * 3
+    assert all("No space left on device" in failure.error for failure in data.failures)
+    assert len(driver.started) == 2
+    assert list(home.guests.iterdir()) == list(home.journal.iterdir()) == []
+
+
+def use_every_inode(directory: Path) -> None:
+    directory.mkdir()
+    for number in range(os.statvfs(directory).f_ffree):
+        (directory / str(number)).touch()
 
 
 def test_a_store_on_a_disk_without_any_room_says_so(small_disk: Path) -> None:

@@ -76,7 +76,10 @@ class Journal:
         self._next = 0
 
     def hold(self, resource: Resource) -> Held:
-        """Write a resource down before it is made. Call this first, make it second. Raises VtaxError on a full disk."""
+        """Write a resource down before it is made. Call this first, make it second.
+
+        Raises VtaxError when that cannot be written, on a full disk.
+        """
         held = Held(resource, self._next, self)
         self._next += 1
         self._write({"hold": held.number, **to_record(resource)})
