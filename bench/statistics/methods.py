@@ -128,7 +128,10 @@ def welch(values: Array, counts: Array | None = None) -> tuple[Array, Array, Arr
 
 
 def netperf_counts(values: Array) -> Array:
-    """Repetitions netperf would make of each platform with -i 10,3 -I 95,5; see vtax.stats.netperf."""
+    """Repetitions netperf would make of each platform with -i 10,3 -I 95,5.
+
+    The formula is calculate_confidence() of netperf 2.7's netlib.c.
+    """
     n, mean, se = running(values[..., :10])
     narrow = 2 * special.stdtrit(np.maximum(n - 1, 1), 0.975) * se / mean <= 0.05
     narrow[..., :2] = False

@@ -53,7 +53,7 @@ def test_mtu_and_offloads_change_while_the_guest_lives(platform, image, journal,
             at.links.verify()
             assert at.run("guest", "cat", "/sys/class/net/eth0/mtu").strip() == str(mtu)
             with pytest.raises(NetworkError):
-                echo(peer, at.links.guest_address, mtu + 1, timeout_s=0.5)
+                echo(peer, at.links.flows[0].client_address, mtu + 1, timeout_s=0.5)
         used = at.measure("iperf3", duration_s=1).used
         assert used["mss"] == 1448
         assert used["congestion"] == "cubic"

@@ -146,9 +146,9 @@ def test_several_cards_carry_a_flow_each(platform, attachment, lab):
 
 def test_what_a_topology_cannot_be_built_with_is_refused_before_the_run():
     with pytest.raises(BadInput, match="macvtap"):
-        registry.check_link("router", {"attachment": "macvtap"}, "study.toml")
+        registry.get("router").check({"attachment": "macvtap"})
     with pytest.raises(BadInput, match="cards"):
-        registry.check_link("router", {"cards": 3}, "study.toml")
+        registry.get("router").check({"cards": 3})
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -114,5 +114,5 @@ def test_a_missing_switch_is_said_before_the_run(topology, monkeypatch):
 
     monkeypatch.setattr(openvswitch, "find_program", lambda name: None)
     with pytest.raises(BadInput, match="needs Open vSwitch") as caught:
-        registry.check_link(topology, {}, "study.toml")
+        registry.get(topology).check({})
     assert "openvswitch-switch" in caught.value.cure

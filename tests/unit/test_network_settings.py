@@ -38,9 +38,9 @@ def test_an_impossible_setting_is_named(values, name):
 
 
 def test_defaults_are_filled_in_for_cells():
-    link = registry.check_link("point-to-point", {"mtu": 500}, "study.toml")
-    assert link["mtu"] == 500
-    assert link["attachment"] == "bridge"
+    link = registry.get("point-to-point").check({"mtu": 500})
+    assert link.mtu == 500
+    assert link.attachment == "bridge"
 
 
 def test_an_unknown_topology_says_which_are_near():
@@ -48,10 +48,9 @@ def test_an_unknown_topology_says_which_are_near():
         registry.get("point-to-pont")
 
 
-def test_a_setting_a_topology_cannot_take_is_refused_where_it_stands():
-    with pytest.raises(BadInput, match="cards") as caught:
-        registry.check_link("point-to-point", {"cards": 2}, "study.toml, [[benchmark]] number 1")
-    assert caught.value.where == "study.toml, [[benchmark]] number 1"
+def test_a_setting_a_topology_cannot_take_is_refused():
+    with pytest.raises(BadInput, match="cards"):
+        registry.get("point-to-point").check({"cards": 2})
 
 
 def test_only_what_needs_fresh_guests_changes_the_structure():

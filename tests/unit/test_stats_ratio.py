@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from vtax.stats.checks import StatsError
-from vtax.stats.contrasts import ratio_of_ratios, unpaired_ratio
-from vtax.stats.ratio import pair_blocks, paired_ratio, ratio_of_logs
+from vtax.stats.contrasts import unpaired_ratio
+from vtax.stats.ratio import paired_ratio
 
 positive = st.floats(1e-3, 1e6)
 
@@ -72,20 +72,6 @@ def test_a_missing_block_is_left_out_and_an_outlying_one_is_flagged_at_its_place
     assert len(found.warnings) == 2
 
 
-def test_unbalanced_blocks_of_a_resumed_run_pair_where_both_are():
-    pairs = pair_blocks([0, 0, 1, 2], [1, 3, 5, 7], [1, 2, 2, 3], [10, 20, 22, 30])
-    assert pairs.blocks == (1, 2)
-    assert pairs.treatment.tolist() == [5, 7]
-    assert pairs.baseline.tolist() == [10, 21]
-    assert "2 blocks" in pairs.warnings[0]
-
-
-@pytest.mark.parametrize(("blocks", "values"), [([], []), ([9], [1.0]), ([1], [math.nan])])
-def test_a_missing_baseline_is_refused(blocks, values):
-    with pytest.raises(StatsError):
-        pair_blocks([1, 2], [1, 2], blocks, values)
-
-
 def test_runs_without_common_blocks_are_compared_by_welch():
     rng = np.random.default_rng(1)
     a, b = rng.lognormal(0, 0.1, 12), rng.lognormal(0.2, 0.02, 5)
@@ -93,13 +79,6 @@ def test_runs_without_common_blocks_are_compared_by_welch():
     found = unpaired_ratio(a, b)
     assert found.p_value == pytest.approx(reference.pvalue)
     assert found.df == pytest.approx(reference.df)
-
-
-def test_a_ratio_of_ratios_is_their_quotient_and_wider_than_either():
-    first, second = ratio_of_logs([0.1, 0.12, 0.11, 0.09]), ratio_of_logs([0.2, 0.21, 0.19])
-    found = ratio_of_ratios(first, second)
-    assert found.estimate == pytest.approx(first.estimate / second.estimate)
-    assert found.se_log > max(first.se_log, second.se_log)
 
 
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=40))

@@ -11,7 +11,6 @@ from scipy import stats as scipy_stats
 
 from vtax.stats.analysis import Contrast, analyse
 from vtax.stats.checks import StatsError
-from vtax.stats.netperf import enough
 from vtax.stats.sequential import nominal_levels, sequential_verdicts
 from vtax.stats.stopping import Rule, decide, interval_confidence, look_level, within_budget
 
@@ -148,17 +147,3 @@ def test_any_blocks_give_a_decision(rows):
     assert not found.stop
     assert len(found.open) == math.ceil(len(rows) / 2)
     assert set(found.open) <= set(contrasts)
-
-
-def test_netperf_stops_as_its_source_does():
-    """Width 2 t s / sqrt(n) of the mean at most 5 %, between 3 and 10 repetitions."""
-    assert not enough([100, 100]).stop
-    assert enough([100, 100.5, 99.5]).reached
-    wide = enough([100, 120, 80])
-    assert not wide.stop
-    assert wide.width == pytest.approx(2 * scipy_stats.t.ppf(0.975, 2) * 20 / math.sqrt(3) / 100)
-    spent = enough([100, 120, 80, 100, 120, 80, 100, 120, 80, 100])
-    assert (spent.stop, spent.reached) == (True, False)
-    assert spent.warnings
-    with pytest.raises(StatsError):
-        enough([1, 2, 3], minimum=1)

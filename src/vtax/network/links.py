@@ -91,11 +91,6 @@ class Links:
         return [*self._more_hops, *(hop for segment in segments for hop in segment.hops)]
 
     @property
-    def guest_address(self) -> str:
-        """Where the server of the first flow sees its client."""
-        return self.flows[0].client_address
-
-    @property
     def peer_address(self) -> str:
         """Where the client of the first flow finds its server."""
         return self.flows[0].server_address

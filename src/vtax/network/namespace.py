@@ -131,10 +131,6 @@ class Namespace:
         text = inside(self.path, Path("/proc/thread-self/net/dev").read_text)
         return parse_traffic(text)
 
-    def alive(self) -> bool:
-        """Whether it still exists."""
-        return self.path.exists()
-
 
 def parse_traffic(text: str) -> dict[str, Traffic]:
     """/proc/net/dev by interface. Fields: rx bytes, packets, errs, drop, 4 more; the same eight for tx."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any
 
 import vtax.network.topologies
 from vtax.errors import BadInput
@@ -29,11 +28,3 @@ def get(name: str) -> Topology:
         f"there is no topology {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
         cure=f"topologies: {', '.join(sorted(topologies()))}",
     )
-
-
-def check_link(topology: str, link: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Link settings with every default filled in, as cells keep them. Raises BadInput naming where and setting."""
-    try:
-        return get(topology).check(link).model_dump(mode="json")
-    except BadInput as error:
-        raise BadInput(error.what, where=error.where or where, cure=error.cure) from error

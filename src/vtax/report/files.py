@@ -21,13 +21,12 @@ from vtax.report.replacing import replacing
 from vtax.store.query import RunData, load, used
 from vtax.store.store import Store
 
-FORMATS = ("html", "json", "csv", "parquet")
 RESAMPLES = 1999
 _BATCH_ROWS = 1 << 16
 
 
 def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
-    """Write a run in one of FORMATS; an existing file is replaced whole or not at all.
+    """Write a run as html, json, csv or parquet; an existing file is replaced whole or not at all.
 
     Raises BadInput for an unknown run, StoreError when the store cannot be read or the file cannot be written.
     """

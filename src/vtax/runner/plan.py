@@ -348,8 +348,3 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
             where=f"{where}, key {table}.{name}" if name else where,
             cure=f"vtax benchmarks {benchmark.name} explains every parameter",
         ) from error
-
-
-def platform_names(planned: Sequence[PlannedPlatform]) -> list[str]:
-    """Names of the platforms that run here, in study order."""
-    return [p.platform.name for p in planned if p.probe.available]

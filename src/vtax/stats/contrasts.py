@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from vtax.stats.checks import StatsError, Values, as_array, check_confidence, check_positive, without_missing
+from vtax.stats.checks import Values, as_array, check_confidence, check_positive, without_missing
 from vtax.stats.intervals import t_quantile
 from vtax.stats.ratio import Ratio, standard_error, tail
 
@@ -49,20 +49,4 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
         estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
         n_blocks=n, mean_log=mean, se_log=se, df=df, p_value=min(1.0, 2 * tail(abs(mean), se, df)),
         bootstrap_low=None, bootstrap_high=None, outliers=(), warnings=warnings,
-    )  # fmt: skip
-
-
-def ratio_of_ratios(first: Ratio, second: Ratio, confidence: float = 0.95) -> Ratio:
-    """first / second, two independent ratios (of two hosts, say); the same Welch interval from their summaries."""
-    if first.n_blocks < 2 or second.n_blocks < 2:
-        raise StatsError("a ratio of ratios needs at least two blocks on each side")
-    mean = first.mean_log - second.mean_log
-    se = math.hypot(first.se_log, second.se_log)
-    df = first.df + second.df if se == 0 else se**4 / (first.se_log**4 / first.df + second.se_log**4 / second.df)
-    half = t_quantile((1 + confidence) / 2, df) * se
-    return Ratio(
-        estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
-        n_blocks=min(first.n_blocks, second.n_blocks), mean_log=mean, se_log=se, df=df,
-        p_value=min(1.0, 2 * tail(abs(mean), se, df)), bootstrap_low=None, bootstrap_high=None, outliers=(),
-        warnings=tuple(dict.fromkeys(first.warnings + second.warnings)),
     )  # fmt: skip

@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, check_positive, without_missing
 from vtax.stats.describe import OUTLIER_Z, modified_z
 from vtax.stats.intervals import Interval, t_quantile, t_tail
-from vtax.stats.means import Average, block_means
 
 LARGEST_LOG = math.log(sys.float_info.max)
 
 Better = Literal["higher", "lower"]
-Labels = Sequence[Hashable] | npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -133,36 +129,3 @@ def tail(distance: float, se: float, df: float) -> float:
     if se == 0.0:
         return 0.5 if abs(distance) <= 1e-13 else float(distance < 0)
     return t_tail(distance / se, df)
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Two cells' averages over the blocks both have. `blocks` are their labels; warnings name what was left out."""
-
-    blocks: tuple[Hashable, ...]
-    treatment: Array
-    baseline: Array
-    warnings: tuple[str, ...]
-
-
-def pair_blocks(
-    treatment_blocks: Labels, treatment: Values, baseline_blocks: Labels, baseline: Values,
-    average: Average = "arithmetic",
-) -> Paired:  # fmt: skip
-    """Average the trials of two cells within each block and keep the blocks that both have.
-
-    average: see `means.py`. Raises StatsError when a cell has no values or no block is in both.
-    """
-    sides = []
-    for name, labels, values in (("treatment", treatment_blocks, treatment), ("baseline", baseline_blocks, baseline)):
-        array = as_array(values, name)
-        if array.size == 0 or np.isnan(array).all():
-            raise StatsError(f"the {name} has no values")
-        sides.append(block_means(labels, array, average))
-    (blocks_t, means_t), (blocks_b, means_b) = sides
-    common, in_t, in_b = np.intersect1d(blocks_t, blocks_b, assume_unique=True, return_indices=True)
-    if common.size == 0:
-        raise StatsError("treatment and baseline have no block in common")
-    lost = blocks_t.size + blocks_b.size - 2 * common.size
-    warnings = (f"{lost} blocks have only one side and were left out",) if lost else ()
-    return Paired(tuple(common.tolist()), means_t[in_t], means_b[in_b], warnings)
