@@ -50,3 +50,12 @@ def test_verdicts_are_judged_in_the_families_of_the_result() -> None:
     alone = Stopping(plan_of(tables[:1], stop="verdict"), already).decide(5, elapsed_s=1)
     assert alone.reached
     assert both.reached
+
+
+def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_waited_for() -> None:
+    """netperf gives a throughput or transactions, as its test is."""
+    plan = plan_of([{"name": "netperf", "parameters": {"test": "tcp_rr"}}], stop="precision")
+    already = [(cell.key, block, "transactions", 100.0) for cell in plan.cells for block in range(5)]
+    found = Stopping(plan, already).decide(5, elapsed_s=1)
+    assert (found.reached, found.reason) == (True, "all 1 contrasts have an interval within ±2.0% after 5 blocks")
+    assert not Stopping(plan, []).decide(5, elapsed_s=1).reached

@@ -15,7 +15,7 @@ import numpy as np
 
 from vtax.benchmarks.base import Metric
 from vtax.errors import BadInput
-from vtax.runner.plan import Cell, Plan
+from vtax.runner.plan import Cell, Plan, Point
 from vtax.stats.checks import Array, StatsError
 from vtax.stats.means import Average, average_of, average_with
 from vtax.stats.stopping import Decision, Rule, decide, within_budget
@@ -49,7 +49,6 @@ class Stopping:
     def __init__(self, plan: Plan, already: Iterable[tuple[str, int, str, float]]) -> None:
         self._rule = rule_of(plan.study.design)
         self._plan = plan
-        self._families = {self._name(cell, m): f"{cell.point.label} {m.name}" for cell, m in self._judged()}
         self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for key, block, metric, value in already:
             self._values[key, metric][block].append(value)
@@ -66,7 +65,8 @@ class Stopping:
         elapsed_s: spent on the run so far. done: keys of the cells that owe the next block nothing, since an
         interrupted run made them; a budget need not hold them again.
         """
-        goal = decide(self._rule, self._contrasts(blocks), blocks, self._families)
+        families = {self._name(cell, metric): f"{cell.point.label} {metric.name}" for cell, metric in self._judged()}
+        goal = decide(self._rule, self._contrasts(blocks), blocks, families)
         left = self.owed(goal) - done
         if not left:
             return goal
@@ -89,7 +89,13 @@ class Stopping:
         alone = len({c.platform.name for c in self._plan.cells}) == 1
         for cell in self._plan.cells:
             if alone or not self._is_baseline(cell):
-                yield from ((cell, metric) for metric in cell.point.benchmark.metrics if metric.primary)
+                yield from ((cell, metric) for metric in self._given(cell.point))
+
+    def _given(self, point: Point) -> list[Metric]:
+        """Primary metrics that a tool gives with these parameters: those it gave somewhere, or all of them."""
+        primary = [metric for metric in point.benchmark.metrics if metric.primary]
+        cells = [cell.key for cell in self._plan.cells if cell.point is point]
+        return [m for m in primary if any(self._values.get((key, m.name)) for key in cells)] or primary
 
     def _is_baseline(self, cell: Cell) -> bool:
         return cell.platform.name == self._plan.study.baseline
