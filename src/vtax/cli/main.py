@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "Print the result of a run.",
     "contrast": "Compare any platform, level or run with any other.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
+    "remove": "Delete runs from the store.",
     "doctor": "Say what can run here and what disturbs measuring.",
     "platforms": "List the ways to run the guest, with their options.",
     "benchmarks": "List the benchmark tools, with their parameters and metrics.",
