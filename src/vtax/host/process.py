@@ -62,8 +62,8 @@ def run(
 
     network_namespace: a name under /run/netns to enter first (through nsenter, which, unlike `ip netns exec`,
     leaves /sys and the cgroups visible).
-    Raises CommandFailed when the program is missing, outlives timeout_s (it is killed), or, with check, exits
-    with a status other than 0.
+    Raises CommandFailed when the program is missing, cannot be started, outlives timeout_s (it is killed), or, with
+    check, exits with a status other than 0.
     """
     command = [str(part) for part in argv]
     if network_namespace:
@@ -81,10 +81,8 @@ def run(
             env=child_environment(environment, mark),
             cwd=cwd,
         )
-    except FileNotFoundError as error:
-        raise CommandFailed(
-            f"{command[0]} is not installed", cure=f"install the package that provides {command[0]}"
-        ) from error
+    except OSError as error:
+        raise _not_started(command[0], error) from error
     except subprocess.TimeoutExpired as error:
         raise CommandFailed(f"{' '.join(command)} did not end within {timeout_s:g} s") from error
     result = Result(tuple(command), done.returncode, done.stdout, done.stderr)
@@ -111,7 +109,7 @@ def spawn(
     cwd: where it runs, and where runtimes leave files of their own (conmon its `oom`); ours when absent.
     pass_fds stay open in the child under their numbers. before_exec runs in the child between fork and exec: joining
     cgroups and namespaces, nothing that allocates much. Unset streams are /dev/null. Raises CommandFailed when the
-    program is missing.
+    program is missing or does not start.
     """
     command = [str(part) for part in argv]
     null = subprocess.DEVNULL
@@ -127,7 +125,11 @@ def spawn(
             preexec_fn=before_exec,  # noqa: PLW1509 - the controller starts guests from its only thread
             start_new_session=True,
         )
-    except FileNotFoundError as error:
-        raise CommandFailed(
-            f"{command[0]} is not installed", cure=f"install the package that provides {command[0]}"
-        ) from error
+    except OSError as error:
+        raise _not_started(command[0], error) from error
+
+
+def _not_started(program: str, error: OSError) -> CommandFailed:
+    if isinstance(error, FileNotFoundError) and error.filename == program:
+        return CommandFailed(f"{program} is not installed", cure=f"install the package that provides {program}")
+    return CommandFailed(f"{program} cannot be started: {error.strerror}", where=str(error.filename or ""))
