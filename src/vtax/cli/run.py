@@ -10,7 +10,7 @@ import click
 
 from vtax import __version__
 from vtax.cli.measure import measure, prepare_host
-from vtax.cli.output import built_image, need_root, tell
+from vtax.cli.output import built_image, need_root, print_json, tell
 from vtax.cli.progress import clock
 from vtax.errors import BadInput, with_cure
 from vtax.host.home import Home
@@ -35,7 +35,7 @@ from vtax.study.model import Study
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and stop; needs no root.")
 @click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
 def command(
     study: str,
     platforms: tuple[str, ...],
@@ -50,7 +50,7 @@ def command(
     """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
     loaded = load(study, _overrides(load(study).study, platforms, blocks, budget))
     if only_plan:
-        _tell_plan(loaded, platforms, seed)
+        _tell_plan(loaded, platforms, seed, as_json=as_json)
         return
     need_root("measuring")
     home = Home.from_environment().ensure()
@@ -66,7 +66,7 @@ def command(
         measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)
 
 
-def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None) -> None:
+def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
     """What would be done. Platforms are probed only by root, and only while nothing measures."""
     home = Home.from_environment()
     why_not, image = _why_not_probed(), None
@@ -77,9 +77,41 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None) ->
     unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
     plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
     _refuse_named_but_unavailable(plan, named)
+    if as_json:
+        print_json({**_for_programs(plan), "not_probed": why_not})
+        return
     announce(plan, click.echo)
     if why_not:
         click.echo(f"whether these platforms run here was not probed: {why_not}")
+
+
+def _for_programs(plan: Plan) -> dict[str, Any]:
+    """A plan as JSON. block_s: a first estimate of a block's length."""
+    return {
+        "study": plan.study.name,
+        "title": plan.study.title,
+        "seed": plan.seed,
+        "image": plan.image.key,
+        "baseline": plan.study.baseline,
+        "design": plan.study.design.model_dump(mode="json"),
+        "block_s": plan.expected_block_s(),
+        "platforms": [
+            {"name": p.platform.name, "available": p.probe.available, "reason": p.probe.reason, "cure": p.probe.cure}
+            for p in plan.platforms
+        ],
+        "cells": [
+            {
+                "platform": cell.platform.name,
+                "benchmark": cell.point.benchmark.name,
+                "label": cell.point.label,
+                "levels": dict(cell.point.levels),
+                "parameters": cell.point.parameters.model_dump(mode="json"),
+                "topology": cell.point.topology,
+                "link": cell.point.link.model_dump(mode="json") if cell.point.link else {},
+            }
+            for cell in plan.cells
+        ],
+    }
 
 
 def _why_not_probed() -> str:
