@@ -16,14 +16,14 @@ from synthetic_run import begin
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import COMMANDS, group, main
-from vtax.cli.measure import prepare_host
+from vtax.cli.measure import measure, prepare_host
 from vtax.cli.output import as_typed
 from vtax.cli.run import refuse_too_little_time
-from vtax.errors import BadInput, VtaxError
+from vtax.errors import BadInput, PlatformError, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.runner.plan import Plan
-from vtax.store.store import Store
+from vtax.store.store import RunHandle, Store
 from vtax.study.load import shipped
 from vtax.study.model import DesignTable
 
@@ -138,6 +138,18 @@ def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.M
     assert not Home.from_environment().root.exists()
 
 
+def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    plan = json.loads(output_of("run", "tour", "--plan", "--json", "--seed", "5", "--blocks", "3"))
+    assert (plan["study"], plan["seed"], plan["baseline"], plan["design"]["blocks"]) == ("tour", 5, "native", 3)
+    assert len(plan["cells"]) == 35
+    assert {cell["platform"] for cell in plan["cells"]} == {platform["name"] for platform in plan["platforms"]}
+    assert {cell["benchmark"] for cell in plan["cells"]} <= set(benchmarks())
+    assert all(cell["parameters"] and bool(cell["topology"]) == bool(cell["link"]) for cell in plan["cells"])
+    assert plan["block_s"] > 35
+    assert "that needs root" in plan["not_probed"]
+
+
 def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.run._why_not_probed", lambda: "")
@@ -242,6 +254,31 @@ def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(
     assert output_of("clean") == "run tour-1 was killed; go on with: sudo vtax resume tour-1\n"
     assert statuses() == {"tour-1": "interrupted", "tour-2": "finished"}
     assert output_of("clean") == "nothing was left behind\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "cure"),
+    [
+        (BadInput("the guests differ", where="key must_match"), ""),
+        (PlatformError("it never starts"), "sudo vtax resume r-1, once that is mended"),
+        (StoreError("the disk is full", cure="make room"), "make room"),
+    ],
+)
+def test_an_error_that_ends_a_run_stays_what_it_is(
+    monkeypatch: pytest.MonkeyPatch, error: VtaxError, cure: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("vtax.cli.measure.execute", fail)
+    run = cast(RunHandle, SimpleNamespace(name="r-1"))
+    with pytest.raises(type(error)) as caught:
+        measure(
+            cast(Plan, None), run, Home.from_environment(), cast(Store, None), as_json=False, strict=False, tune=False
+        )
+    told = caught.value
+    assert (told.what, told.where, told.cure) == (f"r-1 failed: {error.what}", error.where, cure)
+    assert told.exit_status == error.exit_status
 
 
 def test_a_new_run_writes_down_that_a_killed_one_ended() -> None:

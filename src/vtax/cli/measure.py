@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from vtax.cli.orphans import close_orphans
 from vtax.cli.output import discard, tell
 from vtax.cli.progress import observer
-from vtax.errors import RunInterrupted, VtaxError
+from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.report.analysis import analyse
@@ -51,8 +51,8 @@ def measure(
             f"{run.name} {stop.what}; everything measured so far is kept", cure=f"sudo vtax resume {run.name}"
         ) from stop
     except VtaxError as error:
-        cure = error.cure or f"sudo vtax resume {run.name}, once that is mended"
-        raise VtaxError(f"{run.name} failed: {error.what}", where=error.where, cure=cure) from error
+        resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, once that is mended"
+        raise type(error)(f"{run.name} failed: {error.what}", where=error.where, cure=error.cure or resume) from error
     analysis = analyse(store, run.name)
     try:
         print_result(analysis, as_json=as_json)
