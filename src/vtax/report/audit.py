@@ -41,12 +41,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Audit:
-    """guests: (platform, how it was started) -> facts of the first such guest. compared: platforms with an audit."""
+    """guests: (platform, how it was started) -> facts of the first such guest. compared: platforms with an audit.
+
+    clocks: platform -> seconds by which the wall clock of its guest that is furthest off is ahead of the host's.
+    """
 
     findings: tuple[Finding, ...]
     changes: tuple[Change, ...]
     guests: Mapping[tuple[str, str], Mapping[str, Fact]]
     compared: tuple[str, ...]
+    clocks: Mapping[str, float]
 
 
 def audit(analysis: Analysis) -> Audit:
@@ -69,7 +73,20 @@ def audit(analysis: Analysis) -> Audit:
         for (field, shown), hows in sorted(places.items())
     ]
     compared = tuple(name for name in order if any(name == platform for platform, _ in guests))
-    return Audit(tuple(findings), tuple(found), guests, compared)
+    return Audit(tuple(findings), tuple(found), guests, compared, _clocks(analysis))
+
+
+def _clocks(analysis: Analysis) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for platform in analysis.platforms:
+        offsets = [
+            guest.clock_offset_s
+            for guest in analysis.guests
+            if guest.platform == platform.name and guest.clock_offset_s is not None
+        ]
+        if offsets:
+            found[platform.name] = max(offsets, key=abs)
+    return found
 
 
 def _by_text(values: Mapping[str, str]) -> tuple[tuple[tuple[str, ...], str], ...]:
@@ -98,6 +115,11 @@ def audit_parts(found: Audit, *, every_field: bool) -> list[RenderableType]:
         for change in found.changes:
             table.add_row(Text(change.platform), Text(change.field), Text(change.text))
         parts += [Text("What changed between guests of one platform", style="bold"), table, Text()]
+    if found.clocks:
+        table = _table("platform", "furthest off the host's")
+        for name, offset_s in found.clocks.items():
+            table.add_row(Text(name), Text(f"{offset_s:+.3f} s"))
+        parts += [Text("Wall clocks of guests", style="bold"), table, Text()]
     for (platform, how), facts in found.guests.items() if every_field else ():
         table = _table("fact", "is")
         for field, value in sorted(facts.items()):
@@ -114,6 +136,7 @@ def audit_json(found: Audit) -> dict[str, Any]:
             for f in found.findings
         ],
         "changes": [{"platform": c.platform, "field": c.field, "was": c.text} for c in found.changes],
+        "clocks": [{"platform": name, "furthest_off_s": offset_s} for name, offset_s in found.clocks.items()],
         "guests": [
             {"platform": platform, "started": how, "facts": dict(facts)}
             for (platform, how), facts in found.guests.items()

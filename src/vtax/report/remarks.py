@@ -10,6 +10,7 @@ from typing import Protocol
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
 
+CLOCK_ALLOWANCE_S = 2.0  # a guest that reads its time from a real-time clock knows it to a second
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _Given = tuple[str, str, str, int, bool]  # code, text, place, times, whether about more than secondary metrics
 
@@ -94,6 +95,10 @@ def _of_guests(data: RunData) -> Iterator[_Given]:
         if guest.error:
             when = f"block {guest.block + 1}" if guest.block >= 0 else "before the first block"
             yield "lost-guest", guest.error, f"{guest.platform}, {when}", 1, True
+        if guest.clock_offset_s is not None and abs(guest.clock_offset_s) > CLOCK_ALLOWANCE_S:
+            off = f"{guest.clock_offset_s:+.1f} s off the host's"
+            text = f"the guest's wall clock was {off}, by which durations are judged"
+            yield "clock", text, guest.platform, 1, True
         for note in guest.notes:
             yield "guest", note, guest.platform, 1, True
 

@@ -1,0 +1,48 @@
+"""What the audit of a run shows of guests' clocks, and when a clock is flagged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console, Group
+from synthetic_run import begin
+
+from vtax.report.analysis import Analysis, analyse
+from vtax.report.audit import audit, audit_json, audit_parts
+from vtax.report.html import html
+from vtax.store.store import Store
+
+OFFSETS_S = {"native": (0.0001, -0.0002), "docker": (0.0, None), "qemu-tcg": (0.4, -3601.25)}
+
+
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
+    """A run of guests whose clocks differ: one of them is set to another time zone."""
+    path: Path = tmp_path_factory.mktemp("audit") / "store.sqlite"
+    with Store.open(f"sqlite:///{path}") as store:
+        run = begin(store, "clocks-1")
+        for platform, offsets in OFFSETS_S.items():
+            for block, offset_s in enumerate(offsets):
+                guest = run.begin_guest(platform, block, "", 1.0)
+                run.end_guest(guest, ready_s=0.1, clock_offset_s=offset_s, facts={"kernel": "6.1"}, notes=())
+        run.finish("finished", "as told", 2.0)
+        yield analyse(store, "clocks-1")
+
+
+def test_the_clock_furthest_off_is_shown_of_every_platform_that_has_one(analysis: Analysis) -> None:
+    found = audit(analysis)
+    assert found.clocks == {"native": -0.0002, "docker": 0.0, "qemu-tcg": -3601.25}
+    console = Console(width=100)
+    with console.capture() as told:
+        console.print(Group(*audit_parts(found, every_field=False)))
+    assert "-3601.250 s" in told.get()
+    assert {"platform": "docker", "furthest_off_s": 0.0} in audit_json(found)["clocks"]
+    assert "qemu-tcg -3601.250 s" in html(analysis)
+
+
+def test_only_a_clock_that_nothing_explains_is_flagged(analysis: Analysis) -> None:
+    flagged = [remark for remark in analysis.remarks if remark.code == "clock"]
+    assert [remark.places for remark in flagged] == [("qemu-tcg",)]
+    assert flagged[0].text == "the guest's wall clock was -3601.2 s off the host's, by which durations are judged"
