@@ -28,7 +28,7 @@ from vtax.runner import plan as planning
 from vtax.runner.events import Progress, Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.stopping import Stopping
-from vtax.runner.trial import combined
+from vtax.runner.trial import combined, own_cpu_s
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs, samples
@@ -588,6 +588,20 @@ def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares
     assert combined(flows, metrics).values == {"throughput": 150.0, "latency": 3.0}
     assert combined(flows, metrics).samples == {}
     assert combined(flows[:1], metrics) is flows[0]
+
+
+def test_the_labs_own_switch_is_no_other_program_that_keeps_the_host_busy() -> None:
+    counted = {
+        ("layer", "host_cpu_s"): 1.0,
+        ("peer", "host_cpu_s"): 0.5,
+        ("link", "switch.cpu_s"): 2.0,
+        ("link", "lab.eth0.rx_bytes"): 9e9,
+        ("layer", "under_test_cpu_s"): 1.0,
+    }
+    assert own_cpu_s(counted, guests=2) == 3.5
+    assert own_cpu_s(counted, guests=3) is None
+    del counted["link", "switch.cpu_s"]
+    assert own_cpu_s(counted, guests=2) == 1.5
 
 
 def test_an_adaptive_rule_spends_further_blocks_only_where_its_target_is_missed(

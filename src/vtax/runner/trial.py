@@ -136,6 +136,15 @@ def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence
     return {CPU_PER_GIGABYTE.name: cpu_s / (moved / 1e9)}
 
 
+def own_cpu_s(counted: Mapping[tuple[str, str], float], guests: int) -> float | None:
+    """CPU seconds on this host of all that a trial runs: its guests with their layers, and the lab's own switch.
+
+    guests: how many of them are on this host; None when one of them is not counted.
+    """
+    of_guests = [value for (_, name), value in counted.items() if name == "host_cpu_s"]
+    return sum(of_guests) + counted.get(("link", "switch.cpu_s"), 0.0) if len(of_guests) == guests else None
+
+
 @contextmanager
 def understood(tool: str) -> Iterator[None]:
     """Around whatever reads a tool's output: anything a parser stumbles over becomes a BenchmarkError."""
@@ -287,9 +296,8 @@ class _Counted:
             sample = HostSample.take()
             last = self._read()
             self.differences = {key: last[key] - value for key, value in self._first.items() if key in last}
-            own = [value for (_, name), value in self.differences.items() if name == "host_cpu_s"]
-            known = len(own) == sum(not getattr(e.running, "is_remote", False) for e in self._endpoints.values())
-            self.warnings = host_warnings(self._host, sample, sum(own) if known else None)
+            here = sum(not getattr(end.running, "is_remote", False) for end in self._endpoints.values())
+            self.warnings = host_warnings(self._host, sample, own_cpu_s(self.differences, here))
 
     def _read(self) -> dict[tuple[str, str], float]:
         read: dict[tuple[str, str], float] = {}
