@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -54,12 +55,18 @@ def rank(values: npt.NDArray[np.float64], better: Better, *, resamples: int = 49
     if kept.shape[1] < 5:
         warnings.append(f"{kept.shape[1]} blocks are few for probabilities of ranks; they look surer than they are")
     score = np.log(kept) * (1 if better == "higher" else -1)
-    rng = np.random.default_rng(seed)
-    weights = rng.multinomial(score.shape[1], np.full(score.shape[1], 1 / score.shape[1]), size=resamples)
+    weights = _weights(score.shape[1], resamples, seed)
     means = np.round(weights @ score.T / score.shape[1], 12)  # (resamples, platforms)
     probabilities = _rank_shares(means)
     order = tuple(int(i) for i in np.argsort(-score.mean(axis=1), kind="stable"))
     return Ranking(order, probabilities, kept.shape[1], tuple(warnings))
+
+
+@lru_cache(maxsize=4)
+def _weights(blocks: int, resamples: int, seed: int) -> Array:
+    """How often each block is drawn in each resample: the same at every point of a run, so kept."""
+    drawn = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples)
+    return drawn.astype(np.float64)
 
 
 def _rank_shares(means: Array) -> Array:
