@@ -29,7 +29,7 @@ from vtax.runner.events import Progress, Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined, own_cpu_s
-from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS
+from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, detected
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs, samples
 from vtax.store.store import RunHandle, Store
@@ -663,3 +663,31 @@ def test_warm_up_is_found_in_a_first_guest_of_the_baseline_and_is_then_the_same_
             assert data.trials.is_warmup[chosen].tolist() == [True] * 5 + [False]
     assert any("5 warm-up trials" in warning.text for warning in data.warnings)
     assert store.runs()[-1].blocks == 2
+
+
+def test_a_guest_that_dies_while_warm_up_is_looked_for_is_replaced_and_only_real_trials_are_told(
+    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
+) -> None:
+    dies = f"echo >>{tmp_path}/count; n=$(wc -l <{tmp_path}/count); [ $n -ne 12 ] || kill -KILL $PPID; echo 5"
+    table = {"name": "script", "factors": {"code": [dies, "echo 3", "exit 1"]}}
+    design = {"blocks": 1, "trials": 1, "warmup": "detect", "order": "sequential"}
+    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    data = load_run(store.engine, run)
+    assert (data.trials.block == DETECTION_BLOCK).sum() == 3 * DETECTION_TRIALS
+    assert len(driver.started) == 3
+    told = [warning.text for warning in data.warnings if warning.code == "warmup"]
+    assert sorted(text.partition("found in ")[2] for text in told) == [
+        "",
+        "29 trials on the baseline (change point, p = 1)",
+        "30 trials on the baseline (change point, p = 1)",
+    ]
+    assert sum("no trial that was to find it went well" in text for text in told) == 1
+
+
+def test_too_few_trials_to_find_a_warm_up_in_are_told(driver: ScriptedDriver) -> None:
+    plan = plan_of(study(platforms=["native"], benchmark=[{"name": "script"}]))
+    (cell,) = plan.cells
+    ((trials, sentence),) = detected(plan, [(cell.key, DETECTION_BLOCK, "figure", 5.0)] * 11).values()
+    assert trials == 0
+    assert "found in 11 trials on the baseline" in sentence
+    assert "11 trials are too few" in sentence

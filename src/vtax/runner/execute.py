@@ -22,7 +22,7 @@ from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.session import OpenSession
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
-from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, described, detected, detection_sessions
+from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, detected, detection_sessions
 from vtax.store.records import SAMPLES, CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
 
@@ -166,16 +166,11 @@ class _Execution:
         if self._plan.study.design.warmup != "detect":
             return
         for session in detection_sessions(self._plan):
-            with self._open(session) as opened:
-                for cell in session.cells:
-                    for number in range(DETECTION_TRIALS):
-                        if (cell.key, session.block, number) not in self._done and not opened.lost:
-                            self._trial(opened, cell, session.block, number)
+            self._session(session, frozenset(cell.key for cell in session.cells))
         found = detected(self._plan, self._run.primary_values(DETECTION_BLOCK))
-        for point in self._plan.points:
-            if point.key in found:
-                self._warmup[point.key] = found[point.key].trials
-                self._run.add_warning("warmup", described(point.label, found[point.key]))
+        for point, (trials, sentence) in found.items():
+            self._warmup[point] = trials
+            self._run.add_warning("warmup", sentence)
 
     def _open(self, session: Session) -> OpenSession:
         return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer)
@@ -193,6 +188,8 @@ class _Execution:
 
     def _owed(self, cell: Cell, block: int) -> list[int]:
         trials = self._warmup[cell.point.key] + self._plan.study.design.trials
+        if block == DETECTION_BLOCK:
+            trials = DETECTION_TRIALS
         return [n for n in range(trials) if (cell.key, block, n) not in self._done]
 
     def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:

@@ -7,7 +7,7 @@ that each guest chose for itself would let the layer under test choose what is t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from vtax.runner.plan import Plan, Session
 from vtax.stats.steadiness import Warmup, find_warmup
@@ -22,28 +22,25 @@ def detection_sessions(plan: Plan) -> list[Session]:
     return [session for session in sessions if session.platform.name == plan.study.baseline]
 
 
-def detected(plan: Plan, values: Iterable[tuple[str, int, str, float]]) -> Mapping[str, Warmup]:
-    """Point key -> its warm-up, the longest over the benchmark's primary metrics.
+def detected(plan: Plan, values: Iterable[tuple[str, int, str, float]]) -> dict[str, tuple[int, str]]:
+    """Point key -> its warm-up, the longest over the primary metrics, and a sentence about it for the run's warnings.
 
     values: (cell key, block, metric, value) of the detection block, in the order measured.
     """
     series: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for key, _, metric, value in values:
-        series[key, metric].append(value)
     point_of = {cell.key: cell.point.key for cell in plan.cells}
-    found: dict[str, Warmup] = {}
-    for (key, _), measured in series.items():
-        warmup = find_warmup(measured)
-        point = point_of[key]
-        if point not in found or warmup.trials > found[point].trials:
-            found[point] = warmup
+    for key, _, metric, value in values:
+        series[point_of[key], metric].append(value)
+    found = {}
+    for point in plan.points:
+        tests = [(find_warmup(measured), len(measured)) for (key, _), measured in series.items() if key == point.key]
+        warmup, trials = max(tests, key=lambda test: test[0].trials, default=(None, 0))
+        found[point.key] = (warmup.trials if warmup else 0, f"{point.label}: {_described(warmup, trials)}")
     return found
 
 
-def described(label: str, warmup: Warmup) -> str:
-    """One sentence for the run's warnings."""
-    doubt = "" if warmup.steady else "; the guest was not steady by then"
-    return (
-        f"{label}: {warmup.trials} warm-up trials in every guest, found in {DETECTION_TRIALS} trials of a first "
-        f"guest (change point, p = {warmup.p_value:.2g}){doubt}"
-    )
+def _described(warmup: Warmup | None, trials: int) -> str:
+    if warmup is None:
+        return "its warm-up is not known, since no trial that was to find it went well; none is left out"
+    test = f"found in {trials} trials on the baseline (change point, p = {warmup.p_value:.2g})"
+    return "; ".join((f"{warmup.trials} warm-up trials in every guest, {test}", *warmup.warnings))
