@@ -13,7 +13,7 @@ of a CPU second, for iperf3 the CPU seconds of both its ends for a gigabyte.
 Measure on a quiet machine: beside other programs a guest's cgroup has a share of the CPU of its own, and what is
 typed by hand shares with everything else, so the hand looks slow. Twenty pairs of both tools take under ten minutes.
 
-The promise (docs/architecture.md): the ratio is 1.00 within half a percent for sysbench, one percent for iperf3.
+The promise (docs/promises.md): the ratio is 1.00 within half a percent for sysbench, one percent for iperf3.
 """
 
 from __future__ import annotations

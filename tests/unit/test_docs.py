@@ -73,3 +73,18 @@ def test_every_command_shown_exists_with_its_options(place: str, words: list[str
 def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
     for match in re.finditer(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
         assert (page.parent / match[1]).exists(), f"{page.name}: {match[1]}"
+
+
+def test_every_promise_is_measured_by_a_command_that_is_there() -> None:
+    """And every script of bench/ that speaks of a promise is named where promises stand."""
+    page = (ROOT / "docs" / "promises.md").read_text()
+    named = set(re.findall(r"bench/[a-z_/]+\.py", page))
+    assert {path for path in named if not (ROOT / path).is_file()} == set()
+    scripts = {script.relative_to(ROOT).as_posix(): script.read_text() for script in ROOT.glob("bench/*.py")}
+    assert {name for name, text in scripts.items() if "promise" in text} <= named
+
+
+def test_every_page_that_a_script_cites_is_there_and_speaks_of_it() -> None:
+    for script in ROOT.glob("bench/**/*.py"):
+        for page in re.findall(r"docs/[a-z-]+\.md", script.read_text()):
+            assert script.name in (ROOT / page).read_text(), f"{script.name} cites {page}"
