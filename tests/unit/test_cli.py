@@ -281,6 +281,19 @@ def test_an_error_that_ends_a_run_stays_what_it_is(
     assert told.exit_status == error.exit_status
 
 
+def test_a_run_of_another_machine_is_not_resumed_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name: measuring_lock(name, tmp_path / "host.lock"))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        begin(store, "tour-1", host={"machine_id": "elsewhere"})
+    code, told = failure_of(["resume"], capsys)
+    assert code == 2
+    assert "tour-1 was begun on another machine" in told
+    assert statuses() == {"tour-1": "running"}
+
+
 def test_a_new_run_writes_down_that_a_killed_one_ended() -> None:
     home = Home.from_environment().ensure()
     with Store.open(home.store_url) as store:

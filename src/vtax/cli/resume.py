@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from vtax.cli.measure import measure, prepare_host
-from vtax.cli.output import need_root
+from vtax.cli.output import need_root, tell
 from vtax.cli.run import announce
+from vtax.counters.host import host_facts
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
-from vtax.runner.resume import rebuild_plan
+from vtax.runner.resume import check_host, rebuild_plan
 from vtax.store.store import Store
 
 
@@ -28,7 +29,10 @@ def command(run_name: str, tune: bool, strict: bool, as_json: bool) -> None:
     with measuring_lock(run.name):
         if run.status == "finished":
             raise BadInput(f"{run.name} is finished; there is nothing to go on with", cure=f"vtax show {run.name}")
+        changed = check_host(run, host_facts())
         prepare_host(home)
         plan = rebuild_plan(run, home)
         announce(plan)
+        if changed:
+            tell(changed)
         measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.build import list_images
@@ -9,6 +12,46 @@ from vtax.platforms.base import Probe
 from vtax.runner.plan import Plan, make_plan
 from vtax.store.store import RunHandle
 from vtax.study.load import LoadedStudy, validate
+
+SAME_HOST = (
+    "cpu_model",
+    "cpu_microcode",
+    "cpus",
+    "hypervisor",
+    "kernel",
+    "kernel_version",
+    "kernel_options",
+    "mitigations",
+)
+"""Facts of a host that change what it measures."""
+
+
+def check_host(run: RunHandle, facts: Mapping[str, Any]) -> str:
+    """What changed on the host since the run began, one sentence that is also kept with the run; empty for nothing.
+
+    facts: of this host now, from counters.host.host_facts. Raises BadInput on another machine than the run's.
+    """
+    known, here = run.host.get("machine_id"), facts.get("machine_id")
+    if known and known != here:
+        raise BadInput(
+            f"{run.name} was begun on another machine",
+            where=f"its id is {known}, this one's {here}",
+            cure="resume it there, or start a new run here with vtax run",
+        )
+    before, now = _flat(run.host), _flat(facts)
+    both = [name for name in before if name in now]
+    changed = [f"{name} ({before[name]}, now {now[name]})" for name in both if before[name] != now[name]]
+    if not changed:
+        return ""
+    text = f"the host changed before the run was resumed: {', '.join(changed)}"
+    run.add_warning("host-changed", text)
+    return text
+
+
+def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: facts[name] for name in SAME_HOST if name in facts}
+    mitigations = found.pop("mitigations", {})
+    return {**found, **{f"mitigation {name}": text for name, text in mitigations.items()}}
 
 
 def rebuild_plan(run: RunHandle, home: Home) -> Plan:
