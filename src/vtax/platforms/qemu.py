@@ -151,7 +151,7 @@ def _start(
     if options.accel == "tcg":
         with suppress(CommandFailed):  # then the guest compiles it
             channel.agent = bootstrap.compiled(spec.image.tree)
-    return StdioGuest(process, channel, group, [held_group, held_mark], stderr, notes, machine=machine)
+    return StdioGuest(process, channel, group, [held_mark, held_group], stderr, notes, machine=machine)
 
 
 def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
