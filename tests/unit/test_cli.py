@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,11 +20,12 @@ from synthetic_run import begin
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import COMMANDS, group, main
-from vtax.cli.measure import measure, prepare_host
+from vtax.cli.measure import _tuned_host, measure, prepare_host
 from vtax.cli.output import as_typed
 from vtax.cli.run import refuse_too_little_time
 from vtax.errors import BadInput, PlatformError, StoreError, VtaxError
 from vtax.host.home import Home
+from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle, Store
@@ -279,6 +284,22 @@ def test_an_error_that_ends_a_run_stays_what_it_is(
     told = caught.value
     assert (told.what, told.where, told.cure) == (f"r-1 failed: {error.what}", error.where, cure)
     assert told.exit_status == error.exit_status
+
+
+def test_a_tuned_host_is_put_back_whatever_is_asked_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = []
+
+    @contextmanager
+    def tuned(journal: Journal) -> Iterator[list[str]]:
+        yield ["swappiness: 60 -> 0"]
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append("put back")
+
+    monkeypatch.setattr("vtax.doctor.knobs.tuned", tuned)
+    run = cast(RunHandle, SimpleNamespace(add_warning=lambda code, text: done.append(text)))
+    with suppress(KeyboardInterrupt), _tuned_host(run, Home.from_environment().ensure(), True):
+        pass
+    assert done == ["the host was tuned for this run: swappiness: 60 -> 0", "put back"]
 
 
 def test_a_run_of_another_machine_is_not_resumed_here(

@@ -14,6 +14,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.report.analysis import analyse
 from vtax.runner.execute import execute
+from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle, Store
 
@@ -74,8 +75,11 @@ def _tuned_host(run: RunHandle, home: Home, tune: bool) -> Iterator[None]:
         return
     from vtax.doctor.knobs import tuned
 
-    with Journal(home.journal) as journal, tuned(journal) as changed:
-        told = "; ".join(changed) or "nothing had to be changed"
-        tell(f"tuned: {told}")
-        run.add_warning("tuned", f"the host was tuned for this run: {told}")
-        yield
+    with stop_requests(tell) as hold_off, Journal(home.journal) as journal, tuned(journal) as changed:
+        try:
+            told = "; ".join(changed) or "nothing had to be changed"
+            tell(f"tuned: {told}")
+            run.add_warning("tuned", f"the host was tuned for this run: {told}")
+            yield
+        finally:
+            hold_off()
