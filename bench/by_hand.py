@@ -217,7 +217,8 @@ def compare(tool: str, pairs: int) -> list[dict[str, Any]]:
     found = []
     for figure, of in figures(plan).items():
         values = {name: [[of(value) for value in pair] for pair in each] for name, each in measured.items()}
-        ratio = paired_ratio(*([fmean(pair) for pair in values[name]] for name in ("vtax", "hand")))
+        means = {name: [fmean(pair) for pair in each] for name, each in values.items()}
+        ratio = paired_ratio(means["vtax"], means["hand"])
         found.append({"tool": tool, "figure": figure, "pairs": pairs, "runs": len(PATTERNS[tool]),
                       "ratio": ratio.estimate, "low": ratio.low, "high": ratio.high, "values": values})  # fmt: skip
     return found

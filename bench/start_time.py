@@ -155,7 +155,8 @@ def raw_nspawn(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[st
 
 def raw_docker(spec: GuestSpec, root: Path, platform: Platform) -> tuple[list[str], bool]:
     """docker run in the daemon that vtax uses too."""
-    daemon = docker.daemon_for(platform.options, spec, False)
+    options = docker.DockerOptions.model_validate(platform.options.model_dump())
+    daemon = docker.daemon_for(options, spec, False)
     image = daemon.ensure_image(spec.image)
     return daemon.command("run", "--rm", "--network=none", image, "true"), False
 
@@ -214,12 +215,13 @@ def measure(
         starter = Starter(image, home, journal)
         for number in range(-1, rounds):
             for platform in random.sample(platforms, len(platforms)):
-                pair = [lambda p=platform: starter.raw_s(p), lambda p=platform: starter.guest_s(p)]
-                order = random.sample((0, 1), 2)
-                took = {which: pair[which]() for which in order}
+                raw_first = random.random() < 0.5
+                raw_s = starter.raw_s(platform) if raw_first else None
+                guest_s = starter.guest_s(platform)
+                raw_s = raw_s if raw_first else starter.raw_s(platform)
                 if number >= 0:
-                    guests[platform.name].append(took[1])
-                    raws[platform.name] += [took[0]] if took[0] is not None else []
+                    guests[platform.name].append(guest_s)
+                    raws[platform.name] += [raw_s] if raw_s is not None else []
             print(f"\rround {number + 1} of {rounds}", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)
         found = {platform.name: summary(guests[platform.name], raws[platform.name]) for platform in platforms}
