@@ -6,6 +6,9 @@ traceback is reserved for defects of vtax itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class VtaxError(Exception):
     """An error a person can act on.
@@ -36,6 +39,15 @@ class BadInput(VtaxError):
     """What was asked for cannot be understood or cannot be done: exit status 2."""
 
     exit_status = 2
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Give a BadInput that does not say where it is this place."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
 
 
 class CommandFailed(VtaxError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from vtax.benchmarks.base import Context
-from vtax.errors import BadInput
+from vtax.errors import BadInput, placed
 from vtax.network import registry as topology_registry
 from vtax.platforms.base import Platform
 
@@ -49,11 +49,9 @@ def check_peers(points: Sequence[Point], resolve: Callable[[str, str], Platform]
                 cure="peer = 'ssh:HOST', or the name of a [[platform]] of driver ssh",
             )
         programs = list(dict.fromkeys(program for point in asking for program in _programs(point)))
-        try:
+        with placed(where):
             for mtu in sorted({point.link.mtu for point in asking if point.link}):
                 check(platform.options, nic, mtu, programs)
-        except BadInput as error:
-            raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
 
 
 def _programs(point: Point) -> list[str]:

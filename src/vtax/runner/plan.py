@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.benchmarks.base import Benchmark, Context, Parameters
-from vtax.errors import BadInput
+from vtax.errors import BadInput, placed
 from vtax.image.image import Image
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
@@ -227,19 +226,10 @@ def resolve_platform(study: Study, name: str, source: str) -> Platform:
     for number, table in enumerate(study.platform, 1):
         if table.name == name:
             key = "" if table.driver in platform_registry.drivers() else ", key driver"
-            with _named(f"{source}: [[platform]] number {number} ({name}){key}"):
+            with placed(f"{source}: [[platform]] number {number} ({name}){key}"):
                 return platform_registry.make(name, table.driver, table.options)
-    with _named(f"{source}: key platforms"):
+    with placed(f"{source}: key platforms"):
         return platform_registry.get(name)
-
-
-@contextmanager
-def _named(where: str) -> Iterator[None]:
-    """Give a BadInput that does not say where it is this place."""
-    try:
-        yield
-    except BadInput as error:
-        raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
 
 
 def _by_link(cells: Sequence[Cell]) -> list[list[Cell]]:
@@ -286,22 +276,22 @@ def _checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     checked = []
     for raw in points(loaded.study):
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
-        with _named(where):
+        with placed(where):
             checked.append(_checked_point(raw, context, image, guest.model_dump(), where))
     return tuple(checked)
 
 
 def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping[str, Any], where: str) -> Point:
-    with _named(f"{where}, key name"):
+    with placed(f"{where}, key name"):
         benchmark = benchmark_registry.get(raw.benchmark)
     parameters = _checked_parameters(benchmark, raw, where)
     topology, link = "", None
     if benchmark.needs_network:
         topology = raw.topology or DEFAULT_TOPOLOGY
         link = _checked_link(raw, where)
-        with _named(f"{where}, key topology"):
+        with placed(f"{where}, key topology"):
             chosen = topology_registry.get(topology)
-        with _named(f"{where}, keys topology and link"):
+        with placed(f"{where}, keys topology and link"):
             chosen.check(raw.link)
     elif raw.topology or raw.link:
         raise BadInput(
