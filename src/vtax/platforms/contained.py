@@ -183,7 +183,7 @@ def start(
         except RunInterrupted:
             raise
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            raise _start_error(spec, error, stderr) from error
+            raise start_error(spec, error, last_lines(stderr)) from error
         undo.pop_all()
     channel = Channel(read_fd, write_fd, lambda: describe(process, stderr))
     return StdioGuest(process, channel, group, [held_mark, held_group, *more], stderr, notes)
@@ -281,11 +281,11 @@ def _spawn(what: Program, group: Group, mark: str, stderr: Path) -> tuple[subpro
     return process, ours_in, ours_out
 
 
-def _start_error(spec: GuestSpec, error: Exception, stderr: Path) -> PlatformError:
-    said = last_lines(stderr)
+def start_error(spec: GuestSpec, error: Exception, said: str = "") -> PlatformError:
+    """What a driver raises for a guest that did not start. said: the last words of its program, if any."""
     if isinstance(error, VtaxError):
-        return PlatformError(error.what, where=error.where or said, cure=error.cure)
-    return PlatformError(f"{spec.name} did not start", where=said or str(error))
+        return PlatformError(error.what, where=said or error.where, cure=error.cure)
+    return PlatformError(f"{spec.name} did not start: {error}", where=said)
 
 
 def _is_init(pid: int) -> bool:

@@ -34,7 +34,7 @@ from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, Resources
-from vtax.platforms.contained import StdioGuest, claim
+from vtax.platforms.contained import StdioGuest, claim, start_error
 
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
@@ -74,7 +74,7 @@ class Qemu:
         except PlatformError:
             raise
         except (VtaxError, OSError) as error:
-            raise _start_error(spec, error) from error
+            raise start_error(spec, error) from error
 
 
 DRIVER = Qemu()
@@ -144,7 +144,7 @@ def _start(
             machine = _pin_and_run(monitor, spec.resources)
             notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            raise _start_error(spec, error, stderr) from error
+            raise start_error(spec, error, _complaint(stderr)) from error
         undo.pop_all()
         fd = agent.detach()
     channel = Channel(fd, fd, lambda: describe(process, stderr, console))
@@ -239,10 +239,3 @@ def _complaint(stderr: Path) -> str:
     except OSError:
         return ""
     return " | ".join(line.removeprefix(f"{command.PROGRAM}: ") for line in lines[:2])
-
-
-def _start_error(spec: GuestSpec, error: Exception, stderr: Path | None = None) -> PlatformError:
-    said = _complaint(stderr) if stderr else ""
-    if isinstance(error, VtaxError):
-        return PlatformError(error.what, where=said or error.where, cure=error.cure)
-    return PlatformError(f"{spec.name} did not start: {error}", where=said)

@@ -180,7 +180,7 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
                 )
             machine = cgroups.Limits(tuple(sorted(os.sched_getaffinity(process.pid))), spec.resources.memory_bytes, 1)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            raise _start_error(spec, error, log) from error
+            raise contained.start_error(spec, error, contained.last_lines(log)) from error
         undo.pop_all()
         channel = stream.channel(lambda: _describe(process, log))
     return StdioGuest(process, channel, group, [held_mark, held_group], log, _notes(spec), machine=machine)
@@ -238,13 +238,6 @@ def _pinned(cpus: Sequence[int], enter: Callable[[], None]) -> Callable[[], None
 
 def _notes(spec: GuestSpec) -> list[str]:
     return [ONE_CPU] if spec.resources.vcpus > 1 else []
-
-
-def _start_error(spec: GuestSpec, error: Exception, log: Path) -> PlatformError:
-    said = contained.last_lines(log)
-    if isinstance(error, VtaxError):
-        return PlatformError(error.what, where=said or error.where, cure=error.cure)
-    return PlatformError(f"{spec.name} did not start: {error}", where=said)
 
 
 DRIVER = Uml()
