@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe, effective_size, modified_z
 from vtax.stats.grouped import describe_groups
-from vtax.stats.intervals import bootstrap_means, mean_interval, median_interval
+from vtax.stats.intervals import bootstrap_means, bootstrap_rows, mean_interval, median_interval
 from vtax.stats.means import average_of, block_means
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
@@ -126,6 +126,20 @@ def test_the_bootstrap_is_repeatable_and_near_the_t_interval():
     (one,), (two,), t = bootstrap_means([values]), bootstrap_means([values]), mean_interval(values)
     assert (one.low, one.high) == (two.low, two.high)
     assert one.low == pytest.approx(t.low, abs=0.1)
+
+
+@pytest.mark.parametrize("blocks", [10, 50])
+def test_the_bootstrap_is_scipys(blocks):
+    """With the same draws; not always to the digit, since by rounding scipy tells from the sample what equals it."""
+    rows = np.random.default_rng(blocks).lognormal(0, 0.5, (300, blocks))
+    low, high = bootstrap_rows(rows, 0.9, 999)
+    reference = scipy_stats.bootstrap(
+        (rows,), np.mean, axis=-1, confidence_level=0.9, n_resamples=999, method="BCa", rng=np.random.default_rng(0)
+    ).confidence_interval
+    width = (reference.high - reference.low).max()
+    assert low == pytest.approx(reference.low, abs=0.01 * width)
+    assert high == pytest.approx(reference.high, abs=0.01 * width)
+    assert np.median(np.abs(low - reference.low)) <= 1e-12 * width
 
 
 def test_a_bootstrap_among_others_is_the_one_of_its_sample_alone():

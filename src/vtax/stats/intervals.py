@@ -11,7 +11,7 @@ from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
 
-_ROWS_AT_ONCE = 32  # samples whose bootstrap is drawn in one call: no faster with more, only larger
+_ROWS_AT_ONCE = 256  # whose bootstrap is held at once: 4 MiB
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ def _binomial_quantile(probability: float, n: int) -> int:
 def bootstrap_means(
     samples: Sequence[Values], confidence: float = 0.95, resamples: int = 1999, seed: int = 0
 ) -> list[Interval]:
-    """BCa bootstrap interval of the mean of every sample (Efron 1987, by scipy). Same seed, same intervals.
+    """BCa bootstrap interval of the mean of every sample (Efron 1987). Same seed, same intervals.
 
     With few values it is too narrow (about 90 % instead of 95 % for 10): it is shown beside the t-interval as a sign
-    of skewness, never used for a verdict. Samples of one size are drawn together, in a fifth of the time.
+    of skewness, never used for a verdict. Samples of one size are drawn together.
     """
     check_confidence(confidence)
     found: list[Interval] = []
@@ -94,24 +94,48 @@ def bootstrap_means(
             same_size.setdefault(array.size, []).append((index, array))
         found.append(Interval(mean, low, high, confidence, warnings))
     for alike in same_size.values():
-        for start in range(0, len(alike), _ROWS_AT_ONCE):
-            part = alike[start : start + _ROWS_AT_ONCE]
-            bounds = bootstrap_rows(np.array([array for _, array in part]), confidence, resamples, seed)
-            for (index, _), low, high in zip(part, *(side.tolist() for side in bounds), strict=True):
-                found[index] = replace(found[index], low=low, high=high)
+        bounds = bootstrap_rows(np.array([array for _, array in alike]), confidence, resamples, seed)
+        for (index, _), low, high in zip(alike, *(side.tolist() for side in bounds), strict=True):
+            found[index] = replace(found[index], low=low, high=high)
     return found
 
 
 def bootstrap_rows(
     rows: Array, confidence: float = 0.95, resamples: int = 1999, seed: int = 0
 ) -> tuple[Array, Array]:
-    """Bounds of the BCa interval of the mean of every row of a matrix, in one call of scipy."""
+    """Bounds of the BCa interval of the mean of every row of a matrix (Efron 1987); nan where all values are equal.
+
+    The interval of scipy.stats.bootstrap with the same draws (the tests hold them side by side), by one product of
+    matrices instead of a mean per resample, and since for a mean the jackknife has a closed form: in a fifth of its
+    time, and without the import of scipy.stats, which takes longer than all else of a command.
+    """
     if rows.ndim != 2 or rows.shape[1] < 2:
         raise StatsError("a bootstrap needs a matrix of at least two columns")
-    from scipy import stats  # here, because it alone takes longer to import than everything else of a command
+    n = rows.shape[1]
+    drawn = np.random.default_rng(seed).integers(0, n, (resamples, n)) + n * np.arange(resamples)[:, None]
+    shares = np.bincount(drawn.ravel(), minlength=resamples * n).reshape(resamples, n).T / n
+    bounds = [
+        _bca_rows(rows[at : at + _ROWS_AT_ONCE], shares, confidence) for at in range(0, len(rows), _ROWS_AT_ONCE)
+    ]
+    return np.concatenate([low for low, _ in bounds]), np.concatenate([high for _, high in bounds])
 
-    result = stats.bootstrap(
-        (rows,), np.mean, axis=-1, confidence_level=confidence, n_resamples=resamples, vectorized=True,
-        method="BCa", rng=np.random.default_rng(seed),
-    )  # fmt: skip
-    return np.asarray(result.confidence_interval.low), np.asarray(result.confidence_interval.high)
+
+def _bca_rows(rows: Array, shares: Array, confidence: float) -> tuple[Array, Array]:
+    """shares: of every value (row) in every resample (column)."""
+    mean = rows.mean(axis=1, keepdims=True)
+    centred = rows - mean
+    drawn = np.sort(centred @ shares, axis=1)
+    tie = 1e-13 * np.abs(centred).max(axis=1, keepdims=True)
+    below = ((drawn < -tie).mean(axis=1) + (drawn <= tie).mean(axis=1)) / 2
+    places = np.arange(drawn.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bias = special.ndtri(below)
+        acceleration = (centred**3).sum(axis=1) / (6 * (centred**2).sum(axis=1) ** 1.5)
+        bounds = []
+        for z in special.ndtri(np.array([1 - confidence, 1 + confidence]) / 2):
+            share = special.ndtr(bias + (bias + z) / (1 - acceleration * (bias + z)))
+            found = [
+                np.interp(place, places, row) for place, row in zip(share * (places.size - 1), drawn, strict=True)
+            ]
+            bounds.append(mean[:, 0] + np.where(np.isnan(share), np.nan, found))
+    return bounds[0], bounds[1]
