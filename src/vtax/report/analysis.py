@@ -23,7 +23,7 @@ from vtax.stats.checks import StatsError
 from vtax.stats.describe import Summary, describe
 from vtax.stats.means import Average, average_with, block_means
 from vtax.stats.ratio import Better, Ratio, log_ratios
-from vtax.stats.stopping import Rule
+from vtax.stats.stopping import Rule, rule_of
 from vtax.stats.verdict import Verdict
 from vtax.store.query import FailureRow, GuestRow, RunData, load
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
@@ -167,7 +167,7 @@ def analyse(store: Store, run_name: str = LAST, *, resamples: int = 0) -> Analys
 def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
     """The result of a run that was loaded."""
     run = data.run
-    rule = rule_of(run.declared)
+    rule = rule_of(run.declared.get("design", {}))
     rows = _rows(data, rule)
     sections = tuple(_judged(section, rule, resamples) for section in _sections(data, rows))
     measured = ~data.trials.is_warmup
@@ -217,14 +217,6 @@ def _series(sections: tuple[Section, ...]) -> list[Series]:
         for row in point.rows
         if row.summary is not None
     ]
-
-
-def rule_of(declared: Mapping[str, Any]) -> Rule:
-    """The stopping rule a study declared; vtax's defaults where it says nothing."""
-    design = declared.get("design", {})
-    known = ("stop", "blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend")
-    given = {"stop": "fixed"} | {name: design[name] for name in known if design.get(name) is not None}
-    return Rule(**given, budget_s=design.get("budget"))
 
 
 def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:

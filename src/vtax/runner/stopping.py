@@ -18,26 +18,7 @@ from vtax.errors import BadInput
 from vtax.runner.plan import Cell, Plan, Point
 from vtax.stats.checks import Array, StatsError
 from vtax.stats.means import Average, average_of, average_with
-from vtax.stats.stopping import Decision, Rule, decide, within_budget
-from vtax.study.model import DesignTable
-
-
-def rule_of(design: DesignTable) -> Rule:
-    """The statistical rule a study declares. Raises BadInput when it cannot be followed."""
-    try:
-        return Rule(
-            stop=design.stop,
-            blocks=design.blocks,
-            min_blocks=design.min_blocks,
-            max_blocks=design.max_blocks,
-            precision=design.precision,
-            margin=design.margin,
-            confidence=design.confidence,
-            budget_s=design.budget,
-            spend=design.spend,
-        )
-    except StatsError as error:
-        raise BadInput(str(error), where="[design]") from error
+from vtax.stats.stopping import Decision, decide, rule_of, within_budget
 
 
 class Stopping:
@@ -47,7 +28,10 @@ class Stopping:
     """
 
     def __init__(self, plan: Plan, already: Iterable[tuple[str, int, str, float]]) -> None:
-        self._rule = rule_of(plan.study.design)
+        try:
+            self._rule = rule_of(plan.study.design.model_dump())
+        except StatsError as error:
+            raise BadInput(str(error), where="[design]") from error
         self._plan = plan
         self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for key, block, metric, value in already:

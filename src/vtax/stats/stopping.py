@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -64,6 +64,13 @@ class Rule:
         """Of "verdict": the numbers of blocks of its first and last look. Fewer than MINIMUM_BLOCKS never judge."""
         first = max(self.min_blocks, MINIMUM_BLOCKS)
         return first, max(self.max_blocks, first)
+
+
+def rule_of(design: Mapping[str, Any]) -> Rule:
+    """The rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError."""
+    known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend")
+    given = {name: design[name] for name in known if design.get(name) is not None}
+    return Rule(design.get("stop", "fixed"), **given, budget_s=design.get("budget"))
 
 
 @dataclass(frozen=True)
