@@ -9,7 +9,7 @@ import click
 
 from vtax.cli.output import json_option, print_json
 from vtax.host.home import Home
-from vtax.report.analysis import Analysis, analyse_data
+from vtax.report.analysis import RESAMPLES, Analysis, analyse_data
 from vtax.report.table import as_json as analysis_json
 from vtax.report.table import put, render
 from vtax.store.query import RunData, load, samples, used
@@ -42,7 +42,8 @@ def command(
     """Print the result of RUN (default: the last one), or a further look at it."""
     store = Store.existing(Home.from_environment().store_url)
     data = load(store.engine, store.open_run(run_name))
-    analysis = analyse_data(data)
+    is_full = as_json or every_metric  # every figure of a cell is listed
+    analysis = analyse_data(data, resamples=RESAMPLES if is_full else 0)
     wanted = {
         "variance": variance, "ranking": ranking, "interaction": interaction, "counters": counters, "audit": audit,
     }  # fmt: skip

@@ -20,8 +20,8 @@ from vtax.report.targets import Aim, failures, judged, shortfalls
 from vtax.stats.analysis import Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
-from vtax.stats.describe import Summary, describe
-from vtax.stats.means import Average, average_with, block_means
+from vtax.stats.describe import Summary, describe_blocks, with_bootstrap
+from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import Better, Ratio, log_ratios
 from vtax.stats.stopping import Rule, rule_of
 from vtax.stats.verdict import Verdict
@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _NONE: NDArray[Any] = np.zeros(0)
 _NO_LOGS: Floats = np.full(1, np.nan)
+RESAMPLES = 1999  # of the bootstrap, where figures are shown in full
 _NOT_YET = "not measured yet"
 
 
@@ -159,7 +160,8 @@ class Analysis:
 def analyse(store: Store, run_name: str = LAST, *, resamples: int = 0) -> Analysis:
     """The result of a stored run; `last` is the newest.
 
-    resamples: of the bootstrap beside each ratio, 0 for none. Raises BadInput for an unknown run, StoreError.
+    resamples: of the bootstrap beside each mean and ratio, 0 for none. Raises BadInput for an unknown run,
+    StoreError.
     """
     return analyse_data(load(store.engine, store.open_run(run_name)), resamples=resamples)
 
@@ -169,6 +171,8 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
     run = data.run
     rule = rule_of(run.declared.get("design", {}))
     rows = _rows(data, rule)
+    if resamples:
+        rows = _with_bootstrap(rows, resamples)
     sections = tuple(_judged(section, rule, resamples) for section in _sections(data, rows))
     measured = ~data.trials.is_warmup
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
@@ -251,11 +255,16 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
         return replace(row, trouble=row.trouble or "no trial went well")
     average = average_with(_average(metric), metric.fixed_work, row.cell.parameters)
     try:
-        labels, means = block_means(blocks, values, average)
-        summary = describe(values, confidence, blocks=blocks, average=average)
+        summary, labels, means = describe_blocks(values, confidence, blocks=blocks, average=average)
     except StatsError as error:
         return replace(row, trouble=str(error))
     return replace(row, summary=summary, blocks=labels, block_means=means)
+
+
+def _with_bootstrap(rows: Mapping[tuple[int, int], Row], resamples: int) -> dict[tuple[int, int], Row]:
+    summaries = {key: row.summary for key, row in rows.items() if row.summary is not None}
+    found = with_bootstrap(list(summaries.values()), [rows[key].block_means for key in summaries], resamples)
+    return {**rows, **{key: replace(rows[key], summary=s) for key, s in zip(summaries, found, strict=True)}}
 
 
 def _average(metric: MetricRecord) -> Average:

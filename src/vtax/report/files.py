@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from vtax.report.analysis import analyse
+from vtax.report.analysis import RESAMPLES, analyse
 from vtax.report.document import as_json
 from vtax.report.html import html
 from vtax.report.replacing import replacing
 from vtax.store.query import RunData, load, used
 from vtax.store.store import Store
 
-RESAMPLES = 1999
 _BATCH_ROWS = 1 << 16
 
 

@@ -47,19 +47,21 @@ class Line:
     platform: str
     marks: tuple[str, ...]
     is_baseline: bool
-    mean: str
-    half: str
-    sd: str
-    cv: str
-    median: str
-    n: str
-    ratio: str
-    interval: str
-    bootstrap: str
-    kind: str
-    sign: str
-    more: str
     notes: tuple[str, ...]
+    mean: str = ""
+    half: str = ""
+    sd: str = ""
+    cv: str = ""
+    median: str = ""
+    median_interval: str = ""
+    mean_bootstrap: str = ""
+    n: str = ""
+    ratio: str = ""
+    interval: str = ""
+    bootstrap: str = ""
+    kind: str = ""
+    sign: str = ""
+    more: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,13 @@ class Table:
 
     @property
     def has_bootstrap(self) -> bool:
-        """Whether any line has a bootstrap interval."""
+        """Whether any line has a bootstrap interval of its ratio."""
         return any(line.bootstrap for _, lines in self.groups for line in lines)
+
+    @property
+    def has_mean_bootstrap(self) -> bool:
+        """Whether any line has a bootstrap interval of its mean."""
+        return any(line.mean_bootstrap for _, lines in self.groups for line in lines)
 
 
 def html(analysis: Analysis) -> str:
@@ -166,30 +173,31 @@ def _figure(name: str, caption: str, spec: charts.Spec) -> Figure:
 
 
 def _line(row: Row, scale: numbers.Scale) -> Line:
-    mean = half = sd = cv = median = n = ratio = interval = bootstrap = kind = sign = more = ""
+    shown: dict[str, str] = {}
     if row.summary is not None:
         s = row.summary
         mean, half = numbers.mean_and_half_width(s.mean, (s.high - s.low) / 2, scale)
-        sd, cv, n = scale.number(s.sd, 3), numbers.percent(s.cv), str(s.n)
-        median = scale.number(s.median)
+        median_interval, bootstrap = numbers.full_intervals(s, scale)
+        shown |= {"mean": mean, "half": half, "sd": scale.number(s.sd, 3), "cv": numbers.percent(s.cv), "n": str(s.n),
+                  "median": scale.number(s.median), "median_interval": median_interval, "mean_bootstrap": bootstrap,
+                  }  # fmt: skip
     if row.platform.is_baseline:
-        ratio, interval = "1", "baseline"
+        shown |= {"ratio": "1", "interval": "baseline"}
     elif row.ratio is not None:
-        ratio, interval = numbers.ratio(row.ratio.estimate), numbers.interval(row.ratio.low, row.ratio.high)
-        if row.ratio.bootstrap_low is not None and row.ratio.bootstrap_high is not None:
-            bootstrap = numbers.interval(row.ratio.bootstrap_low, row.ratio.bootstrap_high)
+        r = row.ratio
+        shown |= {"ratio": numbers.ratio(r.estimate), "interval": numbers.interval(r.low, r.high)}
+        if r.bootstrap_low is not None and r.bootstrap_high is not None:
+            shown["bootstrap"] = numbers.interval(r.bootstrap_low, r.bootstrap_high)
     if row.verdict is not None:
-        kind, sign, needed = row.verdict.kind, SIGNS[row.verdict.kind], row.verdict.blocks_needed
-        more = f"about {needed} more block{'s' if needed > 1 else ''}" if needed else ""
+        kind, needed = row.verdict.kind, row.verdict.blocks_needed
+        shown |= {"kind": kind, "sign": SIGNS[kind]}
+        shown["more"] = f"about {needed} more block{'s' if needed > 1 else ''}" if needed else ""
     notes = [row.trouble] if row.trouble else []
     if row.failed:
         notes.append(f"{row.failed} failed trial{'s' if row.failed > 1 else ''}")
     if row.target_missed:
         notes.append("declared target not reached")
-    return Line(
-        row.platform.name, row.platform.marks, row.platform.is_baseline, mean, half, sd, cv, median, n, ratio,
-        interval, bootstrap, kind, sign, more, tuple(notes),
-    )  # fmt: skip
+    return Line(row.platform.name, row.platform.marks, row.platform.is_baseline, tuple(notes), **shown)
 
 
 def _overview(analysis: Analysis) -> Iterator[dict[str, Any]]:

@@ -28,7 +28,9 @@ def method(analysis: Analysis) -> Iterator[str]:
         "above 3.5) are flagged and never removed."
     )
     bootstrap = (
-        " Beside it stands the BCa bootstrap interval, which no verdict uses." if _has_bootstrap(analysis) else ""
+        " Beside it, and beside means, stands the BCa bootstrap interval, which no verdict uses."
+        if _has_bootstrap(analysis)
+        else ""
     )
     yield (
         f"Ratios to {analysis.baseline} are formed within a block, so that what both share in a block (the hour, the "

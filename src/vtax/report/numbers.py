@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from vtax.stats.describe import Summary
+
 DIGITS = 4
 _PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
@@ -101,6 +103,27 @@ def interval(low: float, high: float) -> str:
     if not math.isfinite(high):
         return ""
     return f"[{ratio(low)}, {ratio(high)}]"
+
+
+def bounds(low: float, high: float, scale: Scale) -> str:
+    """An interval of stored values as shown: `[612.4, 630.9]`, both rounded alike; nothing when it is not bounded."""
+    low, high = low / scale.divisor, high / scale.divisor
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    widest = _decimals_for(max(abs(low), abs(high)), 6)
+    decimals = max(0, min(decimals_of((high - low) / 2), widest) if low != high else widest - 2)
+    return f"[{fixed(low, decimals)}, {fixed(high, decimals)}]"
+
+
+def full_intervals(summary: Summary, scale: Scale) -> tuple[str, str]:
+    """(the median's interval with what it covers, the bootstrap interval of the mean); empty where there is none."""
+    median = bootstrap = ""
+    if summary.blocks > 1:
+        covered = percent(summary.median_confidence)
+        median = f"{bounds(summary.median_low, summary.median_high, scale)} {covered}"
+    if summary.bootstrap_low is not None and summary.bootstrap_high is not None:
+        bootstrap = bounds(summary.bootstrap_low, summary.bootstrap_high, scale)
+    return median, bootstrap
 
 
 def percent(value: float) -> str:

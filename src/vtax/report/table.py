@@ -39,12 +39,14 @@ _WIDE = 132
 
 
 def render(analysis: Analysis, console: Console, *, every_metric: bool = False) -> None:
-    """Print a run's result. every_metric: also those that are not primary."""
+    """Print a run's result. every_metric: also those that are not primary, and every figure of a cell."""
     parts: list[RenderableType] = [_header(analysis)]
     sections = analysis.sections if every_metric else analysis.primary
     for section in sections:
         table = _table(section, analysis, wide=console.width >= _WIDE)
         parts += [Text(), heading(section), table, *_family(section, analysis)]
+        if every_metric:
+            parts += [Text(), _figures(section, analysis)]
     parts += [Text(), *_footer(analysis, hidden=len(analysis.sections) - len(sections))]
     put(parts, console)
 
@@ -111,6 +113,30 @@ def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
         for row in point.rows:
             name = Text("  " if several else "").append_text(name_of(row))
             table.add_row(name, *(_wide_cells if wide else _narrow_cells)(row, section, scale))
+    return table
+
+
+def _figures(section: Section, analysis: Analysis) -> Table:
+    """What the table above leaves out of its cells; all in the mean's unit."""
+    scale = numbers.scale_for(
+        section.metric.unit, [r.summary.mean for p in section.points for r in p.rows if r.summary]
+    )
+    table = Table(box=LINES, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", show_edge=False)
+    table.add_column("platform", overflow="fold")
+    for title in ("SD", "least", "median", "most"):
+        table.add_column(f"{title},\n{scale.unit}", justify="right", no_wrap=True)
+    table.add_column("median's interval,\nand what it covers", overflow="fold")
+    table.add_column(f"{analysis.level} interval of the\nmean by bootstrap", overflow="fold")
+    several = any(point.levels for point in section.points)
+    for point in section.points:
+        if several:
+            table.add_row(Text(point.name, style="italic"))
+        for row in point.rows:
+            if row.summary is not None:
+                shown = (row.summary.sd, row.summary.minimum, row.summary.median, row.summary.maximum)
+                name = Text("  " if several else "").append_text(name_of(row))
+                intervals = numbers.full_intervals(row.summary, scale)
+                table.add_row(name, *(scale.number(each) for each in shown), *intervals)
     return table
 
 

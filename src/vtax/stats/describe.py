@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
-from vtax.stats.intervals import mean_interval, median_interval
+from vtax.stats.intervals import bootstrap_means, mean_interval, median_interval
 from vtax.stats.means import Average, block_means, block_medians
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
@@ -25,7 +25,8 @@ class Summary:
     n: values used. blocks: independent groups the interval rests on (n when no blocks were given). mean, low, high:
     mean of the blocks' means with its t-interval. sd, cv: of all values. median, median_low, median_high:
     median of the blocks' medians between two of them (order statistics), of confidence median_confidence.
-    effective_n: how many independent values n are worth under autocorrelation.
+    bootstrap_low, bootstrap_high: BCa interval of the mean from the blocks' means, None when not asked for
+    (`with_bootstrap`). effective_n: how many independent values n are worth under autocorrelation.
     outliers: positions, in the values as given, of modified z above 3.5: flagged, kept.
     """
 
@@ -46,6 +47,21 @@ class Summary:
     effective_n: float
     outliers: tuple[int, ...]
     warnings: tuple[str, ...]
+    bootstrap_low: float | None = None
+    bootstrap_high: float | None = None
+
+
+def with_bootstrap(summaries: Sequence[Summary], means: Sequence[Array], resamples: int) -> list[Summary]:
+    """The summaries with their bootstrap intervals, all drawn at once; a single block has none.
+
+    means: the blocks' means each summary rests on. The summaries are of one confidence.
+    """
+    confidence = next((s.confidence for s in summaries), 0.95)
+    found = bootstrap_means(means, confidence, resamples)
+    return [
+        replace(s, bootstrap_low=b.low, bootstrap_high=b.high) if s.blocks > 1 else s
+        for s, b in zip(summaries, found, strict=True)
+    ]
 
 
 def describe(
@@ -62,16 +78,27 @@ def describe(
     NaN are left out with a warning. Raises StatsError when nothing is left, on infinities, and on what `average`
     cannot take.
     """
+    return describe_blocks(values, confidence, blocks=blocks, average=average)[0]
+
+
+def describe_blocks(
+    values: Values,
+    confidence: float = 0.95,
+    *,
+    blocks: Sequence[Hashable] | npt.NDArray[Any] | None = None,
+    average: Average = "arithmetic",
+) -> tuple[Summary, npt.NDArray[Any], Array]:
+    """`describe`, with the blocks and their means as `block_means` gives them; without blocks, the values."""
     given = as_array(values)
     array, warnings = without_missing(given)
     where = np.flatnonzero(~np.isnan(given))
     if blocks is None:
-        units = middles = array
+        names, units, middles = where, array, array
     else:
         labels = np.asarray(blocks)
         if labels.shape[:1] != given.shape:
             raise StatsError(f"{labels.shape[0]} blocks do not match {given.size} values")
-        _, units = block_means(labels[where], array, average)
+        names, units = block_means(labels[where], array, average)
         middles = block_medians(labels[where], array)
     interval = mean_interval(units, confidence)
     middle = median_interval(middles, confidence)
@@ -79,7 +106,7 @@ def describe(
     outlying = np.flatnonzero(np.abs(modified_z(array)) > OUTLIER_Z)
     effective = effective_size(array)
     more = _warnings(array, units.size, interval.estimate, outlying.size, effective, blocks is not None)
-    return Summary(
+    summary = Summary(
         n=array.size, blocks=units.size, mean=interval.estimate, sd=sd,
         cv=sd / abs(interval.estimate) if interval.estimate != 0 else float("nan"),
         low=interval.low, high=interval.high, confidence=confidence,
@@ -87,6 +114,7 @@ def describe(
         minimum=float(array.min()), maximum=float(array.max()), effective_n=effective,
         outliers=tuple(int(i) for i in where[outlying]), warnings=(*warnings, *more),
     )  # fmt: skip
+    return summary, names, units
 
 
 def _warnings(

@@ -1,0 +1,77 @@
+"""Every figure of a cell is there for those who ask for all of them. Figures here are invented."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from synthetic_run import begin, fill
+
+from vtax.report import charts, numbers
+from vtax.report.analysis import Analysis, Row, analyse
+from vtax.report.document import as_json
+from vtax.report.html import html
+from vtax.report.table import render
+from vtax.stats.intervals import bootstrap_means
+from vtax.store.store import Store
+
+
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('figures') / 'store.sqlite'}") as opened:
+        fill(begin(opened))
+        return analyse(opened, resamples=99)
+
+
+@pytest.fixture(scope="module")
+def page(analysis: Analysis, tmp_path_factory: pytest.TempPathFactory) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VTAX_HOME", str(tmp_path_factory.mktemp("home")))
+        return html(analysis)
+
+
+def shown(analysis: Analysis, width: int, **options: bool) -> str:
+    file = io.StringIO()
+    render(analysis, Console(file=file, width=width, highlight=False), **options)
+    return file.getvalue()
+
+
+def test_all_lists_the_medians_and_the_bootstraps_intervals_of_every_cell(analysis: Analysis) -> None:
+    text = shown(analysis, 140, every_metric=True)
+    for section in analysis.sections:
+        scale = charts.scale_of(section)
+        for each in (r.summary for p in section.points for r in p.rows):
+            assert each is not None
+            median, bootstrap = numbers.full_intervals(each, scale)
+            assert median.endswith(numbers.percent(each.median_confidence))
+            assert f" {median} " in text
+            assert bootstrap in text
+            assert bootstrap
+    assert "bootstrap" not in shown(analysis, 140)
+
+
+def test_the_html_and_the_json_hold_the_medians_and_the_bootstraps_intervals(page: str, analysis: Analysis) -> None:
+    text = page
+    document = as_json(analysis)
+    for section, shown_section in zip(analysis.sections, document["results"], strict=True):
+        for point, shown_point in zip(section.points, shown_section["points"], strict=True):
+            for row, told in zip(point.rows, shown_point["rows"], strict=True):
+                assert row.summary is not None
+                for interval in numbers.full_intervals(row.summary, charts.scale_of(section)):
+                    assert interval in text
+                found = mean_bootstrap(row)
+                assert (told["summary"]["bootstrap_low"], told["summary"]["bootstrap_high"]) == found
+                assert told["summary"]["median_low"] == row.summary.median_low
+
+
+def mean_bootstrap(row: Row) -> tuple[object, object]:
+    (found,) = bootstrap_means([row.block_means], resamples=99)
+    return pytest.approx(found.low, rel=1e-9), pytest.approx(found.high, rel=1e-9)
+
+
+@pytest.mark.parametrize("width", [80, 100, 140, 200])
+def test_the_full_listing_fits_its_terminal(analysis: Analysis, width: int) -> None:
+    for line in shown(analysis, width, every_metric=True).splitlines():
+        assert len(line) <= width
+        assert "…" not in line
