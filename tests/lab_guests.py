@@ -17,7 +17,8 @@ from vtax.network import registry as topologies
 from vtax.network.links import Links
 from vtax.platforms import registry as platforms
 from vtax.platforms.base import GuestSpec, Resources
-from vtax.runner.trial import Endpoint
+from vtax.runner.plan import Cell, Point
+from vtax.runner.trial import Endpoint, Lane, TrialResult, run_trial
 
 
 @dataclass
@@ -95,6 +96,27 @@ class LabGuests:
         finally:
             served = there.stop(handle)
         return benchmark.parse(checked, context, {"client": result, "server": served})
+
+    def trial(self, name: str, **parameters: object) -> TrialResult:
+        """A whole trial of a benchmark as the runner makes it: over every flow of the topology at once."""
+        benchmark = benchmarks.get(name)
+        checked = benchmark.Parameters(**parameters)
+        point = Point("point", name, benchmark, checked, self.topology, self.links.settings, {})
+        lanes = [
+            Lane(
+                Context(
+                    1,
+                    self.memory_bytes,
+                    guest_address=flow.client_address,
+                    peer_address=flow.server_address,
+                    flow=number,
+                ),
+                {"guest": self.endpoints[flow.client], "peer": self.endpoints[flow.server]},
+            )
+            for number, flow in enumerate(self.links.flows)
+        ]
+        cell = Cell("cell", platforms.get(self.platform), point)
+        return run_trial(cell, lanes, self.endpoints, self.links, timeout_s=120)
 
     @staticmethod
     def _output(guest, argv, timeout_s=60):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,67 @@ def test_several_cards_carry_a_flow_each(platform, attachment, lab):
             assert through(carried, "guest", number)[0] > bytes_of(outcome)
             assert through(carried, "peer", number)[1] > bytes_of(outcome)
             assert sum(through(carried, "guest", 1 - number)) < 0.01 * bytes_of(outcome)
+
+
+TOOLS = {
+    "iperf3": {"duration_s": 4},
+    "iperf2": {"duration_s": 4},
+    "netperf": {"duration_s": 4},
+    "sockperf": {"duration_s": 4, "messages_per_second": 2000, "message_size": 1000},
+}
+"""Every network tool, for long enough that two of them one after the other take visibly longer than both at once."""
+
+
+def at_once(at, tool, **parameters):
+    """A trial of all flows of a topology: (its outcome, what every hop carried), the two having run at once."""
+    at.links.apply(at.link)
+    began = time.monotonic()
+    trial = at.trial(tool, **parameters)
+    took_s = time.monotonic() - began
+    assert trial.error == ""
+    assert trial.outcome.used["flows"] == 2
+    clients = [trial.results["client"], trial.results["client.1"]]
+    assert all(client.inside_s > 3 for client in clients)
+    assert took_s < sum(client.inside_s for client in clients)
+    carried = {hop.name: {} for hop in at.links.hops}
+    for (place, name), value in trial.counters.items():
+        hop, _, field = name.rpartition(".")
+        if place == "link" and hop in carried:
+            carried[hop][field] = value
+    return trial.outcome, carried
+
+
+def adds_up(outcome, first_bytes, second_bytes):
+    """Whether both flows moved data, and the figure is what both moved together (their mean would be half)."""
+    if "throughput" not in outcome.values:
+        assert outcome.values["messages"] > 0.75 * 2 * TOOLS["sockperf"]["messages_per_second"]
+        said_bytes = outcome.values["messages"] * 1000 * 3.5
+    else:
+        said_bytes = outcome.values["throughput"] * 1e6 / 8 * 4
+        assert said_bytes < 1.2 * (first_bytes + second_bytes)
+    assert said_bytes > 0.65 * (first_bytes + second_bytes)
+    assert min(first_bytes, second_bytes) > 0.05 * max(first_bytes, second_bytes)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_cards_of_a_guest_carry_their_flows_at_once_and_rates_add_up(tool, lab):
+    with lab("native", "multi-nic", cards=2) as at:
+        outcome, carried = at_once(at, tool, **TOOLS[tool])
+        adds_up(outcome, *(through(carried, "guest", card)[0] for card in (0, 1)))
+
+
+def test_an_emulated_guests_cards_carry_their_flows_at_once_too(lab):
+    with lab("qemu-tcg", "multi-nic", cards=2) as at:
+        outcome, carried = at_once(at, "iperf3", **TOOLS["iperf3"])
+        adds_up(outcome, *(through(carried, "guest", card)[0] for card in (0, 1)))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@needs_program("ovs-vswitchd", "ovs-vsctl")
+def test_all_pairs_send_at_once_over_the_trunk_and_rates_add_up(tool, lab):
+    with lab("native", "vlan-pairs", pairs=2) as at:
+        outcome, carried = at_once(at, tool, **TOOLS[tool])
+        adds_up(outcome, *(carried[f"lab.guest{suffix}-eth0"]["rx_bytes"] for suffix in ("", "1")))
 
 
 def test_what_a_topology_cannot_be_built_with_is_refused_before_the_run():
