@@ -1,4 +1,4 @@
-"""A guest whose vtax process is killed while it starts: `kill_a_start`.
+"""A guest whose vtax process is killed while it starts: `kill_a_start`; and `what_stays` of it after clean-up.
 
 Run as a program, `python killed_start.py PLATFORM NAME IMAGE`, it is that process: it prints `starting` just before
 the start, `ready` once the agent answers, and holds the guest.
@@ -7,6 +7,7 @@ the start, `ready` once the agent answers, and holds the guest.
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from vtax.guest.guest import Guest
@@ -29,6 +30,14 @@ def kill_a_start(platform: str, name: str, image: Image, delay_s: float | None) 
         else:
             time.sleep(delay_s)
         process.kill()
+
+
+def what_stays(find: Callable[[], list[str]]) -> list[str]:
+    """What find still gives after a moment, in which ends what the killed process had forked but not yet executed."""
+    deadline = time.monotonic() + 5
+    while (found := find()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
 
 
 def main() -> None:

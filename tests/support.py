@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from vtax.guest.guest import Guest
 from vtax.host.process import find_program
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -13,3 +14,18 @@ def needs_program(*names: str) -> pytest.MarkDecorator:
     """Skip, naming what is missing, unless every program is installed (the sbin directories count)."""
     missing = [name for name in names if find_program(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def clock_keeps_pace(guest: Guest, seconds: int = 2) -> None:
+    """Assert that a guest's clock runs as fast as the host's, as far as two exchanges with it can tell.
+
+    Each reading is right within half its round trip, whatever the load; what two of them leave open is allowed, and
+    a thousandth of the time between them.
+    """
+    first = guest.clock()
+    guest.run(["sleep", str(seconds)])
+    second = guest.clock()
+    outside_s = second.outside_s - first.outside_s
+    unknown_s = (first.round_trip_s + second.round_trip_s) / 2
+    assert unknown_s < outside_s / 4
+    assert abs(second.inside_s - first.inside_s - outside_s) <= unknown_s + 0.001 * outside_s

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from killed_start import kill_a_start
+from killed_start import kill_a_start, what_stays
 from support import needs_root
 
 from vtax.errors import GuestError, PlatformError
@@ -279,7 +279,7 @@ def hold(platform, home, image, delay_s):
     kill_a_start(platform, name, image, delay_s)
     cleaned = clean(home.journal)
     assert cleaned.problems == ()
-    assert leftovers(home, name) == [], f"killed after {delay_s} s"
+    assert what_stays(lambda: leftovers(home, name)) == [], f"killed after {delay_s} s"
     assert list(home.guests.iterdir()) == []
     assert list(home.journal.iterdir()) == []
 

@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 import pytest
-from killed_start import kill_a_start
+from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
 from support import needs_program, needs_root
 
@@ -143,7 +143,7 @@ def test_a_killed_process_leaves_nothing_after_clean(platform, delay_s, image, p
     name = f"vtax-{secrets.token_hex(3)}"
     kill_a_start(platform.name, name, image, delay_s)
     assert clean(private_home.journal).problems == ()
-    assert leftovers(name) == []
+    assert what_stays(lambda: leftovers(name)) == []
     assert list(private_home.guests.iterdir()) == []
 
 
