@@ -82,6 +82,34 @@ def test_a_run_comes_back_as_it_began(store: Store) -> None:
     assert found.metrics == synthetic_run.METRICS
 
 
+def test_a_run_took_the_time_it_was_carried_out_not_the_pause_before_it_was_resumed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("vtax.store.run.time.monotonic", lambda: clock[0])
+    run = begin(store)
+    run.reopen()
+    assert store.open_run("tour-1").took_s is None
+    clock[0] += 7
+    run.finish("interrupted", "stopped on request", run.started_at + 7)
+    clock[0] += 90_000
+    resumed = store.open_run("tour-1")
+    resumed.reopen()
+    clock[0] += 5
+    resumed.add_trial(trial(run.cells[0], values={}))
+    clock[0] += 3
+    store.close_orphans(["tour-1"], run.started_at + 200_000)  # killed after its trial
+    assert store.open_run("tour-1").took_s == 12
+    (listed,) = store.runs()
+    assert listed.took_s == 12
+
+
+def test_a_run_of_an_older_vtax_took_from_start_to_end(store: Store) -> None:
+    begin(store).finish("finished", "", 1_700_000_060.0)
+    assert store.open_run("tour-1").took_s == 60
+    assert store.runs()[0].took_s == 60
+
+
 def test_run_names_count_up_within_a_study(store: Store) -> None:
     assert store.next_run_name("tour") == "tour-1"
     begin(store, "tour-9")

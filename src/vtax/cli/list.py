@@ -38,7 +38,7 @@ def command(as_json: bool) -> None:
                 str(run.trials),
                 str(run.failed),
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
-                clock(run.ended_at - run.started_at) if run.ended_at else "",
+                clock(run.took_s) if run.took_s is not None else "",
             )
             for run in runs
         ],

@@ -129,6 +129,7 @@ class Analysis:
     host: Mapping[str, Any]
     started_at: float
     ended_at: float | None
+    took_s: float | None
     rule: Rule
     baseline: str
     blocks: int
@@ -192,6 +193,7 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
         host=run.host,
         started_at=run.started_at,
         ended_at=run.ended_at,
+        took_s=run.took_s,
         rule=rule,
         baseline=next((p.name for p in run.platforms if p.is_baseline), ""),
         blocks=blocks,

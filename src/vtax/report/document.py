@@ -27,6 +27,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "host": analysis.host,
         "started_at": analysis.started_at,
         "ended_at": analysis.ended_at,
+        "took_s": analysis.took_s,
         "baseline": analysis.baseline,
         "blocks": analysis.blocks,
         "trials": analysis.trials,

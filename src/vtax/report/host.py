@@ -43,8 +43,8 @@ def run_line(analysis: Analysis) -> str:
         f"{analysis.trials} trials" + (f" ({analysis.failed} failed)" if analysis.failed else ""),
         when,
     ]
-    if analysis.ended_at:
-        parts.append(f"took {duration(analysis.ended_at - analysis.started_at)}")
+    if analysis.took_s is not None:
+        parts.append(f"took {duration(analysis.took_s)}")
     return ", ".join([*parts, f"seed {analysis.seed}"])
 
 

@@ -97,13 +97,17 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out."""
+    """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out.
+
+    took_s: seconds it was carried out, None until it has ended.
+    """
 
     name: str
     study: str
     status: str
     started_at: float
     ended_at: float | None
+    took_s: float | None
     stopped_because: str
     platforms: tuple[str, ...]
     cells: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +22,8 @@ class RunHandle:
     """A run that exists in the store.
 
     id: its row. name, study, seed, declared, image_key, host, started_at: as begun. status: as of the last call of
-    this handle. platforms, cells, metrics: the records it began with, in order.
+    this handle. took_s: as it was opened, see `took_s`. platforms, cells, metrics: the records it
+    began with, in order.
     """
 
     def __init__(self, engine: Engine, run_id: int) -> None:
@@ -42,6 +44,9 @@ class RunHandle:
         self.host: Mapping[str, Any] = row.host
         self.started_at: float = row.started_at
         self.ended_at: float | None = row.ended_at
+        self.took_s = took_s(row)
+        self._active_before_s: float | None = row.active_s
+        self._reopened: float | None = None  # when, by the monotonic clock
         self.stopped_because: str = row.stopped_because
         self._benchmark_of = {cell.key: cell.benchmark for cell in self.cells}
 
@@ -96,6 +101,9 @@ class RunHandle:
         measurements = [{"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()]
         with writing(self._engine) as connection:
             trial_id = new_id(connection, schema.trial, row)
+            if self._reopened is not None:
+                active_s = {"active_s": self._active_s()}
+                connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(active_s))
             for table, rows in (
                 (schema.measurement, measurements),
                 (schema.output, _output_rows(trial)),
@@ -172,7 +180,10 @@ class RunHandle:
                 connection.execute(insert(table), row)
 
     def reopen(self) -> None:
-        """Mark the run as running again: `vtax resume`."""
+        """Mark the run as running, at first or again: its time goes on."""
+        before_s = self._active_s()
+        self._active_before_s = self.spent_s() if before_s is None else before_s  # the least an older vtax's took
+        self._reopened = time.monotonic()
         self._set_status("running", "", None)
 
     def finish(self, status: str, stopped_because: str, ended_at: float) -> None:
@@ -181,13 +192,27 @@ class RunHandle:
 
     def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:
         values = {"status": status, "stopped_because": _text(stopped_because), "ended_at": ended_at}
+        values["active_s"] = self._active_s()
         with writing(self._engine) as connection:
             connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
         self.status, self.stopped_because, self.ended_at = status, stopped_because, ended_at
 
+    def _active_s(self) -> float | None:
+        """How long this run was carried out up to now; None when it is not known."""
+        if self._active_before_s is None or self._reopened is None:
+            return self._active_before_s
+        return self._active_before_s + time.monotonic() - self._reopened
+
     def _warning_rows(self, trial: TrialRecord) -> list[dict[str, Any]]:
         place = {"run_id": self.id, "cell_id": self._cell_ids[trial.cell_key]}
         return [{**place, "code": code, "text": _text(text)} for code, text in trial.warnings]
+
+
+def took_s(row: Any) -> float | None:
+    """Seconds a run (its row) was carried out; of one of an older vtax from start to end. None: not ended."""
+    if row.ended_at is None:
+        return None
+    return float(row.ended_at - row.started_at if row.active_s is None else row.active_s)
 
 
 def pack(text: str) -> bytes:

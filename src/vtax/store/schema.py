@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0003"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0004"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -43,6 +43,7 @@ run = Table(
     Column("host", JSON, nullable=False),  # what the host is: see counters.host
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float),
+    Column("active_s", Float),  # that it was carried out, pauses between interruption and resumption left out
     Column("stopped_because", Text, nullable=False, default=""),
 )  # fmt: skip
 

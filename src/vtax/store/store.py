@@ -19,7 +19,7 @@ from vtax.store import schema
 from vtax.store.database import make_engine, new_id, reading, shown, sqlite_file, told, writing
 from vtax.store.migrate import ensure_schema
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, RunSummary
-from vtax.store.run import RunHandle
+from vtax.store.run import RunHandle, took_s
 
 LAST = "last"
 
@@ -152,8 +152,9 @@ class Store:
             ):
                 names.setdefault(run_id, []).append(name)
         return [
-            RunSummary(row.name, row.study, row.status, row.started_at, row.ended_at, row.stopped_because,
-                       tuple(names.get(row.id, ())), cells.get(row.id, 0), *tried.get(row.id, (0, 0, 0)))
+            RunSummary(row.name, row.study, row.status, row.started_at, row.ended_at, took_s(row),
+                       row.stopped_because, tuple(names.get(row.id, ())), cells.get(row.id, 0),
+                       *tried.get(row.id, (0, 0, 0)))
             for row in rows
         ]  # fmt: skip
 
