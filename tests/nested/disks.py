@@ -23,9 +23,8 @@ from vtax.host.journal import Journal
 from vtax.host.process import run
 from vtax.host.resources import Marked, Tree
 from vtax.image.image import Image
-from vtax.image.initrd import APPLETS, DIRECTORIES, Entry, collect_modules, cpio
+from vtax.image.initrd import APPLETS, DIRECTORIES, Entry, collect_modules, cpio, unsigned
 from vtax.image.kernel import elf_of
-from vtax.image.lighter import unsigned
 from vtax.image.tree import bootstrap as debootstrap
 
 CHECKOUT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Taking a kernel out of what distributions ship, and off its modules what only makes them slow to load."""
+"""Taking a kernel out of what distributions ship, and signatures off its modules."""
 
 import ctypes
 import gzip
@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
+from vtax.image.initrd import unsigned
 from vtax.image.kernel import elf_of, has_pvh_entry, unpack_zstd
-from vtax.image.lighter import lighter, unsigned
 
 
 def _elf(note_kind: int = 18) -> bytes:
@@ -63,42 +63,3 @@ def test_only_the_signature_is_taken_off_a_module() -> None:
     signed = module + signature + bytes(8) + len(signature).to_bytes(4, "big") + b"~Module signature appended~\n"
     assert unsigned(signed) == module
     assert unsigned(module) == module
-
-
-def _module() -> tuple[bytes, int, int]:
-    """An ELF file with symbols and types; where its symbols are, and the header of the section of types."""
-    names = b"\0.BTF\0.symtab\0read\0__pfx_read\0table\0elsewhere\0"
-    symbols = [("", 0, 0), ("read", 2, 1), ("__pfx_read", 2, 1), ("table", 1, 1), ("elsewhere", 2, 0)]
-    packed = [
-        struct.pack("<IBBHQQ", names.find(name.encode() + b"\0"), kind, 0, at, 0, 0) for name, kind, at in symbols
-    ]
-    table = b"".join([struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0), *packed[1:]])
-    body = names + table
-    sections = [
-        (0, 0, 0, 0),
-        (names.find(b".BTF"), 1, 64, 8),
-        (0, 3, 64, len(names)),
-        (names.find(b".symtab"), 2, 64 + len(names), len(table)),
-    ]
-    headers = [struct.pack("<IIQQQQIIQQ", n, kind, 0, 0, at, size, 2, 0, 0, 0) for n, kind, at, size in sections]
-    start = bytearray(64)
-    start[:5] = b"\x7fELF\x02"
-    struct.pack_into("<Q", start, 0x28, 64 + len(body))
-    struct.pack_into("<HHH", start, 0x3A, 64, len(sections), 2)
-    return bytes(start) + body + b"".join(headers), 64 + len(names), 64 + len(body) + 64
-
-
-def test_a_module_keeps_the_names_of_its_functions_and_of_what_it_needs() -> None:
-    module, symbols, types = _module()
-    light = lighter(module)
-    names = [struct.unpack_from("<I", light, symbols + 24 * n)[0] for n in range(5)]
-    assert [light[64 + name :].partition(b"\0")[0] for name in names] == [b"", b"read", b"", b"", b"elsewhere"]
-    assert struct.unpack_from("<Q", module, types + 0x20) == (8,)
-    assert struct.unpack_from("<Q", light, types + 0x20) == (0,)
-    changed = {at for at, (old, new) in enumerate(zip(module, light, strict=True)) if old != new}
-    assert len(changed) == 3  # two names and a size
-    assert lighter(light) == light
-
-
-def test_what_is_no_module_is_left_as_it_is() -> None:
-    assert lighter(b"virtio_net failover virtio_net\n") == b"virtio_net failover virtio_net\n"

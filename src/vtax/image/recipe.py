@@ -18,7 +18,7 @@ from typing import Any
 from vtax.guest.bootstrap import argv as bootstrap_argv
 
 FORMAT_VERSION = 1
-INITRD_VERSION = 3
+INITRD_VERSION = 4
 """Raised when `initrd.build_initrd` or the unpacked kernel changes while the init script does not."""
 ARCHITECTURE = "amd64"
 

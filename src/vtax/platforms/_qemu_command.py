@@ -22,9 +22,6 @@ _SKIPPED = (
 """What the kernel computes at boot and no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
 source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
 could not name. A third of an emulated boot; nothing to a real CPU, which is left alone."""
-_LOCKED = "noreplace-smp"
-"""With one CPU the kernel overwrites its 10000 lock prefixes. To an emulated single CPU they mean nothing; several
-keep them in any case."""
 _BY_MP_TABLE = "acpi=noirq"
 """Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each card, by a program
 of 128 steps that ACPI interprets. The lines, the timers and everything else of ACPI are the same."""
@@ -120,7 +117,7 @@ def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
     """
     words = ["console=ttyS0", "quiet", "panic=-1", "net.ifnames=0"]
     if options.accel == "tcg":
-        words += [_SKIPPED, _LOCKED, "no_timer_check"]
+        words += [_SKIPPED, "no_timer_check"]
         words += [_BY_MP_TABLE] if options.machine == "pc" else []
         words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable"] if tsc_khz else []
     words += [f"vtax.modules={','.join(options.modules)}", f"vtax.root={options.root_device}"]
