@@ -92,10 +92,6 @@ class ClockReading:
     inside_s: float
     outside_s: float
 
-    def rate_error(self, later: ClockReading) -> float:
-        """How much faster the guest's monotonic clock runs than the controller's: 0 is equal, 0.01 is 1 % fast."""
-        return (later.inside_s - self.inside_s) / (later.outside_s - self.outside_s) - 1.0
-
 
 def skew_warning(result: CommandResult) -> str | None:
     """What to say when the guest's account of a program's time cannot be believed; None when it can."""
