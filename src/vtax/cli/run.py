@@ -127,9 +127,7 @@ def _why_not_probed() -> str:
 
 def packages_for(study: Study) -> tuple[str, ...]:
     """What the image must hold beyond the usual for the topologies of a study."""
-    named = dict.fromkeys(table.topology for table in study.benchmark if table.topology)
-    known = topologies.topologies()  # an unknown one is refused by the plan, which knows where it stands
-    return tuple(package for name in named if name in known for package in known[name].packages)
+    return topologies.packages_of(table.topology for table in study.benchmark if table.topology)
 
 
 def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:

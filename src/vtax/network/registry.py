@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 
@@ -17,6 +17,12 @@ def topologies() -> Mapping[str, Topology]:
     """All topologies by name."""
     found: Mapping[str, Topology] = discover(vtax.network.topologies, "TOPOLOGY")
     return found
+
+
+def packages_of(names: Iterable[str]) -> tuple[str, ...]:
+    """What the image must hold beyond the usual for these topologies; unknown ones are left out."""
+    known = topologies()
+    return tuple(p for name in dict.fromkeys(names) if name in known for p in known[name].packages)
 
 
 def get(name: str) -> Topology:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from vtax.network.registry import packages_of
 from vtax.report.analysis import Analysis
 
 
@@ -19,11 +20,14 @@ def study_toml(declared: Mapping[str, Any]) -> str:
 
 def commands(analysis: Analysis) -> tuple[str, ...]:
     """What to type on a like host, in a checkout of the version that measured, with the study saved as STUDY.toml."""
+    named = [table.get("topology") for table in analysis.declared.get("benchmark", [])]
+    more = "".join(f" --with {package}" for package in packages_of(filter(None, named)))
+    tune = " --tune" if any(remark.code == "tuned" for remark in analysis.remarks) else ""
     return (
         f"# in a checkout of vtax {analysis.vtax_version}:",
         "sudo ./quickstart --install-only",
-        "sudo .venv/bin/vtax image build",
-        f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}",
+        "sudo .venv/bin/vtax image build" + more,
+        f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}",
     )
 
 

@@ -1,0 +1,53 @@
+"""What a report says of making a run again is enough to make it again, and its CSV is what the proof's tools read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from synthetic_run import begin, fill
+
+from vtax.report.analysis import analyse
+from vtax.report.files import write
+from vtax.report.reproduce import commands
+from vtax.store.store import Store
+
+
+def test_a_run_is_made_again_with_the_packages_and_the_tuning_it_had(tmp_path: Path) -> None:
+    table = {**synthetic_run.DECLARED["benchmark"][1], "topology": "router-openflow"}
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        run = begin(opened, declared={**synthetic_run.DECLARED, "benchmark": [table]})
+        run.add_warning("tuned", "the host was tuned for this run: governor performance")
+        told = commands(analyse(opened))
+    assert "sudo .venv/bin/vtax image build --with python3-os-ken" in told
+    assert told[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune"
+
+
+def test_a_usual_run_is_made_again_in_the_usual_image(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        begin(opened)
+        assert commands(analyse(opened))[-2:] == (
+            "sudo .venv/bin/vtax image build", "sudo .venv/bin/vtax run tour.toml --seed 1099511627783",
+        )  # fmt: skip
+
+
+def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench" / "statistics"))
+    monkeypatch.delitem(sys.modules, "real_noise", raising=False)
+    from real_noise import read
+
+    native = [cell for cell in synthetic_run.cells() if cell.key == "c-native"]
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        fill(begin(opened))
+        write(opened, "last", "csv", tmp_path / "all.csv")
+        expected = next(
+            r.block_means for s in analyse(opened).sections for p in s.points for r in p.rows
+            if s.metric.name == "events" and r.cell.key == native[0].key
+        )  # fmt: skip
+    lines = (tmp_path / "all.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "native.csv").write_text("".join([lines[0], *(line for line in lines if '"c-native"' in line)]))
+    values = read(tmp_path / "native.csv", "events")
+    assert values.shape == (8, 2)
+    assert values.mean(axis=1) == pytest.approx(expected)
