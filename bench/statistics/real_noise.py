@@ -1,9 +1,9 @@
 """Real noise: native against native, split in every way, and every alarm counted.
 
     vtax run STUDY                                  # one platform, native, 30 blocks, 2 or more trials each
-    python bench/statistics/real_noise.py values.csv
+    vtax report --format csv --output values.csv
+    python bench/statistics/real_noise.py values.csv --metric events_per_s
 
-values.csv has the columns block, trial and value (one metric of one cell, in any order, other columns ignored).
 Three kinds of false comparisons are made from it, in which nothing differs but noise:
 
 - within blocks: in every block the trials are dealt at random to two sides of equal size (both sides of one guest);
@@ -25,12 +25,13 @@ from scipy import special
 MARGIN = 0.02
 
 
-def read(path: Path) -> Array:
-    """Values of shape (blocks, trials), trials cut to the fewest any block has."""
+def read(path: Path, metric: str) -> Array:
+    """Values of a metric in a run's CSV, of shape (blocks, trials), trials cut to the fewest any block has."""
     blocks: dict[str, list[tuple[float, float]]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
-            blocks.setdefault(row["block"], []).append((float(row["trial"]), float(row["value"])))
+            if row["metric"] == metric and row["is_warmup"] == "false":
+                blocks.setdefault(row["block"], []).append((float(row["number"]), float(row["value"])))
     ordered = [[value for _, value in sorted(blocks[name])] for name in sorted(blocks, key=float)]
     trials = min(len(values) for values in ordered)
     return np.array([values[:trials] for values in ordered])
@@ -81,9 +82,10 @@ def halves(values: Array, splits: int, rng: np.random.Generator) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("values", type=Path)
+    parser.add_argument("--metric", required=True)
     parser.add_argument("--splits", type=int, default=5000)
     options = parser.parse_args()
-    values, rng = read(options.values), np.random.default_rng(2013)
+    values, rng = read(options.values, options.metric), np.random.default_rng(2013)
     cv = values.mean(axis=1).std(ddof=1) / values.mean()
     print(f"{values.shape[0]} blocks of {values.shape[1]} trials; CV of blocks {cv:.2%}")
     if values.shape[1] >= 2:
