@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 import tomllib
 from pathlib import Path
 
 import click
 import pytest
+from doc_examples import PAGES, ROOT, blocks, commands
 
 from vtax.cli.main import COMMANDS, group
 from vtax.study.load import validate
-
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
-def blocks(language: str) -> list[tuple[str, str]]:
-    return [
-        (f"{page.name}:{page.read_text()[: match.start()].count(chr(10)) + 1}", match[2])
-        for page in PAGES
-        for match in BLOCK.finditer(page.read_text())
-        if match[1] == language
-    ]
-
-
-def commands() -> list[tuple[str, list[str]]]:
-    """Every `vtax ...` line of shell blocks and of inline code."""
-    found = []
-    for place, text in [*blocks("sh"), *blocks("console"), *blocks("bash")]:
-        for line in text.splitlines():
-            words = shlex.split(line.removeprefix("$ "), comments=True)
-            if any(word.endswith("vtax") for word in words[:2]):
-                found.append((place, words[1 if words[0].endswith("vtax") else 2 :]))
-    for page in PAGES:
-        for match in re.finditer(r"`(?:sudo )?vtax ([^`\n]+)`", page.read_text()):
-            found.append((page.name, shlex.split(match[1])))
-    return found
 
 
 def test_there_is_documentation_to_check() -> None:
