@@ -13,9 +13,9 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict
 
 from vtax.guest.guest import CommandResult
+from vtax.stats.checks import Better
 from vtax.stats.means import Average
 
-Better = Literal["higher", "lower"]
 Role = Literal["single", "server", "client"]
 Place = Literal["guest", "peer"]
 

@@ -19,10 +19,10 @@ from vtax.report.remarks import Remark, remarks_of
 from vtax.report.targets import Aim, failures, judged, shortfalls
 from vtax.stats.analysis import Contrast
 from vtax.stats.analysis import analyse as judge
-from vtax.stats.checks import StatsError
+from vtax.stats.checks import Better, StatsError
 from vtax.stats.describe import Summary, describe_blocks, with_bootstrap
 from vtax.stats.means import Average, average_with
-from vtax.stats.ratio import Better, Ratio, log_ratios
+from vtax.stats.ratio import Ratio, log_ratios
 from vtax.stats.stopping import Rule, rule_of
 from vtax.stats.verdict import Verdict
 from vtax.store.query import FailureRow, GuestRow, RunData, load
@@ -324,9 +324,7 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
                 continue
             name = row.cell.key
             try:
-                contrasts[name] = Contrast(
-                    _logs(row, base), "higher" if section.metric.better == "higher" else "lower"
-                )
+                contrasts[name] = Contrast(_logs(row, base), section.better)
             except StatsError as error:
                 trouble[name] = str(error)
     found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)

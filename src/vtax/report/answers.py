@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vtax.report.analysis import Analysis, Row
 from vtax.report.numbers import number, plain_percent
-from vtax.stats.ratio import Better
+from vtax.stats.checks import Better
 from vtax.stats.verdict import Kind
 
 _MOST_NAMED = 4

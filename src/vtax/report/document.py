@@ -7,7 +7,7 @@ from typing import Any
 
 from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.report.answers import answers
-from vtax.stats.ratio import Better
+from vtax.stats.checks import Better
 
 SCHEMA = "vtax.analysis/1"
 

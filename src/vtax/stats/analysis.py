@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from vtax.stats.checks import Array, StatsError
+from vtax.stats.checks import Array, Better, StatsError
 from vtax.stats.intervals import bootstrap_means
-from vtax.stats.ratio import Better, Ratio, exp, ratio_of_logs
+from vtax.stats.ratio import Ratio, exp, ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.stopping import Rule, interval_confidence, look_level
 from vtax.stats.verdict import Kind, Verdict, blocks_needed, judge_family

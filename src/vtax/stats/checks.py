@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+Better = Literal["higher", "lower"]  # which way a metric is better
 Array = npt.NDArray[np.float64]
 Values = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 

@@ -8,8 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from vtax.stats.checks import Array, StatsError
-from vtax.stats.ratio import Better
+from vtax.stats.checks import Array, Better, StatsError
 
 
 @dataclass(frozen=True)

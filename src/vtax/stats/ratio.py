@@ -12,17 +12,23 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, check_positive, without_missing
+from vtax.stats.checks import (
+    Array,
+    Better,
+    StatsError,
+    Values,
+    as_array,
+    check_confidence,
+    check_positive,
+    without_missing,
+)
 from vtax.stats.describe import OUTLIER_Z, modified_z
 from vtax.stats.intervals import Interval, t_quantile, t_tail
 
 LARGEST_LOG = math.log(sys.float_info.max)
-
-Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from typing import Literal
 
 import numpy as np
 
-from vtax.stats.checks import Array, StatsError, Values, as_array
+from vtax.stats.checks import Array, Better, StatsError, Values, as_array
 from vtax.stats.planning import fewest_blocks
-from vtax.stats.ratio import Better, Ratio, tail
+from vtax.stats.ratio import Ratio, tail
 
 Kind = Literal["slower", "faster", "equivalent", "undecided"]
 MINIMUM_BLOCKS = 5  # fewer never give a verdict: Student's t with fewer is at the mercy of the noise's shape
