@@ -167,7 +167,7 @@ def test_a_budget_that_holds_no_block_is_refused() -> None:
     plan = SimpleNamespace(
         study=SimpleNamespace(design=DesignTable(stop="budget", budget=9.0)), expected_block_s=lambda: 10.0
     )
-    with pytest.raises(BadInput, match="the budget of 9 s does not hold one block, which takes about 10 s"):
+    with pytest.raises(BadInput, match=r"the budget of 9\.0 s does not hold one block, which takes about 10 s"):
         refuse_too_little_time(cast(Plan, plan))
 
 

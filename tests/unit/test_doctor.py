@@ -79,7 +79,7 @@ def test_a_bad_host_is_told_everything_with_reason_and_cure(laptop):
         "heat": "warn",
     }
     assert found["frequency governor"].shows == "performance, powersave"
-    assert found["swap"].shows == "976 MiB of 1.9 GiB in use"
+    assert found["swap"].shows == "977 MiB of 1.91 GiB in use"
     assert found["NUMA"].shows == "2 nodes, and the kernel moves memory between them"
     assert all(finding.why for finding in found.values())
     assert all(finding.cure for finding in found.values() if finding.level != "ok")

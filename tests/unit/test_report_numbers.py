@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from vtax.report.numbers import (
     Scale,
-    duration,
     interval,
     mean_and_half_width,
     number,
@@ -83,11 +82,3 @@ def test_ratios_and_shares() -> None:
     assert percent(0.123) == "12\N{NO-BREAK SPACE}%"
     assert percent(math.nan) == "–"
     assert plain_percent(0.025) == "2.5\N{NO-BREAK SPACE}%"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.314, "0.31 s"), (48.2, "48 s"), (59.9, "1 min 00 s"), (245, "4 min 05 s"), (7800, "2 h 10 min")],
-)
-def test_durations(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown

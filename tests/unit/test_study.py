@@ -10,7 +10,7 @@ from vtax.errors import BadInput
 from vtax.study.expand import key_of, points
 from vtax.study.load import load, shipped, validate
 from vtax.study.model import Study
-from vtax.study.units import duration_s, format_size, size_bytes
+from vtax.study.units import about_size, duration_s, format_duration, format_levels, format_size, size_bytes
 
 MINIMAL = """
 name = "small"
@@ -197,6 +197,27 @@ def test_nonsense_is_refused(text: str) -> None:
         size_bytes(text)
     with pytest.raises(ValueError, match="is not understood"):
         duration_s(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.0, "0.00 s"), (0.314, "0.31 s"), (0.996, "1.0 s"), (3.14, "3.1 s"), (9.97, "10 s"), (48.2, "48 s"),
+        (59.9, "1 min 00 s"), (245, "4 min 05 s"), (3599.7, "1 h 00 min"), (7800, "2 h 10 min"),
+    ],
+)  # fmt: skip
+def test_durations_are_told_alike_everywhere(seconds: float, shown: str) -> None:
+    assert format_duration(seconds) == shown
+
+
+def test_sizes_that_need_not_be_exact_are_told_in_three_digits() -> None:
+    told = [about_size(n) for n in (512, 1536, 1000 * 2**20, 1023.9 * 2**20, 23.46 * 2**30)]
+    assert told == ["512 B", "1.5 KiB", "1000 MiB", "1 GiB", "23.5 GiB"]
+
+
+def test_levels_are_told_as_factor_and_level() -> None:
+    assert format_levels({"direction": "send", "mtu": 1500}) == "direction=send, mtu=1500"
+    assert format_levels({}) == ""
 
 
 def test_sizes_are_shown_in_the_shortest_exact_form() -> None:

@@ -11,7 +11,7 @@ from vtax.cli.output import need_root, print_json, print_table
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
-from vtax.study.units import duration_s
+from vtax.study.units import duration_s, format_duration
 
 if TYPE_CHECKING:
     from vtax.runner.calibration import Seen
@@ -21,7 +21,7 @@ def calibrate(text: str, *, as_json: bool) -> None:
     """Measure native against native for the time given and print what that means. Raises BadInput, VtaxError."""
     from vtax.cli.measure import prepare_host
     from vtax.cli.output import built_image
-    from vtax.cli.progress import clock, observer
+    from vtax.cli.progress import observer
     from vtax.runner.calibration import calibrate as measured
 
     need_root("measuring")
@@ -31,7 +31,7 @@ def calibrate(text: str, *, as_json: bool) -> None:
     with measuring_lock("vtax doctor --calibrate"):
         prepare_host(home)
         image = built_image(home)
-        click.echo(f"native against native for about {clock(seconds)}: the same twice, in blocks", err=True)
+        click.echo(f"native against native for about {format_duration(seconds)}: the same twice, in blocks", err=True)
         with observer() as watching:
             found = measured(home, image, seconds, watching)
     took_s = time.monotonic() - began

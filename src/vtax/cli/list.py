@@ -8,10 +8,10 @@ from dataclasses import asdict
 import click
 
 from vtax.cli.output import as_typed, json_option, print_json, print_table
-from vtax.cli.progress import clock
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.store.store import Store
+from vtax.study.units import format_duration
 
 
 @click.command("list")
@@ -38,7 +38,7 @@ def command(as_json: bool) -> None:
                 str(run.trials),
                 str(run.failed),
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
-                clock(run.took_s) if run.took_s is not None else "",
+                format_duration(run.took_s) if run.took_s is not None else "",
             )
             for run in runs
         ],

@@ -8,16 +8,7 @@ from typing import Self
 
 from vtax.cli.output import discard, tell
 from vtax.runner.events import Progress
-
-
-def clock(seconds: float) -> str:
-    """A duration as people say it: `42 s`, `3 min 05 s`, `2 h 10 min`."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+from vtax.study.units import format_duration
 
 
 def block_text(progress: Progress) -> str:
@@ -64,7 +55,7 @@ class PlainProgress:
         told = error.splitlines()[0] if error else figure
         kind = ", warm-up" if progress.is_warmup else ""
         where = f"[{block_text(progress)}, {progress.done_trials}/{progress.total_trials}{kind}]"
-        left = f"about {clock(progress.left_s)} left"
+        left = f"about {format_duration(progress.left_s)} left"
         what = f"{label} {self._levels}".rstrip()
         tell(f"{where} {platform} {what}: {'FAILED: ' if error else ''}{told} ({left})")
 
@@ -129,5 +120,5 @@ class BarProgress:
             completed=progress.done_trials,
             total=progress.total_trials,
             where=block_text(progress) + (" warm-up" if progress.is_warmup else ""),
-            left=f"about {clock(progress.left_s)} left",
+            left=f"about {format_duration(progress.left_s)} left",
         )

@@ -11,7 +11,6 @@ import click
 from vtax import __version__
 from vtax.cli.measure import measure, prepare_host
 from vtax.cli.output import built_image, need_root, print_json, tell
-from vtax.cli.progress import clock
 from vtax.errors import BadInput, with_cure
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
@@ -24,6 +23,7 @@ from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, load
 from vtax.study.model import Study
+from vtax.study.units import format_duration
 
 
 @click.command("run")
@@ -146,12 +146,14 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     say(plan.study.title or plan.study.name)
     say(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
-        f"{design.order} order, seed {plan.seed}; about {clock(plan.expected_block_s())} a block{_in_all(plan)}"
+        f"{design.order} order, seed {plan.seed}; "
+        f"about {format_duration(plan.expected_block_s())} a block{_in_all(plan)}"
     )
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
         few = f"; a verdict needs {MINIMUM_BLOCKS}" if bought < MINIMUM_BLOCKS else ""
-        say(f"the budget of {clock(design.budget)} buys about {bought} whole block{'s' * (bought != 1)}{few}")
+        bought_blocks = f"{bought} whole block{'s' * (bought != 1)}"
+        say(f"the budget of {format_duration(design.budget)} buys about {bought_blocks}{few}")
     for planned in plan.platforms:
         if not planned.probe.available:
             say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
@@ -163,8 +165,8 @@ def _in_all(plan: Plan) -> str:
     if design.stop == "budget":
         return ""
     if design.stop == "fixed":
-        return f", {clock(design.blocks * each)} in all"
-    return f", {clock(design.min_blocks * each)} to {clock(design.max_blocks * each)} in all"
+        return f", {format_duration(design.blocks * each)} in all"
+    return f", {format_duration(design.min_blocks * each)} to {format_duration(design.max_blocks * each)} in all"
 
 
 def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:
@@ -194,6 +196,7 @@ def refuse_too_little_time(plan: Plan) -> None:
     budget, block_s = plan.study.design.budget, plan.expected_block_s()
     if budget is not None and budget < block_s:
         raise BadInput(
-            f"the budget of {clock(budget)} does not hold one block, which takes about {clock(block_s)}",
+            f"the budget of {format_duration(budget)} does not hold one block, "
+            f"which takes about {format_duration(block_s)}",
             cure="a larger --budget, or fewer platforms or levels",
         )

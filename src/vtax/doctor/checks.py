@@ -15,6 +15,7 @@ from typing import Protocol
 from vtax.doctor import knobs
 from vtax.doctor.finding import Finding, Level, Seen
 from vtax.doctor.load import Load
+from vtax.study.units import about_size
 
 GIB = 1 << 30
 STEAL_WARN, STEAL_BAD = 0.01, 0.05
@@ -149,9 +150,9 @@ class Swap:
             return Seen("ok", "none")
         cure = "swapoff -a, or keep vm.swappiness low"
         if total - free > 16 << 20:
-            return Seen("warn", f"{_size(total - free)} of {_size(total)} in use", cure)
+            return Seen("warn", f"{about_size(total - free)} of {about_size(total)} in use", cure)
         low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
-        return Seen("ok" if low else "warn", f"{_size(total)}, not in use", "" if low else cure)
+        return Seen("ok" if low else "warn", f"{about_size(total)}, not in use", "" if low else cure)
 
 
 class Numa:
@@ -184,7 +185,7 @@ class FreeMemory:
             return None
         cure = "stop other programs, or use smaller guests ([guest] memory)"
         level: Level = "bad" if available < TOO_LITTLE_MEMORY else "warn" if available < LITTLE_MEMORY else "ok"
-        return Seen(level, f"{_size(available)} available", "" if level == "ok" else cure)
+        return Seen(level, f"{about_size(available)} available", "" if level == "ok" else cure)
 
 
 class VirtualHost:
@@ -298,7 +299,3 @@ def _values(root: Path, pattern: str) -> list[str]:
 
 def _count_processors(root: Path) -> int:
     return (root / "proc/cpuinfo").read_text().count("\nprocessor") + 1
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB else f"{size_bytes >> 20} MiB"

@@ -28,6 +28,7 @@ from vtax.stats.verdict import Verdict
 from vtax.store.query import FailureRow, GuestRow, RunData, load
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import LAST, Store
+from vtax.study.units import format_levels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -79,7 +80,7 @@ class Point:
     @property
     def name(self) -> str:
         """`direction=send, mtu=1500`; empty when nothing varies."""
-        return ", ".join(f"{factor}={level}" for factor, level in self.levels.items())
+        return format_levels(self.levels)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from vtax.stats.stopping import interval_confidence, look_level
 from vtax.stats.verdict import Verdict, judge_family
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
+from vtax.study.units import format_levels
 
 _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
 
@@ -54,7 +55,7 @@ class Compared:
     @property
     def name(self) -> str:
         """`direction=send`: what the two sides have in common."""
-        return ", ".join(f"{factor}={level}" for factor, level in self.levels.items())
+        return format_levels(self.levels)
 
     @property
     def warnings(self) -> tuple[str, ...]:

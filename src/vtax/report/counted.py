@@ -18,6 +18,7 @@ from vtax.report import numbers
 from vtax.report.document import finite
 from vtax.report.views import plain_table
 from vtax.store.query import RunData
+from vtax.study.units import format_levels
 
 Counters = Mapping[tuple[int, str, str], tuple[float, int]]
 """(cell, place, name) -> mean and number of trials, as store.query.counters gives them."""
@@ -160,7 +161,7 @@ def counted_parts(cells: Sequence[Counted]) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for key in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
         group = [cell for cell in cells if (cell.label, tuple(cell.levels.items())) == key]
-        levels = ", ".join(f"{name}={level}" for name, level in key[1])
+        levels = format_levels(dict(key[1]))
         title = Text(f"{key[0]} · {levels}" if levels else key[0], style="bold")
         parts += [
             title.append("  means of a trial", style="dim"),

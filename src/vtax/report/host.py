@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.report.numbers import duration
+from vtax.study.units import about_size, format_duration
 
 _NAMES = {
     "cpu_model": "CPU",
@@ -26,7 +26,7 @@ def host_line(host: Mapping[str, Any]) -> str:
     if "cpus" in host:
         parts.append(f"{host['cpus']} CPU{'s' if host['cpus'] != 1 else ''}")
     if "memory_bytes" in host:
-        parts.append(size(host["memory_bytes"]))
+        parts.append(about_size(host["memory_bytes"]))
     if "kernel" in host:
         parts.append(f"Linux {host['kernel']}")
     parts.append(str(host.get("distribution", "")))
@@ -44,16 +44,8 @@ def run_line(analysis: Analysis) -> str:
         when,
     ]
     if analysis.took_s is not None:
-        parts.append(f"took {duration(analysis.took_s)}")
+        parts.append(f"took {format_duration(analysis.took_s)}")
     return ", ".join([*parts, f"seed {analysis.seed}"])
-
-
-def size(size_bytes: float) -> str:
-    """Bytes in the largest binary unit that leaves at least 1."""
-    value, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1024 and len(units) > 1:
-        value, units = value / 1024, units[1:]
-    return f"{value:.3g} {units[0]}"
 
 
 def fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -73,7 +65,7 @@ def text_of(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if key.endswith("_bytes") and isinstance(value, int | float):
-        return size(value)
+        return about_size(value)
     if isinstance(value, list | tuple) and all(isinstance(each, int | str) for each in value):
         return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +20,12 @@ from vtax.report import charts, numbers
 from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.report.answers import answers, bounds, percent_of
 from vtax.report.audit import audit
-from vtax.report.host import fact_rows, host_line, run_line, size, text_of
+from vtax.report.host import fact_rows, host_line, run_line, text_of
 from vtax.report.method import method
 from vtax.report.numbers import plain_percent
 from vtax.report.ranking import rank_point
 from vtax.report.reproduce import commands, study_toml
-from vtax.stats.verdict import Kind
-
-SIGNS: Mapping[Kind, str] = {"slower": "▼", "faster": "▲", "equivalent": "=", "undecided": "?"}
+from vtax.study.units import about_size
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def html(analysis: Analysis) -> str:
         audit=audited,
         host_facts=fact_rows(analysis.host),
         method=list(method(analysis)),
-        size=size,
+        size=about_size,
         commands=commands(analysis),
         toml=study_toml(analysis.declared),
         colours=charts.colours(analysis),
@@ -190,7 +188,7 @@ def _line(row: Row, scale: numbers.Scale) -> Line:
             shown["bootstrap"] = numbers.interval(r.bootstrap_low, r.bootstrap_high)
     if row.verdict is not None:
         kind, needed = row.verdict.kind, row.verdict.blocks_needed
-        shown |= {"kind": kind, "sign": SIGNS[kind]}
+        shown |= {"kind": kind, "sign": numbers.SIGNS[kind]}
         shown["more"] = f"about {needed} more block{'s' if needed > 1 else ''}" if needed else ""
     notes = [row.trouble] if row.trouble else []
     if row.failed:
@@ -222,7 +220,7 @@ def _overview_cell(row: Row, section: Section) -> dict[str, str]:
         interval = bounds(found.low, found.high)
         title = f"{row.verdict}: overhead {percent_of(lost.estimate)} {bounds(lost.low, lost.high)}"
     return {"kind": row.verdict.kind, "text": percent_of(found.estimate), "interval": interval,
-            "sign": SIGNS[row.verdict.kind], "title": title}  # fmt: skip
+            "sign": numbers.SIGNS[row.verdict.kind], "title": title}  # fmt: skip
 
 
 def _base_text(section: Section, point: Point) -> str:

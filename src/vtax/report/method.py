@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vtax.report import numbers
 from vtax.report.analysis import Analysis
 from vtax.report.numbers import plain_percent
+from vtax.study.units import format_duration
 
 
 def method(analysis: Analysis) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _rule_text(analysis: Analysis) -> str:
             else "."
         ),
     }
-    budget = f" The time budget is {numbers.duration(rule.budget_s)}." if rule.budget_s else ""
+    budget = f" The time budget is {format_duration(rule.budget_s)}." if rule.budget_s else ""
     because = f" It ended because: {analysis.stopped_because}." if analysis.stopped_because else ""
     return texts[rule.stop] + budget + because
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from vtax.stats.describe import Summary
+from vtax.stats.verdict import Kind
 
 DIGITS = 4
+SIGNS: Mapping[Kind, str] = {"slower": "▼", "faster": "▲", "equivalent": "=", "undecided": "?"}
 _PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
 _TIMES = ("n", "µ", "m", "")  # a kilosecond is no unit people read
@@ -138,15 +140,3 @@ def percent(value: float) -> str:
 def plain_percent(value: float) -> str:
     """A declared share as it was declared: `2 %`, `97.5 %`."""
     return f"{value * 100:g}\N{NO-BREAK SPACE}%"
-
-
-def duration(seconds: float) -> str:
-    """A time span people read: `0.31 s`, `48 s`, `4 min 05 s`, `2 h 10 min`."""
-    if seconds < 10:
-        return f"{number(seconds, 2)} s"
-    if round(seconds) < 60:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

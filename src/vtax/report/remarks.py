@@ -9,6 +9,7 @@ from typing import Protocol
 
 from vtax.store.query import RunData
 from vtax.store.records import CellRecord, PlatformRecord
+from vtax.study.units import format_levels
 
 CLOCK_ALLOWANCE_S = 2.0  # a guest that reads its time from a real-time clock knows it to a second
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -117,5 +118,5 @@ def _of_rows(rows: Iterable[tuple[str, str, _Row, bool]]) -> Iterator[_Given]:
 
 def place_of(cell: CellRecord) -> str:
     """`docker, iperf3, direction=send`: a cell as people name it."""
-    levels = ", ".join(f"{factor}={level}" for factor, level in cell.levels.items())
+    levels = format_levels(cell.levels)
     return ", ".join(filter(None, [cell.platform, cell.label, levels]))

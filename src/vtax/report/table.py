@@ -6,7 +6,7 @@ Nothing is shown that the HTML report and the JSON do not show too; all three co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.box import Box
 from rich.console import Console, Group, RenderableType
@@ -26,12 +26,9 @@ from vtax.stats.verdict import Kind
 
 __all__ = ["as_json", "bullets", "heading", "name_of", "put", "render"]
 
-VERDICTS: dict[Kind, tuple[str, str]] = {
-    "slower": ("▼", "bold red"),
-    "faster": ("▲", "bold green"),
-    "equivalent": ("=", "bold cyan"),
-    "undecided": ("?", "yellow"),
-}
+STYLES: Mapping[Kind, str] = {
+    "slower": "bold red", "faster": "bold green", "equivalent": "bold cyan", "undecided": "yellow",
+}  # fmt: skip
 LINES = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
 _BAR_CELLS = 10  # are the baseline
 _BAR_MOST = 12
@@ -187,7 +184,7 @@ def _mean(row: Row, scale: numbers.Scale) -> tuple[str, Text]:
 def _verdict(row: Row) -> Text:
     parts = []
     if row.verdict is not None:
-        sign, style = VERDICTS[row.verdict.kind]
+        sign, style = numbers.SIGNS[row.verdict.kind], STYLES[row.verdict.kind]
         parts.append(Text(f"{sign} {row.verdict.kind}", style=style))
         if needed := row.verdict.blocks_needed:
             parts.append(Text(f"about {needed} more block{'s' if needed > 1 else ''}", style=style))

@@ -16,7 +16,8 @@ from vtax.report.document import finite
 from vtax.report.factors import FactorEffect
 from vtax.report.noise import CellNoise, NoiseTable, drifting, hardest, warnings_of
 from vtax.report.ranking import PointRanking
-from vtax.report.table import LINES, VERDICTS, bullets, heading, name_of
+from vtax.report.table import LINES, STYLES, bullets, heading, name_of
+from vtax.study.units import format_duration
 
 _MOST_PLACES = 2
 
@@ -99,10 +100,10 @@ def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
             did = [
                 _times(round(cell.trials, 1), cell.row.ratio.n_blocks),
                 "" if cell.half_width is None else f"±{numbers.percent(cell.half_width)}",
-                numbers.duration(cell.time_s),
+                format_duration(cell.time_s),
             ]
             advised = (
-                [_times(cell.plan.trials, cell.plan.blocks), numbers.duration(cell.plan.time_s)] if cell.plan else []
+                [_times(cell.plan.trials, cell.plan.blocks), format_duration(cell.plan.time_s)] if cell.plan else []
             )
             shown.add_row(Text("  " if point else "").append_text(name_of(cell.row)), *did, *advised)
     return shown
@@ -225,7 +226,7 @@ def _contrast_table(compared: Sequence[Compared], found: Contrasts) -> Table:
         if each.ratio is None or each.verdict is None:
             shown.add_row(each.name, *cells, "", "", "", Text(each.trouble, style="red"))
             continue
-        sign, style = VERDICTS[each.verdict.kind]
+        sign, style = numbers.SIGNS[each.verdict.kind], STYLES[each.verdict.kind]
         ratio = Text(numbers.ratio(each.ratio.estimate), style="bold")
         interval = Text(numbers.interval(each.ratio.low, each.ratio.high), style="dim")
         verdict = Text(f"{sign} {each.verdict}", style=style)

@@ -25,6 +25,7 @@ from vtax.runner.trial import TrialResult
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, detected, detection_sessions
 from vtax.store.records import SAMPLES, CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
 from vtax.store.store import RunHandle, Store
+from vtax.study.units import format_levels
 
 AUDIT_BLOCK = -1  # of guests that are only looked at
 
@@ -195,7 +196,7 @@ class _Execution:
     def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:
         self._note_version(opened, cell)
         is_warmup = block == DETECTION_BLOCK or number < self._warmup[cell.point.key]
-        self._observer.trial_starting(cell.platform.name, cell.point.label, levels_text(cell))
+        self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
         result = opened.trial(cell)
         self._run.add_trial(_record(cell, block, number, self._position, is_warmup, opened.guest_id, result))
         self._done.add((cell.key, block, number))
@@ -254,11 +255,6 @@ def _record(
         counters=dict(result.counters),
         warnings=result.warnings,
     )
-
-
-def levels_text(cell: Cell) -> str:
-    """The levels of a cell as people read them: `direction=send, mtu=1500`."""
-    return ", ".join(f"{name}={level}" for name, level in cell.point.levels.items())
 
 
 def figure(cell: Cell, result: TrialResult) -> str:

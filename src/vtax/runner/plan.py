@@ -27,7 +27,7 @@ from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
 from vtax.study.keys import refusal
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
-from vtax.study.units import format_size
+from vtax.study.units import about_size, format_size
 
 Surroundings = tuple[str, Hashable]
 """Tuning, and the network or None."""
@@ -265,7 +265,7 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if memory_bytes > total:
         raise BadInput(
-            f"{format_size(memory_bytes)} of memory are wanted and this host has {total / 2**30:.1f} GiB",
+            f"{format_size(memory_bytes)} of memory are wanted and this host has {about_size(total)}",
             where=f"{where}, key memory" if "[guest]" in where else where,
         )
 

@@ -28,6 +28,7 @@ from vtax.runner.events import Observer
 from vtax.runner.plan import Cell, Plan, Session, resolve_platform
 from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial, understood
 from vtax.store.store import RunHandle
+from vtax.study.units import format_levels
 
 READY_TIMEOUT_S = 120.0
 SCRATCH = "/scratch"
@@ -147,7 +148,7 @@ class OpenSession:
         point = self._session.networked
         if point is None or point.link is None:
             return {**in_force, **level}
-        link = ", ".join(f"{name}={value}" for name, value in point.link.model_dump(exclude_defaults=True).items())
+        link = format_levels(point.link.model_dump(exclude_defaults=True))
         return {**in_force, **level, "started.topology": point.topology, "started.link": link or "defaults"}
 
     def _start_end(self, end: End) -> None:

@@ -1,8 +1,9 @@
-"""Sizes and durations as people write them in a study: `512MiB`, `64k`, `7s`, `2h`."""
+"""Sizes, durations and levels as people write them in a study, `512MiB`, `64k`, `7s`, `2h`, and as they are told."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _SIZE_FACTORS = {
     "": 1, "b": 1,
@@ -40,6 +41,29 @@ def format_size(value: int) -> str:
         if value >= factor and value % factor == 0:
             return f"{value // factor}{unit}"
     return f"{value}B"
+
+
+def about_size(value: float) -> str:
+    """Bytes to three digits, in the largest binary unit that leaves at least 1: `23.5 GiB`."""
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1023.5 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{value:.3g} {units[0]}" if value < 999.5 else f"{value:.0f} {units[0]}"
+
+
+def format_duration(seconds: float) -> str:
+    """A time span people read: `0.31 s`, `3.1 s`, `48 s`, `4 min 05 s`, `2 h 10 min`."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0):.{2 if seconds < 0.995 else 1}f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest} s"
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def format_levels(levels: Mapping[str, object]) -> str:
+    """Factor -> level as people read it: `direction=send, mtu=1500`."""
+    return ", ".join(f"{factor}={level}" for factor, level in levels.items())
 
 
 def _split(text: str, factors: dict[str, float] | dict[str, int], examples: str) -> tuple[float, str]:
