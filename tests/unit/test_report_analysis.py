@@ -139,7 +139,7 @@ def test_a_missed_precision_is_a_shortfall(store: Store) -> None:
         stop="precision", precision=0.01, min_blocks=2, max_blocks=5,
     )  # fmt: skip
     assert row(analysis, "other").target_missed
-    assert any("where ±1.0% was wanted: other, tool speed" in text for text in analysis.shortfalls)
+    assert any("where ±1\N{NO-BREAK SPACE}% was wanted: other, tool speed" in text for text in analysis.shortfalls)
 
 
 def test_a_missed_verdict_is_a_shortfall(store: Store) -> None:
@@ -183,7 +183,7 @@ def test_a_missed_precision_of_a_single_platform_is_a_shortfall(store: Store) ->
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     missed = one_platform(store, noisy, stop="precision", precision=0.01, max_blocks=5)
     assert row(missed, "native").target_missed
-    assert re.fullmatch(r"interval of ±\d+\.\d% where ±1\.0% was wanted: native, tool speed", *missed.shortfalls)
+    assert re.fullmatch(r"interval of ±\d+\s% where ±1\s% was wanted: native, tool speed", *missed.shortfalls)
 
 
 def test_a_reached_precision_of_a_single_platform_is_no_shortfall(store: Store) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.report.numbers import percent, plain_percent
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
 
@@ -71,4 +72,4 @@ def _lack(rule: Rule, aim: Aim) -> str:
         return "no verdict where one was wanted"
     if made < rule.min_blocks:
         return f"{made} block{'s' if made != 1 else ''} where at least {rule.min_blocks} were wanted"
-    return f"interval of ±{half_width(rule, aim.logs):.1%} where ±{rule.precision:.1%} was wanted"
+    return f"interval of ±{percent(half_width(rule, aim.logs))} where ±{plain_percent(rule.precision)} was wanted"

@@ -53,8 +53,10 @@ def about_size(value: float) -> str:
 
 def format_duration(seconds: float) -> str:
     """A time span people read: `0.31 s`, `3.1 s`, `48 s`, `4 min 05 s`, `2 h 10 min`."""
+    if seconds <= 0:
+        return "0 s"
     if seconds < 9.95:
-        return f"{max(seconds, 0):.{2 if seconds < 0.995 else 1}f} s"
+        return f"{seconds:.{2 if seconds < 0.995 else 1}f} s"
     minutes, rest = divmod(round(seconds), 60)
     if not minutes:
         return f"{rest} s"
