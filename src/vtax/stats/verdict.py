@@ -75,7 +75,8 @@ def verdict_of(
     kind: Kind = "undecided"
     warnings: tuple[str, ...] = ()
     if ratio.n_blocks < MINIMUM_BLOCKS:
-        warnings = (f"{ratio.n_blocks} blocks are too few for a verdict; at least {MINIMUM_BLOCKS} are needed",)
+        blocks = "one block is" if ratio.n_blocks == 1 else f"{ratio.n_blocks} blocks are"
+        warnings = (f"{blocks} too few for a verdict; at least {MINIMUM_BLOCKS} are needed",)
     elif p_difference <= alpha and outside(ratio.mean_log, margin):
         kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
     elif p_equivalent <= alpha:
