@@ -16,7 +16,7 @@ from typing import cast
 import jsonschema
 import pytest
 from click.testing import CliRunner
-from synthetic_run import begin
+from synthetic_run import begin, fill
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import COMMANDS, group, main
@@ -26,7 +26,7 @@ from vtax.cli.run import refuse_too_little_time
 from vtax.errors import BadInput, PlatformError, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.lock import measuring_lock
+from vtax.host.lock import is_measuring, measuring_lock
 from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import shipped
@@ -259,6 +259,29 @@ def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(
     assert output_of("clean") == "run tour-1 was killed; go on with: sudo vtax resume tour-1\n"
     assert statuses() == {"tour-1": "interrupted", "tour-2": "finished"}
     assert output_of("clean") == "nothing was left behind\n"
+
+
+def test_a_killed_run_is_shown_as_killed_before_anybody_cleans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "host.lock"
+    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: is_measuring(lock))
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        fill(begin(store, "tour-1"), blocks=1)
+        store.open_run("tour-1").reopen()
+    with measuring_lock("tour-1", lock):
+        assert " running " in output_of("list")
+        assert "tour-1: running: 1 block, " in output_of("show")
+    told = output_of("list")
+    assert " killed " in told
+    assert "tour-1 was killed; go on with: sudo vtax resume tour-1" in told
+    (plain,) = json.loads(output_of("list", "--json"))
+    assert (plain["status"], plain["stopped_because"]) == ("interrupted", "vtax was killed")
+    told = output_of("show")
+    assert "tour-1: interrupted: 1 block, " in told
+    assert "the run was not finished: vtax was killed" in told
+    assert json.loads(output_of("show", "--json"))["status"] == "interrupted"
+    assert statuses() == {"tour-1": "running"}
 
 
 @pytest.mark.parametrize(

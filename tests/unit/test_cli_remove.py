@@ -15,8 +15,9 @@ from vtax.store.store import Store
 
 
 @pytest.fixture
-def store(private_home: Home) -> Iterator[Store]:
+def store(private_home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store with a finished, an interrupted and a running run."""
+    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: True)
     with Store.open(private_home.store_url) as opened:
         for name, status in (("tour-1", "finished"), ("tour-2", "interrupted")):
             run = begin(opened, name)

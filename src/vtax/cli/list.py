@@ -10,7 +10,7 @@ import click
 from vtax.cli.output import as_typed, json_option, print_json, print_table
 from vtax.errors import BadInput
 from vtax.host.home import Home
-from vtax.store.store import Store
+from vtax.store.store import KILLED, Store
 from vtax.study.units import format_duration
 
 
@@ -34,7 +34,7 @@ def command(as_json: bool) -> None:
             (
                 run.name,
                 run.study,
-                run.status,
+                "killed" if run.stopped_because == KILLED else run.status,
                 str(run.trials),
                 str(run.failed),
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
@@ -43,3 +43,6 @@ def command(as_json: bool) -> None:
             for run in runs
         ],
     )
+    for run in runs:
+        if run.stopped_because == KILLED:
+            click.echo(as_typed(f"{run.name} was killed; go on with: sudo vtax resume {run.name}"))

@@ -21,7 +21,7 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
     if running := [run.name for run in runs if run.status == "running"]:
         raise BadInput(
             f"{', '.join(running)} still runs",
-            cure="stop it with Ctrl-C; if it was killed, sudo vtax clean writes down that it ended",
+            cure="stop it with Ctrl-C; if it was killed, wait until nothing else measures on this host",
         )
     print_table(("run", "study", "status", "trials"), [(r.name, r.study, r.status, str(r.trials)) for r in runs])
     if not yes:

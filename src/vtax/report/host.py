@@ -40,7 +40,7 @@ def run_line(analysis: Analysis) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(analysis.started_at))
     parts = [
         f"{analysis.status}: {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}",
-        f"{analysis.trials} trials" + (f" ({analysis.failed} failed)" if analysis.failed else ""),
+        f"{analysis.trials} trial{'s' if analysis.trials != 1 else ''}" + (f" ({analysis.failed} failed)" if analysis.failed else ""),
         when,
     ]
     if analysis.took_s is not None:

@@ -15,6 +15,7 @@ from sqlalchemy import URL, Connection, Engine, case, delete, distinct, func, in
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, StoreError
+from vtax.host.lock import is_measuring
 from vtax.store import schema
 from vtax.store.database import make_engine, new_id, reading, shown, sqlite_file, told, writing
 from vtax.store.migrate import ensure_schema
@@ -22,19 +23,22 @@ from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, RunSumm
 from vtax.store.run import RunHandle, took_s
 
 LAST = "last"
+KILLED = "vtax was killed"
+"""Why a run ended that nothing ended."""
 
-__all__ = ["LAST", "RunHandle", "Store"]
+__all__ = ["KILLED", "LAST", "RunHandle", "Store"]
 
 
 class Store:
-    """One open database. Make it with `open`."""
+    """One open database. Make it with `open`, or with `existing` to look at it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, only_looks: bool = False) -> None:
         self.engine = engine
+        self._only_looks = only_looks
 
     @classmethod
-    def open(cls, url: str) -> Self:
-        """Open the store of a SQLAlchemy URL, made or brought up to date when needed.
+    def open(cls, url: str, *, only_looks: bool = False) -> Self:
+        """Open the store of a SQLAlchemy URL, made or brought up to date when needed. only_looks: see `existing`.
 
         Raises StoreError: damaged, of a newer schema, out of reach, not writable, or not a store.
         """
@@ -47,18 +51,19 @@ class Store:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine)
+        return cls(engine, only_looks=only_looks)
 
     @classmethod
     def existing(cls, url: str) -> Self:
-        """Open a store to look at it only. Raises BadInput when there is none yet (none is made), and as `open`."""
+        """Open a store to look at it only: a run that says `running` while nothing measures was killed, and is shown
+        as `vtax clean` would write it down. Raises BadInput when there is none yet (none is made), and as `open`."""
         engine = make_engine(url)
         file = sqlite_file(engine.url)
         missing = file is not None and not file.exists()
         engine.dispose()
         if missing:
             raise no_run(engine.url)
-        return cls.open(url)
+        return cls.open(url, only_looks=True)
 
     def close(self) -> None:
         """Close every connection; SQLite then folds its write-ahead log into the file."""
@@ -127,7 +132,9 @@ class Store:
             run_id = connection.execute(query).scalar()
         if run_id is None:
             raise self._unknown(name)
-        return RunHandle(self.engine, run_id)
+        run = RunHandle(self.engine, run_id)
+        run.status, run.stopped_because = self._seen(run.status, run.stopped_because)
+        return run
 
     def runs(self) -> list[RunSummary]:
         """Every run, the oldest first."""
@@ -152,10 +159,10 @@ class Store:
             ):
                 names.setdefault(run_id, []).append(name)
         return [
-            RunSummary(row.name, row.study, row.status, row.started_at, row.ended_at, took_s(row),
-                       row.stopped_because, tuple(names.get(row.id, ())), cells.get(row.id, 0),
+            RunSummary(row.name, row.study, status, row.started_at, row.ended_at, took_s(row), because, tuple(names.get(row.id, ())), cells.get(row.id, 0),
                        *tried.get(row.id, (0, 0, 0)))
             for row in rows
+            for status, because in [self._seen(row.status, row.stopped_because)]
         ]  # fmt: skip
 
     def remove_run(self, name: str) -> None:
@@ -175,8 +182,15 @@ class Store:
             connection.execute(
                 update(schema.run)
                 .where(schema.run.c.name.in_(names), schema.run.c.status == "running")
-                .values(status="interrupted", stopped_because="vtax was killed", ended_at=ended_at)
+                .values(status="interrupted", stopped_because=KILLED, ended_at=ended_at)
             )
+
+    def _seen(self, status: str, because: str) -> tuple[str, str]:
+        """Status of a run and why it stopped, to whoever only looks. A database server's runs may be another host's."""
+        is_ours = sqlite_file(self.engine.url) is not None
+        if self._only_looks and is_ours and status == "running" and not is_measuring():
+            return "interrupted", KILLED
+        return status, because
 
     def _run_names(self) -> list[str]:
         with reading(self.engine) as connection:
