@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 from synthetic_run import begin, fill
@@ -14,6 +17,7 @@ from vtax.report.document import as_json
 from vtax.report.html import html
 from vtax.report.table import render
 from vtax.stats.intervals import bootstrap_means
+from vtax.stats.ratio import ratio_of_logs
 from vtax.store.store import Store
 
 
@@ -75,3 +79,26 @@ def test_the_full_listing_fits_its_terminal(analysis: Analysis, width: int) -> N
     for line in shown(analysis, width, every_metric=True).splitlines():
         assert len(line) <= width
         assert "…" not in line
+
+
+def test_of_an_interval_the_part_inside_the_axis_is_drawn_wherever_the_estimate_lies(analysis: Analysis) -> None:
+    logs = {"docker": [0.0, 0.01, -0.01], "lxc": [0.1, 1.1, -0.1], "qemu-tcg": [-2.0, -2.01, -1.99]}
+    (section, *_) = analysis.primary
+    rows = [
+        row if row.platform.is_baseline else replace(row, ratio=ratio_of_logs(np.array(logs[row.platform.name])))
+        for row in section.points[0].rows
+    ]
+    spec = charts.ratios(replace(section, points=(replace(section.points[0], rows=tuple(rows)),)), analysis)
+    assert spec is not None
+    drawn = {
+        mark: {v["platform"]: v for layer in spec["layer"] if layer["mark"]["type"] == mark
+               for v in layer["data"]["values"] if "platform" in v}
+        for mark in ("rule", "point")
+    }  # fmt: skip
+    said = {(v["platform"], v["text"]) for layer in spec["layer"] if layer["mark"]["type"] == "text"
+            for v in layer["data"]["values"] if "platform" in v}  # fmt: skip
+    assert math.exp(sum(logs["lxc"]) / 3) == pytest.approx(drawn["rule"]["lxc"]["mean"])
+    assert {"docker", "lxc"} == set(drawn["rule"])  # the interval of lxc holds 1, its estimate lies beyond the axis
+    assert {"docker"} == set(drawn["point"])
+    assert {text for platform, text in said if platform == "lxc"} == {"◀", "1.443 ▶"}
+    assert [text for platform, text in said if platform == "qemu-tcg"] == ["◀ 0.135 [0.132, 0.139]"]

@@ -2,10 +2,10 @@
 
 Two figures per metric. `means`: a bar for every cell with the interval of its mean and one dot per block. `ratios`:
 the ratio to the baseline in every block, its estimate and interval, and the band within which a ratio counts as
-equivalent. Rows of both are the same and in the table's order. Whatever lies outside an axis is marked at that end of
-its row by an arrow, so that nothing is cut off unseen. Colours are those of Okabe and Ito (2008), which
-people with any colour vision can tell apart; the baseline is grey. Ink, paper, muted ink and grid are placeholders
-(`@ink`, ...), because the page they stand on may be light or dark.
+equivalent. Rows of both are the same and in the table's order. Of every interval the part inside the axis is drawn;
+whatever lies outside is marked at that end of its row by an arrow, so that nothing is cut off unseen. Colours are
+those of Okabe and Ito (2008), which people with any colour vision can tell apart; the baseline is grey. Ink, paper,
+muted ink and grid are placeholders (`@ink`, ...), because the page they stand on may be light or dark.
 """
 
 from __future__ import annotations
@@ -96,20 +96,17 @@ def ratios(section: Section, analysis: Analysis) -> Spec | None:
     for name, row in found:
         assert row.ratio is not None
         shared = {"row": name, "platform": row.platform.name, "colour": colour[row.platform.name]}
-        text = f"{numbers.ratio(row.ratio.estimate)} {numbers.interval(row.ratio.low, row.ratio.high)}"
-        if not domain[0] <= row.ratio.estimate <= domain[1]:
-            below = row.ratio.estimate < domain[0]
-            beyond.append(
-                {
-                    **shared,
-                    "at": domain[0 if below else 1],
-                    "text": f"{_ARROWS[0]} {text}" if below else f"{text} {_ARROWS[1]}",
-                }
-            )
-            continue
+        said = numbers.ratio(row.ratio.estimate)
+        text = f"{said} {numbers.interval(row.ratio.low, row.ratio.high)}"
         low, high = (row.ratio.low, row.ratio.high) if np.isfinite(row.ratio.high) else (None, None)
+        least, most = (row.ratio.estimate,) * 2 if low is None or high is None else (low, high)
+        if least > domain[1] or most < domain[0]:
+            is_above = least > domain[1]
+            text = f"{text} {_ARROWS[1]}" if is_above else f"{_ARROWS[0]} {text}"
+            beyond.append({**shared, "at": domain[is_above], "text": text})
+            continue
         cells.append({**shared, "mean": row.ratio.estimate, "text": f"{text}: {row.verdict}",
-                      "low": low, "high": high})  # fmt: skip
+                      "low": low, "high": high, "said": said})  # fmt: skip
         dots += _dots(shared, *_block_ratios(row, bases[id(row)]))
     x = {
         "type": "quantitative",
@@ -272,6 +269,8 @@ def _dot_layers(dots: list[Spec], x: Spec, title: str) -> list[Spec]:
 def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
     tooltip = [("platform", ""), ("text", title)]
     with_interval = [cell for cell in cells if cell["low"] is not None]
+    least, most = x["scale"]["domain"]
+    inside = [cell for cell in cells if least <= cell["mean"] <= most]
     ink = {"color": "@ink"}
     ends = [{**cell, "end": cell[side]} for cell in with_interval for side in ("low", "high")]
     return [
@@ -280,14 +279,17 @@ def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
         _layer(ends, {"type": "tick", "thickness": 2, "size": 9, "clip": True, **ink},
                {"x": {"field": "end", **x}}, tooltip,
                colour=False),
-        _layer(cells, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
+        _layer(inside, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
                        "stroke": "@paper", "strokeWidth": 1, **ink}, {"x": {"field": "mean", **x}}, tooltip,
                colour=False),
     ]  # fmt: skip
 
 
 def _outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Spec]:
-    """An arrow for every row and end of the axis beyond which its interval or one of its blocks lies."""
+    """An arrow for every row and end of the axis beyond which its interval or one of its blocks lies.
+
+    An estimate that lies there is written beside its arrow.
+    """
     reach: dict[str, list[float]] = {}
     for cell in cells:
         reach[cell["row"]] = [cell["mean"], *(cell[side] for side in ("low", "high") if cell[side] is not None)]
@@ -298,17 +300,22 @@ def _outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[S
         least, most = min(reach[cell["row"]]), max(reach[cell["row"]])
         for side, is_outside in enumerate((least < domain[0], most > domain[1])):
             if is_outside:
-                found.append({**cell, "at": domain[side], "text": _ARROWS[side]})
+                estimate_too = cell["mean"] > domain[1] if side else cell["mean"] < domain[0]
+                said = [cell["said"]] if estimate_too else []
+                said = [*said, _ARROWS[1]] if side else [_ARROWS[0], *said]
+                found.append({**cell, "at": domain[side], "text": " ".join(said)})
     return found
 
 
 def _edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
-    """Text inside either end of the axis for what lies beyond it."""
+    """Text inside either end of the axis for what lies beyond it, in front of whatever interval ends there."""
     layers = []
     for side, align in enumerate(("left", "right")):
         if values := [each for each in marks if each["at"] == domain[side]]:
             mark = {"type": "text", "align": align, "dx": (4, -4)[side], "fontSize": 11, "fontWeight": 600}
-            layers.append(_layer(values, mark, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
+            halo = {**mark, "color": "@paper", "stroke": "@paper", "strokeWidth": 5, "strokeJoin": "round"}
+            encoding = {"x": {"field": "at", **x}, "text": {"field": "text"}}
+            layers += [_layer(values, look, encoding, tooltip=[]) for look in (halo, mark)]
     return layers
 
 
