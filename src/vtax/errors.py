@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from signal import SIGINT
 
 
 class VtaxError(Exception):
     """An error a person can act on.
 
     what: one sentence, what happened. where: file, table and key, platform or trial (may be empty).
-    cure: what to do about it (may be empty). exit_status: 2 for bad input, 1 for a failed run.
+    cure: what to do about it (may be empty). exit_status: 2 for bad input, 1 for what failed.
     """
 
     exit_status = 1
@@ -82,14 +83,15 @@ class RunInterrupted(BaseException):
     """The run was stopped on request; everything measured so far is kept.
 
     Not an error, so that nothing which turns errors into failed trials or lost guests can take it for one.
+    signal: the number of the one that asked; the exit status tells it as shells do.
     """
 
-    exit_status = 1
-
-    def __init__(self, what: str, *, cure: str = "") -> None:
+    def __init__(self, what: str, *, signal: int = SIGINT, cure: str = "") -> None:
         super().__init__(what)
         self.what = what
+        self.signal = signal
         self.cure = cure
+        self.exit_status = 128 + signal
 
     def __str__(self) -> str:
         """What happened, and how to go on."""

@@ -23,10 +23,11 @@ from vtax.cli.main import COMMANDS, group, main
 from vtax.cli.measure import _tuned_host, measure, prepare_host
 from vtax.cli.output import as_typed
 from vtax.cli.run import refuse_too_little_time
-from vtax.errors import BadInput, PlatformError, StoreError, VtaxError
+from vtax.errors import BadInput, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import is_measuring, measuring_lock
+from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import shipped
@@ -223,13 +224,37 @@ def test_a_line_that_nobody_reads_is_no_error() -> None:
 def test_errors_have_the_exit_status_of_their_kind(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for error, status in ((BadInput("bad"), 2), (VtaxError("broken", where="here", cure="mend it"), 1)):
+    for error, status in (
+        (BadInput("bad"), 2),
+        (VtaxError("broken", where="here", cure="mend it"), 1),
+        (RunInterrupted("stopped on request (SIGTERM)", signal=signal.SIGTERM), 143),
+        (KeyboardInterrupt(), 130),
+    ):
 
-        def fail(problem: VtaxError = error, **_: object) -> None:
+        def fail(*_: object, problem: BaseException = error) -> None:
             raise problem
 
-        monkeypatch.setattr(group, "main", fail)
+        monkeypatch.setattr(group, "get_command", fail)
         assert failure_of(["list"], capsys)[0] == status
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_run_tells_its_signal_in_its_exit_status(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
+) -> None:
+    def stop(*_: object) -> None:
+        with stop_requests(lambda text: None):
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr("vtax.cli.measure.execute", stop)
+    run = cast(RunHandle, SimpleNamespace(name="r-1"))
+    with pytest.raises(RunInterrupted) as caught:
+        measure(cast(Plan, None), run, Home.from_environment(), cast(Store, None), as_json=False, strict=False)
+    assert caught.value.exit_status == status
+
+
+def test_help_tells_the_exit_statuses() -> None:
+    assert "130 stopped by Ctrl-C, 143 by SIGTERM" in " ".join(output_of("--help").split())
 
 
 def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Path) -> None:

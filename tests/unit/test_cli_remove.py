@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -44,9 +45,29 @@ def test_it_asks_first_and_says_what_would_go(store: Store) -> None:
     assert names(store) == ["tour-2", "tour-3"]
 
 
-def test_nobody_to_ask_is_a_no(store: Store) -> None:
-    assert remove("tour-1").exit_code == 1
+def test_nobody_to_ask_is_a_no_that_names_the_option(store: Store) -> None:
+    refused = remove("tour-1").exception
+    assert isinstance(refused, BadInput)
+    assert "nothing was removed" in refused.what
+    assert "--yes" in refused.cure
     assert "tour-1" in names(store)
+
+
+def test_who_may_not_write_the_store_is_told_before_being_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode, **_: mode != os.W_OK)
+    refused = remove("tour-1", typed="y\n")
+    assert isinstance(refused.exception, BadInput)
+    assert refused.stdout == ""
+    assert refused.exception.cure == "run it again with sudo"
+    assert "tour-1" in names(store)
+
+
+def test_a_killed_run_can_go(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: False)
+    assert remove("--yes", "tour-3").exit_code == 0
+    assert names(store) == ["tour-1", "tour-2"]
 
 
 def test_several_go_at_once_without_asking_when_told_so(store: Store) -> None:

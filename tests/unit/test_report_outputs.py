@@ -376,7 +376,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(
 
 
 def test_a_place_that_cannot_be_written_is_said(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(BadInput, match="cannot be written"):
         write(store, "tour-1", "json", tmp_path / "nowhere" / "run.json")
 
 

@@ -52,8 +52,25 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """The command; Ctrl-C ends any of them with the status that ends a run. click would make it 1."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise RunInterrupted("stopped on request (SIGINT)") from None
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+EXIT_STATUSES = (
+    "Exit status: 0 done; 1 something failed; 2 what was asked for cannot be done (bad input, no root, no such run, "
+    "another run measures); 130 stopped by Ctrl-C, 143 by SIGTERM. vtax shell ends with the status of its shell."
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=EXIT_STATUSES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="vtax")
 def group() -> None:
     """Measure what a virtualization layer costs, on this machine, with answers that hold.

@@ -49,7 +49,9 @@ def measure(
             execute(plan, run, home, watching)
     except RunInterrupted as stop:
         raise RunInterrupted(
-            f"{run.name} {stop.what}; everything measured so far is kept", cure=f"sudo vtax resume {run.name}"
+            f"{run.name} {stop.what}; everything measured so far is kept",
+            signal=stop.signal,
+            cure=f"sudo vtax resume {run.name}",
         ) from stop
     except VtaxError as error:
         resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, once that is mended"

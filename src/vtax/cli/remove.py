@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import click
 
 from vtax.cli.output import print_table, tell
-from vtax.errors import BadInput
+from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
+from vtax.store.database import sqlite_file
 from vtax.store.store import Store
 
 
@@ -23,9 +27,31 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
             f"{', '.join(running)} still runs",
             cure="stop it with Ctrl-C; if it was killed, wait until nothing else measures on this host",
         )
+    _refuse_unless_writable(store)
     print_table(("run", "study", "status", "trials"), [(r.name, r.study, r.status, str(r.trials)) for r in runs])
-    if not yes:
-        click.confirm("delete " + ("this run" if len(runs) == 1 else f"these {len(runs)} runs"), abort=True)
+    if not yes and not _confirmed("this run" if len(runs) == 1 else f"these {len(runs)} runs"):
+        raise VtaxError("nothing was removed")
     for run in runs:
         store.remove_run(run.name)
         tell(f"{run.name} removed")
+
+
+def _confirmed(what: str) -> bool:
+    """Whether whoever is asked says yes. Raises BadInput when nobody can answer."""
+    try:
+        return click.confirm(f"delete {what}")
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise KeyboardInterrupt from None
+        raise BadInput(
+            f"nobody answers whether to delete {what}; nothing was removed", cure="vtax remove --yes does not ask"
+        ) from None
+
+
+def _refuse_unless_writable(store: Store) -> None:
+    """Raise BadInput before anybody is asked what cannot be done."""
+    file = sqlite_file(store.engine.url)
+    if file is not None and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
+        raise BadInput(
+            "removing runs needs a store that may be written", where=str(file), cure="run it again with sudo"
+        )

@@ -27,7 +27,7 @@ _BATCH_ROWS = 1 << 16
 def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
     """Write a run as html, json, csv or parquet; an existing file is replaced whole or not at all.
 
-    Raises BadInput for an unknown run, StoreError when the store cannot be read or the file cannot be written.
+    Raises BadInput for an unknown run or a wrong path, StoreError when the store cannot be read or the disk is full.
     """
     if file_format in ("html", "json"):
         analysis = analyse(store, run_name, resamples=RESAMPLES)

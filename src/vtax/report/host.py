@@ -38,9 +38,10 @@ def host_line(host: Mapping[str, Any]) -> str:
 def run_line(analysis: Analysis) -> str:
     """`finished: 5 blocks, 2024-03-01 12:30, took 4 min 10 s, seed 17`."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(analysis.started_at))
+    failed = f" ({analysis.failed} failed)" if analysis.failed else ""
     parts = [
         f"{analysis.status}: {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}",
-        f"{analysis.trials} trial{'s' if analysis.trials != 1 else ''}" + (f" ({analysis.failed} failed)" if analysis.failed else ""),
+        f"{analysis.trials} trial{'s' if analysis.trials != 1 else ''}{failed}",
         when,
     ]
     if analysis.took_s is not None:

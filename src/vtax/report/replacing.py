@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vtax.errors import StoreError
+from vtax.errors import BadInput, StoreError
+
+_WRONG_PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file beside the path that takes its place once it is whole. Raises StoreError when that cannot be."""
+    """A new file beside the path that takes its place once it is whole.
+
+    Raises BadInput when no file can be written there, StoreError when it could not be written to its end.
+    """
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
@@ -25,7 +31,8 @@ def replacing(path: Path) -> Iterator[Path]:
         finally:
             new.unlink(missing_ok=True)
     except OSError as error:
-        raise StoreError(
+        kind = BadInput if error.errno in _WRONG_PLACE else StoreError
+        raise kind(
             f"{path} cannot be written: {error.strerror or error}", cure="choose another place with --output"
         ) from error
 

@@ -27,7 +27,7 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
             message("taking everything down, a moment ...")
             return
         asked = True
-        raise RunInterrupted(f"stopped on request ({signal.Signals(number).name})")
+        raise RunInterrupted(f"stopped on request ({signal.Signals(number).name})", signal=number)
 
     def hold_off() -> None:
         nonlocal asked

@@ -159,7 +159,8 @@ class Store:
             ):
                 names.setdefault(run_id, []).append(name)
         return [
-            RunSummary(row.name, row.study, status, row.started_at, row.ended_at, took_s(row), because, tuple(names.get(row.id, ())), cells.get(row.id, 0),
+            RunSummary(row.name, row.study, status, row.started_at, row.ended_at, took_s(row), because,
+                       tuple(names.get(row.id, ())), cells.get(row.id, 0),
                        *tried.get(row.id, (0, 0, 0)))
             for row in rows
             for status, because in [self._seen(row.status, row.stopped_because)]
@@ -186,7 +187,7 @@ class Store:
             )
 
     def _seen(self, status: str, because: str) -> tuple[str, str]:
-        """Status of a run and why it stopped, to whoever only looks. A database server's runs may be another host's."""
+        """Status of a run and why it stopped, to whoever only looks; another host may hold a database server's."""
         is_ours = sqlite_file(self.engine.url) is not None
         if self._only_looks and is_ours and status == "running" and not is_measuring():
             return "interrupted", KILLED
