@@ -66,7 +66,7 @@ def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counte
     assert worst.summary is not None
     assert worst.summary.n == 8 * 2 - 1
     assert worst.failed == 1
-    assert "1 failed trial: qemu-tcg, iperf3" in filled.shortfalls
+    assert "1 failed trial: qemu-tcg, iperf3, direction=receive" in filled.shortfalls
     (remark,) = [r for r in filled.remarks if r.code == "failed-trial"]
     assert remark.text == "iperf3: unable to connect to server"
     assert remark.places == ("qemu-tcg, iperf3, direction=receive, block 4",)

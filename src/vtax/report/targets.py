@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report.numbers import percent, plain_percent
+from vtax.report.remarks import place_of
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
 
@@ -62,7 +63,7 @@ def failures(data: RunData) -> list[str]:
     for cell_index in dict.fromkeys(failure.cell for failure in measured):
         cell = data.run.cells[cell_index]
         times = sum(failure.cell == cell_index for failure in measured)
-        found.append(f"{times} failed trial{'s' if times > 1 else ''}: {cell.platform}, {cell.label}")
+        found.append(f"{times} failed trial{'s' if times > 1 else ''}: {place_of(cell)}")
     return found
 
 
