@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from vtax.report.factors import factor_effects
 from vtax.report.html import html
 from vtax.report.noise import CellNoise, drifting, hardest, noise
 from vtax.report.ranking import rankings
+from vtax.stats.variance import Plan
 from vtax.store.query import GuestRow, Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
@@ -146,7 +148,36 @@ def test_the_plan_reaches_its_precision_and_counts_the_time_of_both_sides() -> N
     assert cell.plan.time_s == pytest.approx(2 * cell.plan.blocks * (block_s + cell.plan.trials * 2.0))
     top = hardest(noise(data, analysis))
     assert top is not None
-    assert top[1].blocks >= cell.plan.blocks
+    assert top[1].time_s >= cell.plan.time_s
+
+
+def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
+    data, analysis = measured(noisy(0.03, 0.0), blocks=10, trials=1)
+    (table,) = noise(data, analysis)
+    ((name, cells), *_) = table.points
+    shared: Any = {"half_width": 0.02, "blocks_low": 5, "blocks_high": None, "warnings": ()}
+    many, long = Plan(trials=1, blocks=780, time_s=10.0, **shared), Plan(trials=100, blocks=8, time_s=20.0, **shared)
+    planned = (cells[0], replace(cells[1], plan=many), replace(cells[2], plan=long))
+    tables = (replace(table, points=((name, planned),)),)
+    assert hardest(tables) == ("second, tool speed, size=64", long)
+    text = " ".join(text_of(views.noise_parts(tables, analysis)).split())
+    assert (
+        "20 s, 100 trials x 8 blocks, for second, tool speed, size=64; by the noise seen it may as well be 5 or"
+        in text
+    )
+
+
+def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter() -> None:
+    data, analysis = measured(noisy(0.1, 0.0), blocks=3, trials=1)
+    random = np.random.default_rng(5)
+    kept = {int(trial): {"speed": (100 * np.exp(random.normal(0, 0.5, 10))).tolist()} for trial in data.trials.id}
+    plans = [c.plan for table in noise(data, analysis, samples=kept) for _, cells in table.points for c in cells]
+    assert [plan for plan in plans if plan] == [plan for cell in cells_of(data, analysis) if (plan := cell.plan)]
+    for plan in filter(None, plans):
+        assert plan.trials == 1
+        assert plan.blocks_low < plan.blocks
+        assert plan.blocks_high is not None
+        assert plan.blocks_high > 20 * plan.blocks
 
 
 def test_drift_is_measured_and_warned_of() -> None:

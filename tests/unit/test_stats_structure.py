@@ -67,6 +67,49 @@ def test_costly_blocks_get_more_trials_and_the_plan_is_the_cheapest():
     assert dear.time_s <= 1.1 * min(time_with(k) for k in range(1, 40))
 
 
+def test_samples_of_one_trial_do_not_stand_in_for_trials():
+    values, blocks, _ = nested(0.0, 0.0, 0.3, blocks=8, trials=1, samples=10)
+    noise = components(values, blocks, np.zeros_like(blocks))
+    assert noise.within_trial > 0.05
+    assert noise.trial_means is None
+    assert plan(noise, 100, 1, 0.02).trials == 1
+
+
+def test_no_noise_seen_between_few_blocks_is_not_taken_at_its_word():
+    values = [98.0, 102.0, 98.0, 102.0, 98.0, 102.0]
+    noise = components(values, [0, 0, 1, 1, 2, 2])
+    assert noise.between_blocks == 0.0
+    few = plan(noise, 1, 1, 0.001)
+    assert few.trials < 5
+    assert few.blocks_low == few.blocks < few.blocks_high / 10
+    many = plan(components(values * 100, np.arange(300).repeat(2)), 1, 1, 0.001)
+    assert many.trials > few.trials
+    assert many.blocks_high < 3 * many.blocks
+
+
+@pytest.mark.parametrize("trials", [1, 3])
+def test_the_range_of_blocks_holds_the_true_number_as_often_as_promised(trials):
+    random = np.random.default_rng(4)
+    between, trial = 0.05, 0.03
+    held = 0
+    for _ in range(600):
+        values = 1 + between * random.standard_normal((5, 1)) + trial * random.standard_normal((5, trials))
+        found = plan(components(values.ravel(), np.arange(5).repeat(trials)), 0, 1, 0.02)
+        assert found.trials == 1 or trials == 3
+        variance = 2 * (between**2 + trial**2 / found.trials)
+        needed = next(n for n in range(5, 10_000) if t_quantile(0.975, n - 1) * math.sqrt(variance / n) <= 0.02)
+        held += found.blocks_low <= needed <= found.blocks_high
+    assert 0.92 <= held / 600 <= 0.98
+
+
+def test_a_plan_beyond_a_million_blocks_has_no_upper_end_and_one_block_gives_none():
+    found = plan(components([90.0, 110.0, 100.0], [0, 1, 2]), 0, 1, 0.0005)
+    assert found.blocks_low < found.blocks
+    assert found.blocks_high is None
+    with pytest.raises(StatsError, match="two blocks"):
+        plan(components([1.0, 2.0], [0, 0]), 0, 1, 0.02)
+
+
 def test_a_warm_up_is_found_where_it_ends():
     values = 100 + rng.standard_normal(60)
     values[:7] -= 20

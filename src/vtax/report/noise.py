@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.stats.checks import StatsError
+from vtax.stats.ratio import Ratio
 from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.variance import Components, Plan, components, plan
@@ -210,17 +211,30 @@ def _planned(
     if ratio.n_blocks < 2:
         return replace(made, trouble="one block: there is no plan without noise between blocks")
     made = replace(made, half_width=ratio.half_width)
-    per_trial = [s.between_trials + s.within_trial / max(s.samples, 1) for s in sides]
-    of_blocks = ratio.se_log**2 * ratio.n_blocks - sum(t / s.trials for t, s in zip(per_trial, sides, strict=True))
-    joint = Components(1.0, max(of_blocks, 0.0) / 2, sum(per_trial) / 2, 0.0, ratio.n_blocks, cell.trials, 1.0, ())
+    joint = _of_ratio(ratio, sides)
     fewest = {"fixed": MINIMUM_BLOCKS, "verdict": rule.looks[0]}.get(rule.stop, rule.min_blocks)
     try:
         best = plan(
-            joint, cost.block_s, cost.trial_s, rule.precision, interval_confidence(rule, 0), min_blocks=fewest
-        )
+            joint, cost.block_s, cost.trial_s, rule.precision, interval_confidence(rule, 0), min_blocks=fewest,
+            noise_confidence=rule.confidence,
+        )  # fmt: skip
     except StatsError as error:
         return replace(made, trouble=str(error))
     return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))
+
+
+def _of_ratio(ratio: Ratio, sides: tuple[Components, Components]) -> Components:
+    """The noise of a log-ratio, halved: of either side, were they alike.
+
+    What trials explain is taken from trials alone, and only where both sides have several in a block.
+    """
+    of_blocks, repeated = ratio.se_log**2 * ratio.n_blocks, [s.trial_means for s in sides]
+    known = [v for v in repeated if v is not None]
+    if len(known) < len(repeated):
+        return Components(1.0, of_blocks / 2, 0.0, 0.0, ratio.n_blocks, 1.0, 1.0, (), None)
+    explained = sum(v / s.trials for v, s in zip(known, sides, strict=True))
+    trials, left = sum(known) / explained if explained else 1.0, max(of_blocks - explained, 0.0)
+    return Components(1.0, left / 2, sum(known) / 2, 0.0, ratio.n_blocks, trials, 1.0, (), sum(known) / 2)
 
 
 def _adjusted(tables: list[NoiseTable]) -> tuple[NoiseTable, ...]:
@@ -238,9 +252,9 @@ def _adjusted(tables: list[NoiseTable]) -> tuple[NoiseTable, ...]:
 
 
 def hardest(tables: tuple[NoiseTable, ...]) -> tuple[str, Plan] | None:
-    """The contrast whose plan takes the most blocks: (its name, its plan); None without any plan."""
+    """The contrast whose plan takes the most time: (its name, its plan); None without any plan."""
     plans = [(where, cell.plan) for where, cell in _places(tables) if cell.plan]
-    return max(plans, key=lambda each: (each[1].blocks, each[1].time_s), default=None)
+    return max(plans, key=lambda each: each[1].time_s, default=None)
 
 
 def drifting(tables: tuple[NoiseTable, ...], alpha: float) -> list[tuple[str, CellNoise]]:

@@ -17,6 +17,7 @@ from vtax.report.factors import FactorEffect
 from vtax.report.noise import CellNoise, NoiseTable, drifting, hardest, warnings_of
 from vtax.report.ranking import PointRanking
 from vtax.report.table import LINES, STYLES, bullets, heading, name_of
+from vtax.stats.variance import Plan
 from vtax.study.units import format_duration
 
 _MOST_PLACES = 2
@@ -34,7 +35,9 @@ def noise_parts(tables: Sequence[NoiseTable], analysis: Analysis) -> list[Render
     if top := hardest(given):
         where, plan = top
         target = numbers.plain_percent(analysis.rule.precision)
-        said.append(Text(f"Every ratio within ±{target}: at most {_times(plan.trials, plan.blocks)}, for {where}."))
+        takes = f"{format_duration(plan.time_s)}, {_times(plan.trials, plan.blocks)}"
+        unsure = f"by the noise seen it may as well be {_blocks_range(plan)} blocks"
+        said.append(Text(f"The longest plan for ±{target}: {takes}, for {where}; {unsure}."))
     drifts = drifting(given, analysis.rule.alpha)
     said += [
         Text(f"{where}: drifts over the run by {_signed(cell.drift.change)} (p = {numbers.number(cell.drift_p, 2)})")
@@ -90,6 +93,7 @@ def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
     shown.add_column("gave", justify="right", no_wrap=True)
     shown.add_column("took", justify="right", no_wrap=True)
     shown.add_column(f"for ±{numbers.plain_percent(analysis.rule.precision)}", no_wrap=True)
+    shown.add_column(f"or, {analysis.level} range", no_wrap=True)
     shown.add_column("takes", justify="right", no_wrap=True)
     for point, cells in table.points:
         if point:
@@ -102,8 +106,9 @@ def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
                 "" if cell.half_width is None else f"±{numbers.percent(cell.half_width)}",
                 format_duration(cell.time_s),
             ]
+            plan = cell.plan
             advised = (
-                [_times(cell.plan.trials, cell.plan.blocks), format_duration(cell.plan.time_s)] if cell.plan else []
+                [_times(plan.trials, plan.blocks), _blocks_range(plan), format_duration(plan.time_s)] if plan else []
             )
             shown.add_row(Text("  " if point else "").append_text(name_of(cell.row)), *did, *advised)
     return shown
@@ -111,6 +116,10 @@ def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
 
 def _times(trials: float, blocks: int) -> str:
     return f"{trials:g} trial{'s' if trials != 1 else ''} x {blocks} block{'s' if blocks != 1 else ''}"
+
+
+def _blocks_range(plan: Plan) -> str:
+    return f"{plan.blocks_low} or more" if plan.blocks_high is None else f"{plan.blocks_low} to {plan.blocks_high}"
 
 
 def _share(value: float | None) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import t_quantile
@@ -37,6 +38,7 @@ class Components:
     trials: float
     samples: float
     warnings: tuple[str, ...]
+    trial_means: float | None
 
     @property
     def shares(self) -> tuple[float, float, float]:
@@ -74,7 +76,8 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
     a, b, c = (v / mean / mean for v in found)
     if not math.isfinite(a + b + c):
         raise StatsError("the mean is next to zero, so relative noise is not defined")
-    return Components(mean, a, b, c, block_means.size, per_block, samples, (*warnings, *notes))
+    repeated = None if math.isnan(of_trials) else of_trials / mean / mean
+    return Components(mean, a, b, c, block_means.size, per_block, samples, (*warnings, *notes), repeated)
 
 
 def _nest(block: npt.NDArray[np.intp], inner: npt.NDArray[np.intp]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -114,46 +117,79 @@ def _unbiased(
 
 @dataclass(frozen=True)
 class Plan:
-    """trials per block and blocks that reach a half-width most cheaply; time_s: what all that takes."""
+    """trials per block and blocks that reach a half-width most cheaply; time_s: what all that takes.
+
+    blocks_low, blocks_high: the blocks at the ends of the confidence interval of the noise that the plan was made
+    from; blocks_high is None above MOST_BLOCKS. half_width: what is reached, by the estimate.
+    """
 
     trials: int
     blocks: int
+    blocks_low: int
+    blocks_high: int | None
     half_width: float
     time_s: float
     warnings: tuple[str, ...]
 
 
+MOST_BLOCKS = 1_000_000  # of a plan
+
+
 def plan(
     noise: Components, block_s: float, trial_s: float, half_width: float, confidence: float = 0.95,
-    *, min_blocks: int = 5, max_trials: int = 100,
+    *, min_blocks: int = 5, max_trials: int = 100, noise_confidence: float = 0.95,
 ) -> Plan:  # fmt: skip
     """Cheapest trials per block and number of blocks for a ratio's relative half-width, from min_blocks on.
 
     block_s: time to start the cell's guest once; trial_s: of one trial. Trials per block are sqrt(c2/c1 T1/T2)
-    (Kalibera & Jones 2013, eq. 1: costs c, variances T squared). The baseline is taken to be as noisy as the cell,
-    which doubles the variance of a log-ratio.
+    (Kalibera & Jones 2013, eq. 1: costs c, variances T squared); one, where noise has no trial_means, because what
+    more of them would bring is not known. An estimate of no noise between blocks is not taken at its word: trials
+    are then chosen for as much as the blocks do not rule out. The baseline is taken to be as noisy as the cell, which
+    doubles the variance of a log-ratio. noise_confidence: of the interval behind blocks_low and blocks_high. Raises
+    StatsError without two blocks.
     """
     if block_s < 0 or trial_s <= 0 or half_width <= 0:
         raise StatsError("times and the half-width must be above zero")
     warnings: tuple[str, ...] = noise.warnings
-    trial_noise = noise.between_trials + noise.within_trial / max(noise.samples, 1)
-    if noise.between_blocks > 0:
-        trials = math.ceil(math.sqrt(block_s / trial_s * trial_noise / noise.between_blocks))
-    else:
-        trials = max_trials if trial_noise > 0 else 1
+    low, between, high = _between_blocks(noise, noise_confidence)
+    of_trials = noise.trial_means or 0.0
+    trials = math.ceil(math.sqrt(block_s / trial_s * of_trials / (between or high))) if of_trials else 1
     trials = max(1, min(max_trials, trials))
 
-    def reached(blocks: int, trials: int) -> float:
-        variance = 2 * (noise.between_blocks + trial_noise / trials)
+    def reached(blocks: int, trials: int, between: float = between) -> float:
+        variance = 2 * (between + of_trials / trials)
         return t_quantile((1 + confidence) / 2, blocks - 1) * math.sqrt(variance / blocks)
 
-    most = 1_000_000
-    if reached(most, trials) > half_width:
+    def needed(between: float) -> int:
+        return _least(min_blocks, MOST_BLOCKS, lambda n: reached(n, trials, between) <= half_width)
+
+    blocks = needed(between)
+    if reached(blocks, trials) > half_width:
         warnings = (*warnings, "more than a million blocks are needed")
-    blocks = _least(min_blocks, most, lambda n: reached(n, trials) <= half_width)
     if blocks == min_blocks:  # fewer trials may do as well in the blocks that must be made anyway
         trials = _least(1, trials, lambda n: reached(blocks, n) <= half_width)
-    return Plan(trials, blocks, reached(blocks, trials), blocks * (block_s + trials * trial_s), warnings)
+    most = needed(high)
+    return Plan(
+        trials, blocks, needed(low), None if reached(most, trials, high) > half_width else most,
+        reached(blocks, trials), blocks * (block_s + trials * trial_s), warnings,
+    )  # fmt: skip
+
+
+def _between_blocks(noise: Components, confidence: float) -> tuple[float, float, float]:
+    """(lower limit, estimate, upper limit) of the variance between blocks that a plan reckons with.
+
+    The limits are those of the variance of block means, chi-squared, less what trials explain of it. With one trial
+    per block all noise is between blocks.
+    """
+    if noise.blocks < 2:
+        raise StatsError("a plan needs noise between blocks, so at least two blocks")
+    if noise.trial_means is None:
+        estimate, of_trials = noise.between_blocks + noise.between_trials + noise.within_trial / noise.samples, 0.0
+    else:
+        estimate, of_trials = noise.between_blocks, noise.trial_means / noise.trials
+    df, tail = noise.blocks - 1, (1 - confidence) / 2
+    low, high = (df * (estimate + of_trials) / float(special.chdtri(df, p)) for p in (tail, 1 - tail))
+    return max(low - of_trials, 0.0), estimate, max(high - of_trials, 0.0)
 
 
 def _least(low: int, high: int, enough: Callable[[int], bool]) -> int:
