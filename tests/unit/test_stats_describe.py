@@ -13,6 +13,7 @@ from vtax.stats.describe import describe, effective_size, modified_z
 from vtax.stats.grouped import describe_groups
 from vtax.stats.intervals import bootstrap_means, bootstrap_rows, mean_interval, median_interval
 from vtax.stats.means import average_of, block_means
+from vtax.stats.steadiness import find_drift
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 positive = st.floats(1e-6, 1e6)
@@ -170,3 +171,14 @@ def test_groups_are_described_as_each_alone(rows):
     for cell, found in describe_groups(values, cells, blocks=blocks).items():
         alone = describe(values[cells == cell], blocks=blocks[cells == cell])
         assert repr(found) == repr(alone)
+
+
+def test_nothing_positive_can_drift_by_more_than_all_of_it():
+    noisy = [3.0, 200.0, 8.0, 900.0, 1.0, 40.0]
+    found = find_drift(noisy)
+    assert -1 < found.low < found.change < found.high
+    inverse = find_drift([1 / value for value in noisy])  # a time and its rate drift by the same factor
+    assert 1 + inverse.low == pytest.approx(1 / (1 + found.high))
+    assert 1 + inverse.change == pytest.approx(1 / (1 + found.change))
+    assert find_drift([100 * 1.1 ** (n / 9) for n in range(10)]).change == pytest.approx(0.1)
+    assert find_drift([-2.0, -1.0, 1.0, 2.0, 3.0, 4.0]).change > 1  # relative to the median

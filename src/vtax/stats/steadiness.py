@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
+from vtax.stats.ratio import LARGEST_LOG
 
 FEWEST_TRIALS = 20  # below, the first of n values is the odd one out by chance alone with probability 1/n > 5 %
 
@@ -84,6 +86,8 @@ class Drift:
 def find_drift(values: Values, positions: Values | None = None, confidence: float = 0.95) -> Drift:
     """Trend of one cell's values over the run: Theil-Sen slope with Mann-Kendall's test (both by scipy).
 
+    The slope of positive values is that of their logarithms, so that neither end of the interval says that more than
+    all is lost; values that are zero or negative change relative to their median.
     positions: place in the run of each value, default its order. Use one value per block: trials in a guest depend on
     each other. Blocking takes a drift out of the ratios; it is shown because means and intervals of cells hold it.
     Raises StatsError on unequal lengths or a median of zero. Fewer than 4 values show no trend, with a warning.
@@ -105,10 +109,16 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
         raise StatsError("the median is zero, so relative drift is not defined")
     if np.ptp(y) == 0:
         return Drift(0.0, 0.0, 0.0, 1.0, confidence, warnings)
-    slope = stats.theilslopes(y, x, alpha=confidence)
+    is_positive = bool((y > 0).all())
+    slope = stats.theilslopes(np.log(y) if is_positive else y, x, alpha=confidence)
     p = float(stats.kendalltau(x, y).pvalue)
-    scale = float(np.ptp(x)) / level
-    low, high = sorted((float(slope.low_slope) * scale, float(slope.high_slope) * scale))
+    span = float(np.ptp(x))
+    changes = [float(each) * span for each in (slope.slope, slope.low_slope, slope.high_slope)]
+    if is_positive:
+        changes = [math.expm1(min(each, LARGEST_LOG)) for each in changes]
+    else:
+        changes = [each / level for each in changes]
+    low, high = sorted(changes[1:])
     if p < 1 - confidence:
-        warnings = (*warnings, f"values drift over the run by {float(slope.slope) * scale:+.1%} (p = {p:.2g})")
-    return Drift(float(slope.slope) * scale, low, high, p, confidence, warnings)
+        warnings = (*warnings, f"values drift over the run by {changes[0]:+.1%} (p = {p:.2g})")
+    return Drift(changes[0], low, high, p, confidence, warnings)
