@@ -76,6 +76,14 @@ def test_an_unknown_study_is_bad_input(capsys: pytest.CaptureFixture[str]) -> No
     assert len(told.strip().splitlines()) <= 3
 
 
+@pytest.mark.parametrize(("budget", "what"), [("5bananas", "'5bananas' is not understood"), ("0s", "above 0 s")])
+def test_a_wrong_budget_names_the_option(budget: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = failure_of(["run", "tour", "--budget", budget, "--plan"], capsys)
+    assert status == 2
+    assert what in told
+    assert "where: --budget\n" in told
+
+
 def test_an_unknown_run_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     status, told = failure_of(["show", "nothing-1"], capsys)
     assert status == 2

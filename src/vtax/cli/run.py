@@ -23,7 +23,7 @@ from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, load
 from vtax.study.model import Study
-from vtax.study.units import format_duration
+from vtax.study.units import duration_s, format_duration
 
 
 @click.command("run")
@@ -48,6 +48,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
+    _refuse_no_time(budget)
     loaded = load(study, _overrides(load(study).study, platforms, blocks, budget))
     if only_plan:
         _tell_plan(loaded, platforms, seed, as_json=as_json)
@@ -180,6 +181,16 @@ def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, bud
         stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
         overrides["design"] = {**overrides.get("design", {}), **stop, "budget": budget}
     return overrides
+
+
+def _refuse_no_time(budget: str | None) -> None:
+    """Raise BadInput, naming the option, unless --budget is a time or absent."""
+    try:
+        is_time = budget is None or duration_s(budget) > 0
+    except ValueError as error:
+        raise BadInput(str(error), where="--budget") from error
+    if not is_time:
+        raise BadInput(f"the budget is {budget}; it must be a time above 0 s", where="--budget")
 
 
 def _refuse_named_but_unavailable(plan: Plan, named: tuple[str, ...]) -> None:
