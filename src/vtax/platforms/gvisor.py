@@ -91,13 +91,15 @@ class Gvisor:
             programs={options.runsc: "runsc"},
             version_argv=(options.runsc, "--version"),
         )
-        if options.platform == "systrap" and find_program(options.runsc) is None:
-            return replace(probe, cure=_CURE)
+        if os.geteuid() == 0 and options.platform == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
+            return replace(probe, reason=f"there is no usable /dev/kvm; {probe.reason}", cure=_KVM_CURE)
+        if options.platform != "ptrace" and find_program(options.runsc) is None:
+            also = "; kvm needs bare metal, too (where kvm-virtio does not run, it does not)"
+            return replace(probe, cure=_CURE + (also if options.platform == "kvm" else ""))
         if probe.available or probe.cure:
             return probe
         if options.platform == "kvm":
-            lack = "" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "there is no usable /dev/kvm; "
-            return replace(probe, reason=lack + probe.reason, cure=_KVM_CURE)
+            return replace(probe, cure=_KVM_CURE)
         return replace(probe, cure=_CURE)
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
