@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from vtax.study.units import format_levels
 
 CLOCK_ALLOWANCE_S = 2.0  # a guest that reads its time from a real-time clock knows it to a second
 _NUMBER = re.compile(r"\d+(\.\d+)?")
+_WHOLE_NUMBER = re.compile(r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))")  # of no name
 _Given = tuple[str, str, str, int, bool]  # code, text, place, times, whether about more than secondary metrics
 
 
@@ -39,9 +40,16 @@ class Remark:
 
     @property
     def text(self) -> str:
-        """The first text, and how many others like it there are."""
-        more = len(self.texts) - 1
-        return f"{self.texts[0]} (and {more} like it with other numbers)" if more else self.texts[0]
+        """All texts as one: `1.20 to 1.90` where their numbers differ.
+
+        The first, and how many others like it there are, when they differ in what is no number (eth0, eth1).
+        """
+        if len(self.texts) == 1:
+            return self.texts[0]
+        split = [_WHOLE_NUMBER.split(text) for text in self.texts]
+        if len({tuple(parts[::2]) for parts in split}) > 1:
+            return f"{self.texts[0]} (and {len(self.texts) - 1} like it with other numbers)"
+        return "".join(_range(each) if place % 2 else each[0] for place, each in enumerate(zip(*split, strict=True)))
 
     @property
     def where(self) -> str:
@@ -114,6 +122,12 @@ def _of_rows(rows: Iterable[tuple[str, str, _Row, bool]]) -> Iterator[_Given]:
     for name, point, row, is_primary in rows:
         for text in row.warnings:
             yield "statistics", text, ", ".join(filter(None, [row.platform.name, name, point])), 1, is_primary
+
+
+def _range(numbers: Sequence[str]) -> str:
+    """`1.20 to 1.90`; a single number when all are equal."""
+    least, most = min(numbers, key=float), max(numbers, key=float)
+    return least if least == most else f"{least} to {most}"
 
 
 def place_of(cell: CellRecord) -> str:
