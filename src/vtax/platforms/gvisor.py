@@ -91,12 +91,14 @@ class Gvisor:
             programs={options.runsc: "runsc"},
             version_argv=(options.runsc, "--version"),
         )
-        if os.geteuid() == 0 and options.platform == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        if probe.available or os.geteuid() != 0:
+            return probe
+        if options.platform == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
             return replace(probe, reason=f"there is no usable /dev/kvm; {probe.reason}", cure=_KVM_CURE)
         if options.platform != "ptrace" and find_program(options.runsc) is None:
             also = "; kvm needs bare metal, too (where kvm-virtio does not run, it does not)"
             return replace(probe, cure=_CURE + (also if options.platform == "kvm" else ""))
-        if probe.available or probe.cure:
+        if probe.cure:
             return probe
         if options.platform == "kvm":
             return replace(probe, cure=_KVM_CURE)
