@@ -95,6 +95,13 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
         ),
         ("tuning = ['pinned', 'pinned']", "mine.toml: key tuning", "tuning names 'pinned' twice"),
         ("[[benchmark]]\nlabel = 'x'", "number 2 (x), key name", "key 'name' is missing"),
+        (
+            "[design]\nstop = 'precision'\nblocks = 5",
+            "[design], key blocks",
+            "blocks does nothing under stop = 'precision': it belongs to 'fixed'",
+        ),
+        ("[design]\nmax_blocks = 9", "[design], key max_blocks", "belongs to 'precision' and 'verdict'"),
+        ("[design]\nstop = 'verdict'\nspend = 'evenly'", "[design], key spend", "belongs to 'budget'"),
     ],
 )
 def test_an_error_names_table_and_key(tmp_path: Path, change: str, where: str, what: str) -> None:
@@ -122,6 +129,13 @@ def test_command_line_values_go_over_the_file(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, MINIMAL), {"design": {"blocks": 7}, "platforms": ["native"]})
     assert loaded.study.design.blocks == 7
     assert loaded.study.platforms == ["native"]
+
+
+def test_a_rule_of_the_command_line_leaves_the_files_keys_alone(tmp_path: Path) -> None:
+    fixed = write(tmp_path, f"{MINIMAL}\n[design]\nblocks = 3")
+    assert load(fixed, {"design": {"stop": "budget", "budget": "1h"}}).study.design.stop == "budget"
+    adaptive = write(tmp_path, f"{MINIMAL}\n[design]\nstop = 'precision'\nmax_blocks = 9")
+    assert load(adaptive, {"design": {"stop": "fixed", "blocks": 2}}).study.design.blocks == 2
 
 
 def test_factors_expand_to_every_combination_the_last_varying_fastest() -> None:

@@ -8,8 +8,9 @@ ends the current trial, takes everything down, and leaves a run that `vtax resum
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, RunInterrupted, VtaxError
@@ -149,9 +150,9 @@ class _Execution:
                 audits.append((session.platform.name, opened.facts))
         if unknown := unknown_fields([facts for _, facts in audits], wanted):
             raise BadInput(
-                f"no guest's audit has {' or '.join(unknown)}",
+                f"no guest's audit has {' or '.join(unknown)}{_near(unknown, audits)}",
                 where="key must_match",
-                cure="vtax show --audit lists the fields of a run",
+                cure="vtax show RUN --audit --all lists the fields of an earlier run",
             )
         alike = [{name: of[0] for name, of in group.items()} for group in started_alike(audits).values()]
         if found := [difference for facts in alike for difference in differences(facts, wanted)]:
@@ -230,6 +231,14 @@ class _Execution:
             blocks = min(blocks, max(block + 1, int(budget / (each * (per_block + warmups)))))
         left = each * ((per_block + warmups) * blocks - self._in_blocks)
         return Progress(block, blocks, self._measured, per_block * blocks, elapsed, max(left, 0.0), is_warmup)
+
+
+def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]]]) -> str:
+    """The fields, and the beginnings of fields, that come nearest to those which no audit has."""
+    names = {name for _, facts in audits for name in facts}
+    known = sorted(names | {name.partition(".")[0] for name in names})
+    near = dict.fromkeys(match for field in unknown for match in get_close_matches(field, known, 2))
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _record(

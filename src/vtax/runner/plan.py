@@ -27,7 +27,7 @@ from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
 from vtax.study.keys import refusal
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
-from vtax.study.units import about_size, format_size
+from vtax.study.units import about_size, format_duration
 
 Surroundings = tuple[str, Hashable]
 """Tuning, and the network or None."""
@@ -179,6 +179,7 @@ def make_plan(
     study = loaded.study
     check_host(study.guest.vcpus, study.guest.memory, f"{loaded.source}: [guest]")
     checked = _checked_points(loaded, image)
+    _refuse_too_short_timeout(loaded, checked)
     named = [resolve_platform(study, name, loaded.source) for name in study.platforms]
     networks.refuse_beyond_platforms(named, checked, loaded.source)
     tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
@@ -265,8 +266,9 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if memory_bytes > total:
         raise BadInput(
-            f"{format_size(memory_bytes)} of memory are wanted and this host has {about_size(total)}",
+            f"{about_size(memory_bytes)} of memory are wanted and this host has {about_size(total)}",
             where=f"{where}, key memory" if "[guest]" in where else where,
+            cure="ask for less; the host and the peer of a network benchmark need some too",
         )
 
 
@@ -279,6 +281,21 @@ def _checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
         with placed(where):
             checked.append(_checked_point(raw, context, image, guest.model_dump(), where))
     return tuple(checked)
+
+
+def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> None:
+    """Raise BadInput when trials would be ended before a tool can be done."""
+    guest, timeout_s = loaded.study.guest, loaded.study.design.timeout
+    context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    for point in checked:
+        expected_s = point.benchmark.expected_s(point.parameters, context)
+        if timeout_s < expected_s:
+            raise BadInput(
+                f"a trial of {point.label} takes about {format_duration(expected_s)}, "
+                f"and the timeout ends it after {format_duration(timeout_s)}",
+                where=f"{loaded.source}: [design], key timeout",
+                cure="a timeout with room for the slowest platform",
+            )
 
 
 def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping[str, Any], where: str) -> Point:

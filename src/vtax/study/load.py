@@ -16,6 +16,7 @@ from vtax.study.keys import refusal
 from vtax.study.model import Study
 
 SHIPPED = Path(__file__).parent / "studies"
+_KEYS_OF_RULES = {"blocks": ("fixed",), "max_blocks": ("precision", "verdict"), "spend": ("budget",)}
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,25 @@ def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = Non
         raise BadInput(f"the study is not valid TOML: {error}", where=str(path)) from error
     except OSError as error:
         raise BadInput(f"the study cannot be read: {error.strerror}", where=str(path)) from error
+    merged = dict(data)
     for key, value in (overrides or {}).items():
-        data[key] = {**data.get(key, {}), **value} if isinstance(value, Mapping) else value
-    return LoadedStudy(validate(data, str(path)), str(path))
+        merged[key] = {**data.get(key, {}), **value} if isinstance(value, Mapping) else value
+    study = validate(merged, str(path))
+    _refuse_idle_keys(data.get("design", {}), str(path))
+    return LoadedStudy(study, str(path))
+
+
+def _refuse_idle_keys(design: Mapping[str, Any], source: str) -> None:
+    """Raise BadInput for a key of [design] that the rule which the file itself declares would never look at."""
+    stop = design.get("stop", "fixed")
+    for key, rules in _KEYS_OF_RULES.items():
+        if key in design and stop not in rules:
+            belongs = " and ".join(map(repr, rules))
+            raise BadInput(
+                f"{key} does nothing under stop = {stop!r}: it belongs to {belongs}",
+                where=f"{source}: [design], key {key}",
+                cure=f"take {key} out, or set stop = {rules[0]!r}",
+            )
 
 
 def validate(data: Mapping[str, Any], source: str) -> Study:
