@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted import install, plan_of, study
 from synthetic_run import begin
 
 from vtax.counters.host import host_facts
-from vtax.errors import BadInput
-from vtax.runner.resume import check_host
+from vtax.errors import BadInput, RunInterrupted
+from vtax.host.home import Home
+from vtax.report.analysis import analyse
+from vtax.runner import execute as running
+from vtax.runner.events import Silent
+from vtax.runner.resume import check_host, note_resumption
 from vtax.store.query import load
 from vtax.store.store import Store
 
@@ -49,3 +56,39 @@ def test_a_run_of_this_host_is_a_run_of_this_host(store: Store) -> None:
     assert len(facts["machine_id"]) == 12
     assert check_host(begin(store, host=facts), host_facts()) == ""
     assert check_host(begin(store, "before-there-was-an-id", host={"kernel": facts["kernel"]}), facts) == ""
+
+
+@pytest.mark.parametrize(
+    ("design", "trials", "told"),
+    [
+        ({}, 2, "within block 1 and resumed 2 h 00 min later; its cells on "),
+        ({}, 3, "within block 1 and resumed 2 h 00 min later"),
+        ({}, 6, "after block 1 and resumed 2 h 00 min later"),
+        ({}, 8, "within block 2 and resumed 2 h 00 min later; its cells on "),
+        ({"warmup": 1}, 6, "within block 1 and resumed 2 h 00 min later"),
+        ({"stop": "precision"}, 2, "in or after block 1 and resumed 2 h 00 min later"),
+    ],
+)
+def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, design: dict[str, Any], trials: int, told: str
+) -> None:
+    class StopAfter(Silent):
+        made: tuple[str, ...] = ()
+
+        def trial_ended(self, platform: str, *_: Any) -> None:
+            self.made += (platform,)
+            if len(self.made) == trials:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    install(monkeypatch)
+    plan, home, watching = plan_of(study(design=design)), Home(tmp_path).ensure(), StopAfter()
+    note_resumption(run := running.begin(store, plan, vtax_version="test"), plan)
+    with pytest.raises(RunInterrupted):
+        running.execute(plan, run, home, watching)
+    run = store.open_run(run.name)
+    assert run.ended_at is not None
+    monkeypatch.setattr("time.time", lambda at=run.ended_at + 7200: at)
+    note_resumption(run, plan)
+    (remark,) = [remark for remark in analyse(store, run.name).remarks if remark.code == "resumed"]
+    parted = f"{watching.made[-1]} come from two guests" if told.endswith(" on ") else ""
+    assert remark.text == f"the run was stopped {told}{parted}"

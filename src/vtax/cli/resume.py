@@ -11,7 +11,7 @@ from vtax.counters.host import host_facts
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
-from vtax.runner.resume import check_host, rebuild_plan
+from vtax.runner.resume import check_host, note_resumption, rebuild_plan
 from vtax.store.store import Store
 
 
@@ -35,4 +35,5 @@ def command(run_name: str, tune: bool, strict: bool, as_json: bool) -> None:
         announce(plan)
         if changed:
             tell(changed)
+        note_resumption(run, plan)
         measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)

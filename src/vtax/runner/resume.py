@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from vtax.platforms.base import Probe
 from vtax.runner.plan import Plan, make_plan
 from vtax.store.store import RunHandle
 from vtax.study.load import LoadedStudy, validate
+from vtax.study.units import format_duration
 
 SAME_HOST = (
     "cpu_model",
@@ -52,6 +54,32 @@ def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: facts[name] for name in SAME_HOST if name in facts}
     mitigations = found.pop("mitigations", {})
     return {**found, **{f"mitigation {name}": text for name, text in mitigations.items()}}
+
+
+def note_resumption(run: RunHandle, plan: Plan) -> None:
+    """Keep with the run, before it goes on, where it was stopped and which guests that parted.
+
+    Nothing before the first trial of a block. Cells that began a block in one guest go on in another, at another
+    hour. Under a rule that may leave cells out of a block, or with a warm-up that was looked for, whether the block
+    was complete is not known here, and not said.
+    """
+    done = {(key, block, number) for key, block, number in run.done() if block >= 0}
+    if not done:
+        return
+    block = max(block for _, block, _ in done)
+    later = "" if run.ended_at is None else f" {format_duration(time.time() - run.ended_at)} later"
+    where, consequence = "in or after", ""
+    design = plan.study.design
+    if design.stop == "fixed" and design.warmup != "detect":
+        numbers = range(plan.trials_per_cell)
+        guests = [
+            (session.platform.name, [(cell.key, block, n) in done for cell in session.cells for n in numbers])
+            for session in plan.sessions(block)
+        ]
+        where = "after" if all(all(made) for _, made in guests) else "within"
+        parted = sorted({platform for platform, made in guests if any(made) and not all(made)})
+        consequence = f"; its cells on {', '.join(parted)} come from two guests" if parted else ""
+    run.add_warning("resumed", f"the run was stopped {where} block {block + 1} and resumed{later}{consequence}")
 
 
 def rebuild_plan(run: RunHandle, home: Home) -> Plan:
