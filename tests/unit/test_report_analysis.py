@@ -17,7 +17,6 @@ from vtax.report.analysis import Analysis, Row, analyse
 from vtax.report.answers import answers
 from vtax.report.document import as_json
 from vtax.report.noise import noise
-from vtax.report.remarks import Remark
 from vtax.store.query import load
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
@@ -281,34 +280,6 @@ def test_a_family_is_one_metric_of_one_benchmark(filled: Analysis) -> None:
     ]  # fmt: skip
     verdicts = [r.verdict for p in filled.sections[2].points for r in p.rows if r.verdict is not None]
     assert {v.family for v in verdicts} == {6}
-
-
-def test_warnings_that_differ_in_numbers_alone_are_one_remark(store: Store) -> None:
-    run = begin(store)
-    for block in range(12):
-        warning = ("host-busy", f"other programs kept {0.5 + block / 10:.2f} of the host's CPUs busy")
-        run.add_trial(trial(run.cells[0], block=block, position=block, warnings=(warning,)))
-    (remark,) = [r for r in analyse(store).remarks if r.code == "host-busy"]
-    assert remark.times == 12
-    assert len(remark.texts) == 12
-    assert remark.text == "other programs kept 0.50 to 1.60 of the host's CPUs busy"
-
-
-@pytest.mark.parametrize(
-    ("texts", "said"),
-    [
-        (("2 of 5 values", "1 of 5 values"), "1 to 2 of 5 values"),
-        (
-            ("drift by +3.0% (p = 0.001)", "drift by -12.5% (p = 2e-05)"),
-            "drift by -12.5 to +3.0% (p = 2e-05 to 0.001)",
-        ),
-        (("eth0 is down", "eth1 is down"), "eth0 is down (and 1 like it with other numbers)"),
-        (("no 198.18.0.1", "no 198.18.0.2"), "no 198.18.0.1 (and 1 like it with other numbers)"),
-        (("once",), "once"),
-    ],
-)
-def test_texts_that_differ_in_numbers_are_told_as_one_with_the_range(texts: tuple[str, ...], said: str) -> None:
-    assert Remark("code", texts, (), len(texts)).text == said
 
 
 def test_a_run_on_an_emulated_processor_says_so(store: Store) -> None:

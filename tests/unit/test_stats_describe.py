@@ -94,6 +94,13 @@ def test_missing_values_are_left_out_and_outliers_keep_their_places():
     assert found.mean > 9  # kept
 
 
+def test_outliers_are_warned_of_where_there_are_values_enough_to_judge_by():
+    values = [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.02, 0.97, 50.0]
+    assert describe(values).outliers == (8,)
+    assert not any("outlier" in text for text in describe(values).warnings)
+    assert any("1 of 10 values are outliers" in text for text in describe([*values, 1.03]).warnings)
+
+
 def test_modified_z_is_iglewicz_and_hoaglins():
     assert modified_z([1, 2, 3, 4, 100])[4] == pytest.approx(0.6745 * 97 / 1)
     assert modified_z([1, 1, 1, 1, 5])[4] == pytest.approx(4 * 0.7979 / 0.8)

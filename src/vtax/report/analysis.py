@@ -20,7 +20,7 @@ from vtax.report.targets import Aim, failures, judged, shortfalls
 from vtax.stats.analysis import Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import Better, StatsError
-from vtax.stats.describe import Summary, describe_blocks, with_bootstrap
+from vtax.stats.describe import Summary, describe_blocks, outlier_warnings, with_bootstrap
 from vtax.stats.means import Average, average_with
 from vtax.stats.ratio import Ratio, log_ratios
 from vtax.stats.stopping import Rule, rule_of
@@ -61,11 +61,17 @@ class Row:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of the summary, the ratio and the verdict, each text once."""
+        """Of the summary, the ratio and the verdict, each text once.
+
+        With one trial per block outlying blocks are outlying values: they are told once.
+        """
         found = [self.trouble] if self.trouble else []
         for part in (self.summary, self.ratio, self.verdict):
             if part is not None:
                 found += part.warnings
+        if self.ratio and self.summary and self.summary.outliers and self.summary.n == self.summary.blocks:
+            twice = outlier_warnings(len(self.ratio.outliers), self.ratio.n_blocks, "blocks")
+            found = [text for text in found if text not in twice]
         return tuple(dict.fromkeys(found))
 
 

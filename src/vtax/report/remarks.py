@@ -14,7 +14,7 @@ from vtax.study.units import format_levels
 CLOCK_ALLOWANCE_S = 2.0  # a guest that reads its time from a real-time clock knows it to a second
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WHOLE_NUMBER = re.compile(r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))")  # of no name
-_Given = tuple[str, str, str, int, bool]  # code, text, place, times, whether about more than secondary metrics
+_Given = tuple[str, str, str, int, bool]  # code, text, place, times, whether about more than a secondary metric
 
 
 class _Row(Protocol):
@@ -29,7 +29,7 @@ class Remark:
     """A warning. code: its kind. texts: what was said; more than one when they differ in their numbers alone.
 
     places: where it holds, empty for the whole run. times: how often it was given. is_primary: false when it is about
-    metrics alone that tables do not show first.
+    metrics that tables do not show first.
     """
 
     code: str
@@ -63,7 +63,6 @@ class _Gathered:
     texts: dict[str, None] = field(default_factory=dict)
     places: dict[str, None] = field(default_factory=dict)
     times: int = 0
-    is_primary: bool = False
 
 
 def remarks_of(data: RunData, rows: Iterable[tuple[str, str, _Row, bool]]) -> tuple[Remark, ...]:
@@ -71,18 +70,18 @@ def remarks_of(data: RunData, rows: Iterable[tuple[str, str, _Row, bool]]) -> tu
 
     rows: (section name, point name, row, whether its metric is a primary one).
     """
-    found: dict[tuple[str, str], _Gathered] = {}
+    found: dict[tuple[str, str, bool], _Gathered] = {}
     everything = (*_of_host(data), *_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows))
     for code, said, place, times, is_primary in everything:
         text = "; ".join(line.strip() for line in said.splitlines() if line.strip())
-        gathered = found.setdefault((code, _NUMBER.sub("#", text)), _Gathered())
+        gathered = found.setdefault((code, _NUMBER.sub("#", text), is_primary), _Gathered())
         gathered.texts[text] = None
         gathered.times += times
-        gathered.is_primary |= is_primary
         if place:
             gathered.places[place] = None
     return tuple(
-        Remark(code, tuple(g.texts), tuple(g.places), g.times, g.is_primary) for (code, _), g in found.items()
+        Remark(code, tuple(g.texts), tuple(g.places), g.times, is_primary)
+        for (code, _, is_primary), g in found.items()
     )
 
 

@@ -14,6 +14,7 @@ from vtax.stats.intervals import bootstrap_means, mean_interval, median_interval
 from vtax.stats.means import Average, block_means, block_medians
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
+FEWEST_FOR_OUTLIERS = 10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens
 NORMAL_MAD = 0.6745  # median absolute deviation of a standard normal
 NORMAL_MEAN_AD = 0.7979  # mean absolute deviation of a standard normal
 
@@ -27,7 +28,7 @@ class Summary:
     median of the blocks' medians between two of them (order statistics), of confidence median_confidence.
     bootstrap_low, bootstrap_high: BCa interval of the mean from the blocks' means, None when not asked for
     (`with_bootstrap`). effective_n: how many independent values n are worth under autocorrelation.
-    outliers: positions, in the values as given, of modified z above 3.5: flagged, kept.
+    outliers: positions, in the values as given, of modified z above 3.5: flagged, kept; warned of from ten values on.
     """
 
     n: int
@@ -127,13 +128,17 @@ def _warnings(
         found.append("all values are equal: noise is below the tool's resolution, the interval has no width")
     if mean == 0.0:
         found.append("the mean is zero, so there is no coefficient of variation")
-    if outliers:
-        found.append(
-            f"{outliers} of {array.size} values are outliers (modified z above {OUTLIER_Z}), flagged and kept"
-        )
+    found += outlier_warnings(outliers, array.size, "values")
     if not blocked and effective < array.size / 2:
         found.append(f"values depend on one another: {array.size} are worth about {effective:.0f}")
     return tuple(found)
+
+
+def outlier_warnings(outliers: int, n: int, of: str) -> tuple[str, ...]:
+    """A sentence about outliers among so many values or blocks; none about fewer than ten, which say too little."""
+    if not outliers or n < FEWEST_FOR_OUTLIERS:
+        return ()
+    return (f"{outliers} of {n} {of} are outliers (modified z above {OUTLIER_Z}), flagged and kept",)
 
 
 def modified_z(values: Values) -> Array:

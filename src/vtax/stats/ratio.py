@@ -25,7 +25,7 @@ from vtax.stats.checks import (
     check_positive,
     without_missing,
 )
-from vtax.stats.describe import OUTLIER_Z, modified_z
+from vtax.stats.describe import OUTLIER_Z, modified_z, outlier_warnings
 from vtax.stats.intervals import Interval, t_quantile, t_tail
 
 LARGEST_LOG = math.log(sys.float_info.max)
@@ -102,8 +102,7 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
     where = np.flatnonzero(~np.isnan(given))
     n, mean = array.size, float(array.mean())
     outlying = where[np.abs(modified_z(array)) > OUTLIER_Z] if n >= 5 else where[:0]
-    if outlying.size:
-        warnings = (*warnings, f"{outlying.size} of {n} blocks are outliers, flagged and kept")
+    warnings = (*warnings, *outlier_warnings(outlying.size, n, "blocks"))
     if n == 1:
         warnings = (*warnings, "one block has no interval")
         return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)

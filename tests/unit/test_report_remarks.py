@@ -1,0 +1,68 @@
+"""Warnings are told briefly: each once, with its range, its places and how often. Figures here are invented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from synthetic_run import begin, trial
+
+from vtax.report.analysis import analyse
+from vtax.report.remarks import Remark
+from vtax.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        yield opened
+
+
+def test_warnings_that_differ_in_numbers_alone_are_one_remark(store: Store) -> None:
+    run = begin(store)
+    for block in range(12):
+        warning = ("host-busy", f"other programs kept {0.5 + block / 10:.2f} of the host's CPUs busy")
+        run.add_trial(trial(run.cells[0], block=block, position=block, warnings=(warning,)))
+    (remark,) = [r for r in analyse(store).remarks if r.code == "host-busy"]
+    assert remark.times == 12
+    assert len(remark.texts) == 12
+    assert remark.text == "other programs kept 0.50 to 1.60 of the host's CPUs busy"
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (("2 of 5 values", "1 of 5 values"), "1 to 2 of 5 values"),
+        (
+            ("drift by +3.0% (p = 0.001)", "drift by -12.5% (p = 2e-05)"),
+            "drift by -12.5 to +3.0% (p = 2e-05 to 0.001)",
+        ),
+        (("eth0 is down", "eth1 is down"), "eth0 is down (and 1 like it with other numbers)"),
+        (("no 198.18.0.1", "no 198.18.0.2"), "no 198.18.0.1 (and 1 like it with other numbers)"),
+        (("once",), "once"),
+    ],
+)
+def test_texts_that_differ_in_numbers_are_told_as_one_with_the_range(texts: tuple[str, ...], said: str) -> None:
+    assert Remark("code", texts, (), len(texts)).text == said
+
+
+def test_an_outlier_of_one_trial_per_block_is_told_once_and_apart_from_other_metrics(store: Store) -> None:
+    run = begin(store)
+    native, docker = (next(c for c in run.cells if c.key == f"c-{p}") for p in ("native", "docker"))
+    for block in range(12):
+        for cell in (native, docker):
+            value = 1000.0 + block % 3 + (500 if (block, cell) == (7, docker) else 0)
+            values = {"events": value, "latency": 1000 / value}
+            run.add_trial(trial(cell, block=block, position=2 * block + (cell is docker), values=values))
+    run.finish("finished", "", 2.0)
+    analysis = analyse(store)
+    found = [r for r in analysis.remarks if "outlier" in r.text]
+    text = "1 of 12 values are outliers (modified z above 3.5), flagged and kept"
+    assert [(r.text, r.is_primary, r.places) for r in found] == [
+        (text, True, ("docker, sysbench-cpu events",)),
+        (text, False, ("docker, sysbench-cpu latency",)),
+    ]
+    ratio = next(r.ratio for r in analysis.primary[0].points[0].rows if r.platform.name == "docker")
+    assert ratio is not None
+    assert ratio.outliers == (7,)
