@@ -9,6 +9,7 @@ from rich.text import Text
 from vtax.cli.main import group
 from vtax.cli.output import print_table
 from vtax.cli.progress import PlainProgress
+from vtax.cli.show import console
 from vtax.runner.events import Progress
 
 PROGRESS = Progress(0, 3, 5, 336, 60.0, 90.0)
@@ -20,6 +21,18 @@ def test_a_listing_prints_brackets_as_they_are(capsys: pytest.CaptureFixture[str
     print_table(("[a]", "b"), [("[red]x[/red]", Text("y", style="red"))])
     head, _, row = capsys.readouterr().out.strip().splitlines()
     assert (head.split(), row.split()) == (["[a]", "b"], ["[red]x[/red]", "y"])
+
+
+@pytest.mark.parametrize(("columns", "most"), [("80", 80), ("", 160), ("many", 160), ("0", 160)])
+def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str, most: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    print_table(("name", "text"), [("a", "word " * 100), ("b", "")])
+    lines = capsys.readouterr().out.splitlines()
+    assert most - 10 < max(map(len, lines)) <= most
+    assert all(line == line.rstrip() for line in lines)
+    assert console().width == most
 
 
 def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
         table.add_column(Text(column), overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    Console(highlight=False, width=None if os.isatty(1) else 160).print(table)
+    console = Console(highlight=False, width=width())
+    with console.capture() as captured:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def width() -> int | None:
+    """How wide tables are: None, as wide as the terminal; elsewhere COLUMNS, or wide enough for every table."""
+    if sys.stdout.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) else 160
 
 
 def print_keys(what: str, model: type[BaseModel]) -> None:

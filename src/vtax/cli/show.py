@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vtax.cli.output import json_option, print_json
+from vtax.cli.output import json_option, print_json, width
 from vtax.host.home import Home
 from vtax.report.analysis import RESAMPLES, Analysis, analyse_data
 from vtax.report.table import as_json as analysis_json
@@ -63,7 +62,7 @@ def print_result(analysis: Analysis, *, as_json: bool, every_metric: bool = Fals
 
 
 def console() -> Console:
-    """Where results are printed: as wide as the terminal, or wide enough for every table in a file."""
+    """Where results are printed, and how wide: see vtax.cli.output.width."""
     from rich.console import Console
 
     class Printer(Console):
@@ -71,7 +70,7 @@ def console() -> Console:
             """Left to the caller: rich would exit."""
             raise BrokenPipeError
 
-    return Printer(highlight=False, width=None if sys.stdout.isatty() else 160)
+    return Printer(highlight=False, width=width())
 
 
 def _print_views(
