@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from synthetic_run import begin, trial
+from rich.console import Console
+from synthetic_run import begin, fill, trial
 
-from vtax.report.analysis import analyse
+from vtax.report.analysis import Row, analyse
+from vtax.report.method import notes_under
 from vtax.report.remarks import Remark
+from vtax.report.table import render
 from vtax.store.store import Store
 
 
@@ -66,3 +71,27 @@ def test_an_outlier_of_one_trial_per_block_is_told_once_and_apart_from_other_met
     ratio = next(r.ratio for r in analysis.primary[0].points[0].rows if r.platform.name == "docker")
     assert ratio is not None
     assert ratio.outliers == (7,)
+
+
+def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(store: Store) -> None:
+    fill(begin(store))
+    analysis = analyse(store)
+    first, *others = analysis.primary
+    assert list(notes_under(first, analysis)) == [
+        "ratios are geometric means of the ratios within blocks, not ratios of the two means"
+    ]
+    assert not any(list(notes_under(each, analysis)) for each in others)
+
+    def corrected(row: Row) -> Row:
+        if row.platform.name != "docker" or row.ratio is None or row.verdict is None:
+            return row
+        verdict = replace(row.verdict, kind="undecided", p_difference=0.06)
+        return replace(row, ratio=replace(row.ratio, low=1.01, high=2.0), verdict=verdict)
+
+    points = tuple(replace(p, rows=tuple(map(corrected, p.rows))) for p in first.points)
+    changed = replace(analysis, sections=(replace(first, points=points), *analysis.sections[1:]))
+    file = io.StringIO()
+    render(changed, Console(file=file, width=140))
+    said = "interval without 1: the interval is of one comparison alone, the verdict is corrected for"
+    assert file.getvalue().count(f"{said} 3") == 1
+    assert "corrected for" not in "".join(note for each in others for note in notes_under(each, changed))

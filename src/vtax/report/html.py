@@ -21,7 +21,7 @@ from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.report.answers import answers, bounds, percent_of
 from vtax.report.audit import audit
 from vtax.report.host import fact_rows, host_line, run_line, text_of
-from vtax.report.method import method
+from vtax.report.method import method, notes_under
 from vtax.report.numbers import plain_percent
 from vtax.report.ranking import rank_point
 from vtax.report.reproduce import commands, study_toml
@@ -72,7 +72,7 @@ class Table:
     tool: str
     direction: str
     unit: str
-    family: int
+    notes: tuple[str, ...]
     groups: tuple[tuple[str, tuple[Line, ...]], ...]
     figures: tuple[Figure, ...]
     ranks: tuple[tuple[str, str], ...]
@@ -149,7 +149,7 @@ def _table(section: Section, analysis: Analysis, index: int) -> Table:
         tool=f"{section.benchmark} {section.tool_version}".strip(),
         direction=f"{section.better} is better",
         unit=scale.unit,
-        family=section.family,
+        notes=tuple(notes_under(section, analysis)),
         groups=tuple((p.name, tuple(_line(row, scale) for row in p.rows)) for p in section.points),
         figures=tuple(figures),
         ranks=tuple(_ranks(section)) if section.metric.is_primary else (),

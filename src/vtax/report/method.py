@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vtax.report.analysis import Analysis
+from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.numbers import plain_percent
 from vtax.study.units import format_duration
 
@@ -44,6 +44,24 @@ def method(analysis: Analysis) -> Iterator[str]:
         f"over the comparisons of one table, so that the chance of any false word of a kind in a table is at most "
         f"{plain_percent(rule.alpha)}."
     )
+
+
+def notes_under(section: Section, analysis: Analysis) -> Iterator[str]:
+    """What a reader of a table would stumble over, where it has that; of ratios under the first table only."""
+    if any(_is_undecided_by_correction(row) for point in section.points for row in point.rows):
+        yield (
+            f"undecided beside an interval without 1: the interval is of one comparison alone, the verdict is "
+            f"corrected for {section.family}"
+        )
+    if section is next((each for each in analysis.primary if each.family), None):
+        yield "ratios are geometric means of the ratios within blocks, not ratios of the two means"
+
+
+def _is_undecided_by_correction(row: Row) -> bool:
+    if row.ratio is None or row.verdict is None or row.verdict.kind != "undecided":
+        return False
+    has_no_one = row.ratio.low > 1 or row.ratio.high < 1
+    return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
 
 
 def _rule_text(analysis: Analysis) -> str:

@@ -20,6 +20,7 @@ from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.answers import answers
 from vtax.report.document import as_json
 from vtax.report.host import host_line, run_line
+from vtax.report.method import notes_under
 from vtax.report.remarks import Remark
 from vtax.stats.intervals import Interval
 from vtax.stats.verdict import Kind
@@ -49,10 +50,12 @@ def render(analysis: Analysis, console: Console, *, every_metric: bool = False) 
 
 
 def _family(section: Section, analysis: Analysis) -> Iterator[Text]:
-    """What was judged together, and what counts as equal."""
+    """What was judged together, what counts as equal, and notes."""
     if section.family:
         judged = f"{section.family} comparisons judged as one family" if section.family > 1 else "one comparison"
         yield Text(f"equivalent: within ±{numbers.plain_percent(analysis.rule.margin)}; {judged}", style="dim")
+    for note in notes_under(section, analysis):
+        yield Text(note, style="dim")
 
 
 def put(parts: Sequence[RenderableType], console: Console) -> None:
