@@ -1,6 +1,6 @@
 """Differences between what guests say they are."""
 
-from vtax.guest.audit import ABSENT, changes, differences, started_alike, unknown_fields
+from vtax.guest.audit import ABSENT, changes, differences, started_alike, text_of, unknown_fields
 
 NATIVE = {"kernel": "6.18", "cpu_flags": ["aes", "avx2", "sse"], "cpus": 2, "mitigation.mds": "Not affected"}
 
@@ -21,6 +21,23 @@ def test_lists_show_only_what_is_not_common():
     assert found.values == {"native": "+aes +avx2", "tcg": "+svm"}
     [found] = differences({"native": NATIVE, "tcg": {**NATIVE, "cpu_flags": ["sse"]}})
     assert found.values["tcg"] == "(only what is common)"
+
+
+def test_lists_with_nothing_in_common_are_shown_whole():
+    [found] = differences({"native": {"cpus_allowed": [1]}, "tcg": {"cpus_allowed": [0, 2]}})
+    assert found.values == {"native": "1", "tcg": "0 2"}
+    [found] = differences({"native": {"cpus_allowed": [1]}, "gvisor": {}})
+    assert found.values == {"native": "1", "gvisor": "(not shown)"}
+
+
+def test_sizes_are_told_in_units_and_never_rounded_alone():
+    assert text_of("536870912", "cgroup.memory") == "512 MiB"
+    assert text_of(486637568, "memory_visible_bytes") == "464 MiB (486637568 bytes)"
+    assert text_of("none", "cgroup.memory") == "none"
+    assert text_of(0, "swap_bytes") == "0 B"
+    assert text_of(1500, "card.eth0.mtu") == "1500"
+    told = changes([{"memory_visible_bytes": 25276510208}, {"memory_visible_bytes": 25276510209}])
+    assert told["memory_visible_bytes"].count("23.5 GiB") == 2
 
 
 def test_what_a_platform_does_not_show_is_a_difference():

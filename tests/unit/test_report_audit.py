@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console, Group
@@ -40,6 +41,33 @@ def test_the_clock_furthest_off_is_shown_of_every_platform_that_has_one(analysis
     assert "-3601.250 s" in told.get()
     assert {"platform": "docker", "furthest_off_s": 0.0} in audit_json(found)["clocks"]
     assert "qemu-tcg -3601.250 s" in html(analysis)
+
+
+def test_what_must_be_known_to_read_differences_is_told_below_them(tmp_path: Path) -> None:
+    facts: dict[str, dict[str, Any]] = {
+        "native": {"tcp_congestion_control": "bbr", "cpu_flags": ["a", "b"], "memory_visible_bytes": 1 << 30},
+        "docker": {"tcp_congestion_control": "cubic", "cpu_flags": ["a"], "memory_visible_bytes": 1 << 29},
+    }
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
+        run = begin(store, "facts-1")
+        for platform, told in facts.items():
+            guest = run.begin_guest(platform, 0, "", 1.0)
+            run.end_guest(guest, ready_s=0.1, clock_offset_s=None, facts=told, notes=())
+        run.finish("finished", "as told", 2.0)
+        analysis = analyse(store, "facts-1")
+    console = Console(width=100)
+    with console.capture() as told_here:
+        console.print(Group(*audit_parts(audit(analysis), every_field=False)))
+    for text in (" ".join(told_here.get().split()), " ".join(html(analysis).split())):
+        assert "+ marks what not every platform has" in text
+        assert "tcp_congestion_control is the kernel&#39;s default" in text.replace("'", "&#39;")
+        assert "512 MiB" in text
+    (differences,) = [audit_json(audit(analysis))["differences"]]
+    assert [each["field"] for each in differences] == ["cpu_flags", "memory_visible_bytes", "tcp_congestion_control"]
+
+
+def test_nothing_is_explained_that_is_not_shown(analysis: Analysis) -> None:
+    assert audit(analysis).legend == ""
 
 
 def test_only_a_clock_that_nothing_explains_is_flagged(analysis: Analysis) -> None:

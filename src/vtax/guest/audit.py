@@ -12,6 +12,7 @@ from typing import Any
 
 from vtax.errors import GuestError
 from vtax.guest.protocol import clean_text
+from vtax.study.units import about_size, size_bytes
 
 Fact = str | float | bool | list[str | float]
 _MOST_FACTS = 500
@@ -19,6 +20,11 @@ _LONGEST_LIST = 1000
 _LONGEST_NAME = 100
 _LONGEST_TEXT = 500
 ABSENT = "(not shown)"
+COMMON = "(only what is common)"
+_IN_BYTES = {
+    "memory_visible_bytes", "swap_bytes", "cgroup.memory", "limit.memory", "limit.locked_memory", "limit.stack_size",
+    "limit.address_space",
+}  # fmt: skip
 STARTED = ("tuning", "started.topology", "started.link")
 """Facts that say how a guest was started; only guests that were started alike are compared."""
 
@@ -27,7 +33,8 @@ STARTED = ("tuning", "started.topology", "started.link")
 class Difference:
     """A fact that is not the same everywhere.
 
-    field: its name. values: platform -> what to show; of a list only what not every platform has, as `+item`.
+    field: its name. values: platform -> what to show; of lists that have something in common only the rest, as
+    `+item`.
     """
 
     field: str
@@ -70,7 +77,7 @@ def changes(audits: Sequence[Mapping[str, Fact]]) -> dict[str, str]:
     """Facts that were not the same in all guests of one platform: name -> the values, in the order they appeared."""
     found = {}
     for name in sorted({name for facts in audits for name in facts}):
-        values = list(dict.fromkeys(text_of(facts.get(name)) for facts in audits))
+        values = list(dict.fromkeys(text_of(facts.get(name), name) for facts in audits))
         if len(values) > 1:
             found[name] = "; then ".join(values)
     return found
@@ -103,28 +110,30 @@ def differences(
         values = {platform: facts.get(name) for platform, facts in facts_by_platform.items()}
         first, *others = values.values()
         if any(other != first for other in others):
-            found.append(Difference(name, _shown(values)))
+            found.append(Difference(name, _shown(name, values)))
     return tuple(found)
 
 
-def _shown(values: Mapping[str, Fact | None]) -> dict[str, str]:
+def _shown(name: str, values: Mapping[str, Fact | None]) -> dict[str, str]:
     """Texts for people; lists without what is common to all platforms that show the fact."""
     lists = [set(map(str, value)) for value in values.values() if isinstance(value, list)]
-    common = set.intersection(*lists) if lists else set()
+    common = set.intersection(*lists) if len(lists) > 1 else set()
     shown = {}
     for platform, value in values.items():
-        if isinstance(value, list):
-            own = " ".join(f"+{item}" for item in value if str(item) not in common)
-            shown[platform] = own or "(only what is common)"
+        if isinstance(value, list) and common:
+            shown[platform] = " ".join(f"+{item}" for item in value if str(item) not in common) or COMMON
         else:
-            shown[platform] = text_of(value)
+            shown[platform] = text_of(value, name)
     return shown
 
 
-def text_of(value: Fact | None) -> str:
-    """A fact for people."""
+def text_of(value: Fact | None, field: str = "") -> str:
+    """A fact for people; a size in bytes is never rounded without the exact number beside it."""
     if value is None:
         return ABSENT
+    if field in _IN_BYTES and str(value).isdigit():
+        text = about_size(float(str(value)))
+        return text if size_bytes(text) == int(str(value)) else f"{text} ({value} bytes)"
     if isinstance(value, list):
         return " ".join(map(str, value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -12,9 +12,15 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from vtax.guest.audit import Fact, changes, differences, started_alike, text_of
+from vtax.guest.audit import COMMON, Fact, changes, differences, started_alike, text_of
 from vtax.report.analysis import Analysis
 from vtax.report.views import plain_table
+
+_SIGNS = "+ marks what not every platform has; what all of them have is left out."
+_REMARKS = {
+    "tcp_congestion_control": "is the kernel's default: in a lab every route names its own, the same at every end "
+    "(but for gVisor's own network stack).",
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,15 @@ class Audit:
     guests: Mapping[tuple[str, str], Mapping[str, Fact]]
     compared: tuple[str, ...]
     clocks: Mapping[str, float]
+
+    @property
+    def legend(self) -> str:
+        """What must be known to read the findings; empty for nothing."""
+        texts = [text for finding in self.findings for _, text in finding.shown]
+        used = any(text == COMMON or text.startswith("+") for text in texts)
+        fields = {finding.field for finding in self.findings}
+        known = [f"{field} {remark}" for field, remark in _REMARKS.items() if field in fields]
+        return " ".join([*([_SIGNS] if used else []), *known])
 
 
 def audit(analysis: Analysis) -> Audit:
@@ -105,7 +120,8 @@ def audit_parts(found: Audit, *, every_field: bool) -> list[RenderableType]:
             name = finding.field + (f" ({finding.where})" if finding.where else "")
             for number, (platforms, text) in enumerate(finding.shown):
                 table.add_row(Text("" if number else name), Text(", ".join(platforms)), Text(text))
-        parts += [Text("What differs between guests", style="bold"), table, Text()]
+        legend = [Text(found.legend, style="dim")] if found.legend else []
+        parts += [Text("What differs between guests", style="bold"), table, *legend, Text()]
     elif len(found.compared) > 1:
         parts += [Text("The audit shows no difference between guests."), Text()]
     else:
@@ -123,7 +139,7 @@ def audit_parts(found: Audit, *, every_field: bool) -> list[RenderableType]:
     for (platform, how), facts in found.guests.items() if every_field else ():
         table = _table("fact", "is")
         for field, value in sorted(facts.items()):
-            table.add_row(Text(field), Text(text_of(value)))
+            table.add_row(Text(field), Text(text_of(value, field)))
         parts += [Text(platform + (f" ({how})" if how else ""), style="bold"), table, Text()]
     return parts
 
