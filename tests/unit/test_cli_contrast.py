@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Iterator
@@ -10,11 +11,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 from synthetic_run import DECLARED, begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
+from vtax.report import numbers
 from vtax.report.contrast import Contrasts, contrast, side_of
+from vtax.report.table import put
+from vtax.report.views import contrast_parts
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
@@ -187,3 +192,20 @@ def test_the_command_prints_a_table_or_json(store: Store, monkeypatch: pytest.Mo
     assert plain["schema"] == "vtax.contrast/1"
     assert plain["left"] == {"text": "tour-1:qemu-tcg", "run": "tour-1", "platform": "qemu-tcg", "levels": {}}
     assert [each["verdict"]["kind"] for each in plain["contrasts"]] == ["slower"] * 3
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_table_splits_no_words_and_reads_as_that_of_show(store: Store, width: int) -> None:
+    found = contrast(store, "tour-1:lxc", "tour-1:docker")
+    file = io.StringIO()
+    put(contrast_parts(found, wide=width == 140), Console(file=file, width=width))
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    for side in ("tour-1:lxc ", "tour-1:docker "):
+        assert sum(line.lstrip().startswith(side) for line in lines if " / " not in line) == 3
+    assert sum("baseline" in line for line in lines) == 3
+    for each in found.compared:
+        assert each.ratio is not None
+        assert f"{numbers.ratio(each.ratio.estimate)} " in file.getvalue()
+        assert numbers.interval(each.ratio.low, each.ratio.high) in file.getvalue()
+    assert "needs about" not in file.getvalue()

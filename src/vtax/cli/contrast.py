@@ -27,7 +27,7 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
     """
     from vtax.cli.show import console
     from vtax.report.contrast import contrast
-    from vtax.report.table import put
+    from vtax.report.table import is_wide, put
     from vtax.report.views import contrast_json, contrast_parts
     from vtax.store.store import Store
 
@@ -35,4 +35,5 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
     if as_json:
         print_json(contrast_json(found))
     else:
-        put(contrast_parts(found), console())
+        terminal = console()
+        put(contrast_parts(found, wide=is_wide(terminal)), terminal)

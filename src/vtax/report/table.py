@@ -25,7 +25,7 @@ from vtax.report.remarks import Remark
 from vtax.stats.intervals import Interval
 from vtax.stats.verdict import Kind
 
-__all__ = ["as_json", "bullets", "heading", "name_of", "put", "render"]
+__all__ = ["as_json", "bullets", "heading", "is_wide", "name_of", "put", "render", "result_table"]
 
 STYLES: Mapping[Kind, str] = {
     "slower": "bold red", "faster": "bold green", "equivalent": "bold cyan", "undecided": "yellow",
@@ -41,7 +41,7 @@ def render(analysis: Analysis, console: Console, *, every_metric: bool = False) 
     parts: list[RenderableType] = [_header(analysis)]
     sections = analysis.sections if every_metric else analysis.primary
     for section in sections:
-        table = _table(section, analysis, wide=console.width >= _WIDE)
+        table = result_table(section, analysis.level, analysis.baseline, wide=is_wide(console))
         parts += [Text(), heading(section), table, *_family(section, analysis)]
         if every_metric:
             parts += [Text(), _figures(section, analysis)]
@@ -77,6 +77,11 @@ def _header(analysis: Analysis) -> Group:
     return Group(*lines)
 
 
+def is_wide(console: Console) -> bool:
+    """Whether a table with CV, n and bars fits."""
+    return console.width >= _WIDE
+
+
 def heading(section: Section) -> Text:
     """The line above a table of a section: what, which way is better, the tool."""
     arrow = "higher is better" if section.metric.better == "higher" else "lower is better"
@@ -85,7 +90,8 @@ def heading(section: Section) -> Text:
     return heading.append(f"  {arrow}" + (f", {version}" if section.tool_version else ""), style="dim")
 
 
-def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
+def result_table(section: Section, level: str, baseline: str, *, wide: bool) -> Table:
+    """A row per platform and point. level: of the intervals. baseline: what ratios are to, or nothing."""
     means = [row.summary.mean for point in section.points for row in point.rows if row.summary]
     scale = numbers.scale_for(section.metric.unit, means)
     several = any(point.levels for point in section.points)
@@ -97,15 +103,15 @@ def _table(section: Section, analysis: Analysis, *, wide: bool) -> Table:
     else:
         table.add_column("platform", overflow="fold", min_width=min(longest, 20))
     table.add_column(f"mean,\n{scale.unit}", justify="right", no_wrap=True)
-    table.add_column(f"±{analysis.level}", no_wrap=True)
+    table.add_column(f"±{level}", no_wrap=True)
     if wide:
         table.add_column("CV", justify="right", no_wrap=True)
         table.add_column("n", justify="right", no_wrap=True)
-        table.add_column(f"ratio to\n{analysis.baseline}", justify="right", no_wrap=True)
-        table.add_column(f"{analysis.level}\ninterval", no_wrap=True)
+        table.add_column(f"ratio to\n{baseline}" if baseline else "ratio", justify="right", no_wrap=True)
+        table.add_column(f"{level}\ninterval", no_wrap=True)
         table.add_column("efficiency ◆\ninterval ░", no_wrap=True)
     else:
-        table.add_column(f"ratio to {analysis.baseline}\n[{analysis.level} interval]", no_wrap=True)
+        table.add_column((f"ratio to {baseline}" if baseline else "ratio") + f"\n[{level} interval]", no_wrap=True)
     table.add_column("verdict", overflow="fold", min_width=12)
     for point in section.points:
         if several:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import RenderableType
@@ -10,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from vtax.report import numbers
-from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis import Analysis, Point, Section
 from vtax.report.contrast import Compared, Contrasts
 from vtax.report.document import finite
 from vtax.report.factors import FactorEffect
 from vtax.report.noise import CellNoise, NoiseTable, drifting, hardest, warnings_of
 from vtax.report.ranking import PointRanking
-from vtax.report.table import LINES, STYLES, bullets, heading, name_of
+from vtax.report.table import LINES, bullets, heading, name_of, result_table
 from vtax.stats.variance import Plan
 from vtax.study.units import format_duration
 
@@ -199,13 +200,13 @@ def _factor_table(found: FactorEffect, analysis: Analysis) -> Table:
     return shown
 
 
-def contrast_parts(found: Contrasts) -> list[RenderableType]:
+def contrast_parts(found: Contrasts, *, wide: bool) -> list[RenderableType]:
     """A table a metric with both means, their ratio and its verdict; then how it was compared, and the warnings."""
     parts: list[RenderableType] = []
     warnings: dict[str, list[str]] = {text: [] for text in found.warnings}
     for title in dict.fromkeys(each.section.title for each in found.compared):
         mine = [each for each in found.compared if each.section.title == title]
-        parts += [heading(mine[0].section), _contrast_table(mine, found), Text()]
+        parts += [heading(mine[0].section), _contrast_table(mine, found, wide=wide), Text()]
         for each in mine:
             for text in each.warnings:
                 warnings.setdefault(text, []).append(_where(each.section, each.name))
@@ -218,37 +219,20 @@ def contrast_parts(found: Contrasts) -> list[RenderableType]:
     return [*parts, Text(), *_warnings(warnings)]
 
 
-def _contrast_table(compared: Sequence[Compared], found: Contrasts) -> Table:
-    means = [row.summary.mean for each in compared for row in (each.left, each.right) if row.summary]
-    scale = numbers.scale_for(compared[0].section.metric.unit, means)
-    level = numbers.plain_percent(found.confidence)
-    shown = plain_table()
-    shown.add_column("at" if any(each.name for each in compared) else "", overflow="fold")
-    for side in (found.left, found.right):
-        shown.add_column(f"{side.text},\n{scale.unit} ±{level}", justify="right", overflow="fold")
-    shown.add_column("ratio", justify="right", no_wrap=True)
-    shown.add_column(f"{level}\ninterval", no_wrap=True)
-    shown.add_column("blocks", justify="right", no_wrap=True)
-    shown.add_column("verdict", overflow="fold", min_width=12)
+def _contrast_table(compared: Sequence[Compared], found: Contrasts, *, wide: bool) -> Table:
+    """Both sides as two rows of the table that `vtax show` has, the right one as what the left one is compared to."""
+    points = []
     for each in compared:
-        cells: list[RenderableType] = [_mean_text(row, scale) for row in (each.left, each.right)]
-        if each.ratio is None or each.verdict is None:
-            shown.add_row(each.name, *cells, "", "", "", Text(each.trouble, style="red"))
-            continue
-        sign, style = numbers.SIGNS[each.verdict.kind], STYLES[each.verdict.kind]
-        ratio = Text(numbers.ratio(each.ratio.estimate), style="bold")
-        interval = Text(numbers.interval(each.ratio.low, each.ratio.high), style="dim")
-        verdict = Text(f"{sign} {each.verdict}", style=style)
-        shown.add_row(each.name, *cells, ratio, interval, str(each.ratio.n_blocks), verdict)
-    return shown
-
-
-def _mean_text(row: Row, scale: numbers.Scale) -> Text:
-    """`616 ±12`, or a dash."""
-    if row.summary is None:
-        return Text("–")
-    mean, half = numbers.mean_and_half_width(row.summary.mean, (row.summary.high - row.summary.low) / 2, scale)
-    return Text(mean).append(f" {half}", style="dim")
+        right = replace(each.right.platform, name=found.right.text, is_baseline=True)
+        left = replace(each.left.platform, name=found.left.text, is_baseline=False)
+        rows = (
+            replace(each.right, platform=right, ratio=None, verdict=None, target_missed=False),
+            replace(each.left, platform=left, ratio=each.ratio, verdict=each.verdict, trouble=each.trouble,
+                    target_missed=False),
+        )  # fmt: skip
+        points.append(Point(each.name, each.levels, rows))
+    section = replace(compared[0].section, points=tuple(points))
+    return result_table(section, numbers.plain_percent(found.confidence), "", wide=wide)
 
 
 def contrast_json(found: Contrasts) -> dict[str, Any]:
