@@ -23,10 +23,12 @@ def commands(analysis: Analysis) -> tuple[str, ...]:
     named = [table.get("topology") for table in analysis.declared.get("benchmark", [])]
     more = "".join(f" --with {package}" for package in packages_of(filter(None, named)))
     tune = " --tune" if any(remark.code == "tuned" for remark in analysis.remarks) else ""
+    of_drivers = {p.identity.get("driver") for p in analysis.platforms if p.available}
     return (
         f"# in a checkout of vtax {analysis.vtax_version}:",
         "sudo ./quickstart --install-only",
         "sudo .venv/bin/vtax image build" + more,
+        *(["sudo .venv/bin/vtax image uml"] if "uml" in of_drivers else []),
         f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}",
     )
 
