@@ -40,8 +40,8 @@ def test_warnings_that_differ_in_numbers_alone_are_one_remark(store: Store) -> N
     [
         (("2 of 5 values", "1 of 5 values"), "1 to 2 of 5 values"),
         (
-            ("drift by +3.0% (p = 0.001)", "drift by -12.5% (p = 2e-05)"),
-            "drift by -12.5 to +3.0% (p = 2e-05 to 0.001)",
+            ("drift by +3.0 % (p = 0.001)", "drift by -12.5 % (p = 2e-05)"),
+            "drift by -12.5 to +3.0 % (p = 2e-05 to 0.001)",
         ),
         (("eth0 is down", "eth1 is down"), "eth0 is down (and 1 like it with other numbers)"),
         (("no 198.18.0.1", "no 198.18.0.2"), "no 198.18.0.1 (and 1 like it with other numbers)"),

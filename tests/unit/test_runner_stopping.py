@@ -57,5 +57,8 @@ def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_w
     plan = plan_of([{"name": "netperf", "parameters": {"test": "tcp_rr"}}], stop="precision")
     already = [(cell.key, block, "transactions", 100.0) for cell in plan.cells for block in range(5)]
     found = Stopping(plan, already).decide(5, elapsed_s=1)
-    assert (found.reached, found.reason) == (True, "all 1 contrasts have an interval within ±2.0% after 5 blocks")
+    assert (found.reached, found.reason) == (
+        True,
+        "all 1 contrasts have an interval within ±2\N{NO-BREAK SPACE}% after 5 blocks",
+    )
     assert not Stopping(plan, []).decide(5, elapsed_s=1).reached

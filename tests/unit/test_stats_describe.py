@@ -67,7 +67,7 @@ def test_the_median_lies_between_the_tabled_order_statistics(n, ranks):
 def test_few_values_cannot_give_a_median_interval_and_say_so():
     found = median_interval([1.0, 2.0, 3.0])
     assert (found.low, found.high, found.confidence) == (1.0, 3.0, 0.75)
-    assert "75.0%" in found.warnings[0]
+    assert "75.0\N{NO-BREAK SPACE}%" in found.warnings[0]
 
 
 def test_one_value_has_a_mean_and_an_endless_interval():

@@ -59,16 +59,17 @@ def _print(found: tuple[Seen, ...], took_s: float) -> None:
     print_table(
         (
             "benchmark", "blocks", "the same / the same", "noise of a block", "at most",
-            *(f"{n} blocks see" for n in BLOCKS), *(f"blocks for {e:.0%}" for e in OVERHEADS),
+            *(f"{n} blocks see" for n in BLOCKS),
+            *(f"blocks for {e * 100:.0f}\N{NO-BREAK SPACE}%" for e in OVERHEADS),
         ),
         [
             (
                 seen.benchmark,
                 str(seen.blocks),
                 f"{seen.ratio.estimate:.3f} [{seen.ratio.low:.3f}, {seen.ratio.high:.3f}]",
-                f"{seen.noise:.1%}",
-                f"{seen.noise_at_most:.1%}",
-                *(f"{effect:.1%}" for effect in seen.smallest.values()),
+                f"{seen.noise * 100:.1f}\N{NO-BREAK SPACE}%",
+                f"{seen.noise_at_most * 100:.1f}\N{NO-BREAK SPACE}%",
+                *(f"{effect * 100:.1f}\N{NO-BREAK SPACE}%" for effect in seen.smallest.values()),
                 *("> 10000" if needed is None else str(needed) for needed in seen.needed.values()),
             )
             for seen in found

@@ -270,7 +270,7 @@ def judge_load(load: Load) -> list[Finding]:
             "" if busy_level == "ok" else "stop other programs while measuring", False,
         ),
         Finding(
-            "steal", steal_level, f"{load.steal:.1%} of CPU time",
+            "steal", steal_level, f"{load.steal * 100:.1f}\N{NO-BREAK SPACE}% of CPU time",
             "time that the machine below this host gave to somebody else",
             "" if steal_level == "ok" else "a dedicated machine, or a quieter hour", False,
         ),

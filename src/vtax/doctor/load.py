@@ -44,7 +44,9 @@ def watch(seconds: float = 1.0) -> Load:
         cpus=cpus,
         busy_cpus=min(cpus, max(0.0, busy_s - own_s) / elapsed_s),  # CPU time is counted in steps of 10 ms
         steal=spent.get("steal", 0.0) / (sum(spent.values()) or 1.0),
-        busiest=tuple(f"{program} {share:.0%}" for program, share in top if share > _SHOWN_SHARE),
+        busiest=tuple(
+            f"{program} {share * 100:.0f}\N{NO-BREAK SPACE}%" for program, share in top if share > _SHOWN_SHARE
+        ),
     )
 
 

@@ -41,7 +41,10 @@ def drift_remarks(series: Sequence[Series], confidence: float) -> tuple[Remark, 
     drifting = [(place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha]
     if not drifting:
         return ()
-    texts = tuple(f"the figures drift over the run by {d.change:+.1%} (p = {p:.2g})" for _, d, p in drifting)
+    texts = tuple(
+        f"the figures drift over the run by {d.change * 100:+.1f}\N{NO-BREAK SPACE}% (p = {p:.2g})"
+        for _, d, p in drifting
+    )
     return (Remark("drift", texts, tuple(place for place, _, _ in drifting), len(drifting)),)
 
 

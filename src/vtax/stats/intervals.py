@@ -61,7 +61,11 @@ def median_interval(values: Values, confidence: float = 0.95) -> Interval:
         rank = 1
     reached = 1 - 2 * float(special.bdtr(rank - 1, n, 0.5))
     if reached < confidence:
-        warnings = (*warnings, f"{n} values give a median interval of {max(reached, 0):.1%}, not {confidence:.0%}")
+        warnings = (
+            *warnings,
+            f"{n} values give a median interval of {max(reached, 0) * 100:.1f}\N{NO-BREAK SPACE}%, "
+            f"not {confidence * 100:g}\N{NO-BREAK SPACE}%",
+        )
     low, high = ordered[rank - 1], ordered[n - rank]
     return Interval(float(np.median(ordered)), float(low), float(high), max(reached, 0.0), warnings)
 

@@ -120,5 +120,8 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
         changes = [each / level for each in changes]
     low, high = sorted(changes[1:])
     if p < 1 - confidence:
-        warnings = (*warnings, f"values drift over the run by {changes[0]:+.1%} (p = {p:.2g})")
+        warnings = (
+            *warnings,
+            f"values drift over the run by {changes[0] * 100:+.1f}\N{NO-BREAK SPACE}% (p = {p:.2g})",
+        )
     return Drift(changes[0], low, high, p, confidence, warnings)

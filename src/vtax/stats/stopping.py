@@ -107,7 +107,11 @@ def decide(
     if not contrasts:
         return Decision(True, False, "there is nothing to compare", (), ("no contrast has data in any block",))
     missed = _imprecise(rule, contrasts) if rule.stop == "precision" else _undecided(rule, contrasts, families or {})
-    what = f"an interval within ±{rule.precision:.1%}" if rule.stop == "precision" else "a verdict"
+    what = (
+        f"an interval within ±{rule.precision * 100:g}\N{NO-BREAK SPACE}%"
+        if rule.stop == "precision"
+        else "a verdict"
+    )
     if not missed:
         return Decision(True, True, f"all {len(contrasts)} contrasts have {what} after {blocks} blocks")
     still = f"{len(missed)} of {len(contrasts)} contrasts miss {what} after {blocks} blocks"
