@@ -90,12 +90,12 @@ def _noise_cells(cell: CellNoise) -> list[RenderableType]:
 def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
     shown = plain_table()
     shown.add_column(f"ratio to {analysis.baseline}", overflow="fold")
-    shown.add_column("this run", no_wrap=True)
+    shown.add_column("this run")
     shown.add_column("gave", justify="right", no_wrap=True)
     shown.add_column("took", justify="right", no_wrap=True)
-    shown.add_column(f"for ±{numbers.plain_percent(analysis.rule.precision)}", no_wrap=True)
-    shown.add_column(f"or, {analysis.level} range", no_wrap=True)
-    shown.add_column("takes", justify="right", no_wrap=True)
+    shown.add_column(f"for ±{numbers.plain_percent(analysis.rule.precision)}")
+    shown.add_column(f"or, {analysis.level} range")
+    shown.add_column("takes", justify="right")
     for point, cells in table.points:
         if point:
             shown.add_row(Text(point, style="italic"))
