@@ -31,6 +31,11 @@ class _Found:
     better: Better
 
 
+def is_measured(analysis: Analysis) -> bool:
+    """Whether the run has a single figure."""
+    return any(row.summary for section in analysis.sections for point in section.points for row in point.rows)
+
+
 def answers(analysis: Analysis) -> tuple[Answer, ...]:
     """One answer for every platform but the baseline, in study order: how it compares, or why it was not tested."""
     found: list[Answer] = []

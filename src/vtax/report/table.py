@@ -17,7 +17,7 @@ from rich.text import Text
 from vtax.errors import with_cure
 from vtax.report import numbers
 from vtax.report.analysis import Analysis, Row, Section
-from vtax.report.answers import answers
+from vtax.report.answers import answers, is_measured
 from vtax.report.document import as_json
 from vtax.report.host import host_line, run_line
 from vtax.report.method import notes_under
@@ -39,6 +39,9 @@ _WIDE = 132
 def render(analysis: Analysis, console: Console, *, every_metric: bool = False) -> None:
     """Print a run's result. every_metric: also those that are not primary, and every figure of a cell."""
     parts: list[RenderableType] = [_header(analysis)]
+    if not is_measured(analysis):
+        put([*parts, Text(), Text("nothing was measured"), Text(), *_footer(analysis, hidden=0)], console)
+        return
     sections = analysis.sections if every_metric else analysis.primary
     for section in sections:
         table = result_table(section, analysis.level, analysis.baseline, wide=is_wide(console))
@@ -222,7 +225,7 @@ def efficiency_bar(efficiency: Interval) -> Text:
 def _footer(analysis: Analysis, *, hidden: int) -> Iterator[RenderableType]:
     untested = [p for p in analysis.platforms if not p.available]
     found = [a for a in answers(analysis) if a.platform not in {p.name for p in untested}]
-    if found:
+    if found and is_measured(analysis):
         yield bullets("In short", [_about(a.platform, a.marks, a.text) for a in found])
     if untested:
         reasons = [with_cure(p.reason, p.cure) for p in untested]
@@ -230,6 +233,8 @@ def _footer(analysis: Analysis, *, hidden: int) -> Iterator[RenderableType]:
     if analysis.shortfalls:
         yield bullets("Declared and not reached", [Text(text, style="yellow") for text in analysis.shortfalls])
     shown = [remark for remark in analysis.remarks if remark.is_primary or not hidden]
+    if not is_measured(analysis):  # then each row lacks its figure, which is no news
+        shown = [remark for remark in shown if remark.code != "statistics"]
     if shown:
         yield bullets("Warnings", [_remark(remark) for remark in shown])
     if hidden:
