@@ -12,6 +12,7 @@ from rich.console import Console
 from synthetic_run import begin, fill, trial
 
 from vtax.report.analysis import Row, analyse
+from vtax.report.html import html
 from vtax.report.method import notes_under
 from vtax.report.remarks import Remark
 from vtax.report.table import render
@@ -95,3 +96,19 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     said = "interval without 1: the interval is of one comparison alone, the verdict is corrected for"
     assert file.getvalue().count(f"{said} 3") == 1
     assert "corrected for" not in "".join(note for each in others for note in notes_under(each, changed))
+
+
+def test_a_run_with_nothing_measured_shows_no_empty_tables(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_HOME", "/nowhere/to/write")
+    run = begin(store)
+    run.finish("failed", "no guest has kernal", 2.0)
+    analysis = analyse(store)
+    file = io.StringIO()
+    render(analysis, Console(file=file, width=140))
+    for text in (file.getvalue().casefold(), html(analysis).casefold()):
+        assert "nothing was measured" in text
+        assert "no guest has kernal" in text
+        assert "no answer" not in text
+        assert 'class="result"' not in text
+    assert "not measured yet" not in file.getvalue()
+    assert "mean," not in file.getvalue()

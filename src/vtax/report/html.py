@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from vtax.report import charts, numbers
 from vtax.report.analysis import Analysis, Point, Row, Section
-from vtax.report.answers import answers, bounds, percent_of
+from vtax.report.answers import answers, bounds, is_measured, percent_of
 from vtax.report.audit import audit
 from vtax.report.host import fact_rows, host_line, run_line, text_of
 from vtax.report.method import method, notes_under
@@ -95,7 +95,8 @@ def html(analysis: Analysis) -> str:
         loader=PackageLoader("vtax.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    tables = [_table(section, analysis, index) for index, section in enumerate(analysis.sections)]
+    measured = is_measured(analysis)
+    tables = [_table(section, analysis, index) for index, section in enumerate(analysis.sections)] if measured else []
     audited = audit(analysis)
     return environment.get_template("report.html.j2").render(
         analysis=analysis,
@@ -103,9 +104,11 @@ def html(analysis: Analysis) -> str:
         question=analysis.declared.get("question", ""),
         run_line=run_line(analysis),
         host_line=host_line(analysis.host),
-        answers=[a for a in answers(analysis) if a.platform not in {p.name for p in _untested(analysis)}],
+        answers=[
+            a for a in answers(analysis) if measured and a.platform not in {p.name for p in _untested(analysis)}
+        ],
         untested=_untested(analysis),
-        overview=list(_overview(analysis)),
+        overview=list(_overview(analysis)) if measured else [],
         compared=[p for p in analysis.platforms if p.available and not p.is_baseline],
         tables=tables,
         guests=list(_guests(analysis)),
