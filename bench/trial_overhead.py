@@ -29,7 +29,7 @@ from vtax.guest.guest import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms import registry as platform_registry
-from vtax.runner.events import Progress, Silent
+from vtax.runner.events import Figure, Progress, Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.store.store import Store
@@ -85,7 +85,7 @@ class Watch(Silent):
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         self._began = time.monotonic()
 
-    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         wall_s = time.monotonic() - self._began
         result = self._benchmark.last
         if error or result is None:

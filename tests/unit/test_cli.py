@@ -147,9 +147,23 @@ def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.M
     monkeypatch.setattr("vtax.cli.run.measuring_lock", lambda name: pytest.fail("took the lock"))
     told = output_of("run", "tour", "--plan")
     assert "cells: 35, on native, podman" in told
+    assert "  iperf3, point-to-point: direction = send, receive\n" in told
+    assert "  sysbench-cpu\n" in told
+    assert "compared with native; equivalent: within ±2\N{NO-BREAK SPACE}%" in told
     assert "was not probed: that needs root" in told
     assert "the guest image is not built yet" in told
     assert not Home.from_environment().root.exists()
+
+
+def test_a_plan_names_the_levels_of_links_and_of_tuning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    study = tmp_path / "mine.toml"
+    study.write_text(
+        'name = "mine"\nplatforms = ["native", "podman"]\ntuning = ["default", "pinned"]\n'
+        '[[benchmark]]\nname = "iperf3"\nlabel = "tcp"\nlink_factors = { mtu = [500, 1500] }\n'
+    )
+    told = output_of("run", str(study), "--plan")
+    assert "  tcp (iperf3), point-to-point: mtu = 500, 1500\n  everything with tuning = default, pinned\n" in told
 
 
 def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,12 +38,12 @@ def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(
 def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]) -> None:
     with PlainProgress() as told:
         told.trial_starting("native", "netperf", "mtu=1500, message_size=64")
-        told.trial_ended("native", "netperf", "12.3 Mbit/s", "", PROGRESS)
+        told.trial_ended("native", "netperf", (10510.0, "Mbit/s"), "", PROGRESS)
         told.trial_starting("native", "netperf", "mtu=500, message_size=64")
-        told.trial_ended("native", "netperf", "", "no answer\nand more", PROGRESS)
+        told.trial_ended("native", "netperf", None, "no answer\nand more", PROGRESS)
     first, second = capsys.readouterr().err.splitlines()
     assert first == (
-        "[block 1/3, 5/336] native netperf mtu=1500, message_size=64: 12.3 Mbit/s (about 1 min 30 s left)"
+        "[block 1/3, 5/336] native netperf mtu=1500, message_size=64: 10.51 Gbit/s (about 1 min 30 s left)"
     )
     assert "native netperf mtu=500, message_size=64: FAILED: no answer (" in second
 
@@ -51,5 +51,5 @@ def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]
 def test_a_point_without_levels_has_just_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     with PlainProgress() as told:
         told.trial_starting("native", "dd", "")
-        told.trial_ended("native", "dd", "1 MB/s", "", PROGRESS)
-    assert "native dd: 1 MB/s" in capsys.readouterr().err
+        told.trial_ended("native", "dd", (1.0, "MB/s"), "", PROGRESS)
+    assert "native dd: 1.000 MB/s (" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from vtax.host.home import Home
 from vtax.host.resources import Tree
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
-from vtax.runner.events import Progress, Silent
+from vtax.runner.events import Figure, Progress, Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined, own_cpu_s
@@ -230,7 +230,7 @@ class Recording(Silent):
     def message(self, text: str) -> None:
         self.messages.append(text)
 
-    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         self.progress.append(progress)
 
 

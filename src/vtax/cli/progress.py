@@ -7,13 +7,23 @@ from types import TracebackType
 from typing import Self
 
 from vtax.cli.output import discard, tell
-from vtax.runner.events import Progress
+from vtax.report.numbers import scale_for
+from vtax.runner.events import Figure, Progress
 from vtax.study.units import format_duration
 
 
 def block_text(progress: Progress) -> str:
     """Where a run stands: `block 2/5`; blocks before the first one look for the warm-up."""
     return f"block {progress.block + 1}/{progress.blocks}" if progress.block >= 0 else "finding warm-up"
+
+
+def figure_text(figure: Figure | None) -> str:
+    """A value in the unit that the tables choose: `10.5 Gbit/s`."""
+    if figure is None:
+        return ""
+    value, unit = figure
+    scale = scale_for(unit, [value])
+    return f"{scale.number(value)} {scale.unit}"
 
 
 def observer() -> PlainProgress | BarProgress:
@@ -50,9 +60,9 @@ class PlainProgress:
         """Said when it ends, with these levels."""
         self._levels = levels
 
-    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """What it gave."""
-        told = error.splitlines()[0] if error else figure
+        told = error.splitlines()[0] if error else figure_text(figure)
         kind = ", warm-up" if progress.is_warmup else ""
         where = f"[{block_text(progress)}, {progress.done_trials}/{progress.total_trials}{kind}]"
         left = f"about {format_duration(progress.left_s)} left"
@@ -110,7 +120,7 @@ class BarProgress:
         self._levels = levels
         self._bar.update(self._task, now=self._escape(f"{platform}: {label} {levels}"))
 
-    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """Moves the bar; a failure gets a line of its own."""
         if error:
             what = f"{label} {self._levels}".rstrip()

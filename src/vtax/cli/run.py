@@ -17,6 +17,7 @@ from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
 from vtax.network import registry as topologies
 from vtax.platforms.base import Probe
+from vtax.report.numbers import plain_percent
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, make_plan
 from vtax.stats.verdict import MINIMUM_BLOCKS
@@ -138,7 +139,7 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     rules = {
         "fixed": f"{design.blocks} block" + "s" * (design.blocks != 1),
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
-        f"±{design.precision:.1%}",
+        f"±{plain_percent(design.precision)}",
         "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
         "budget": f"as many blocks as the time allows, after {design.min_blocks} of them where intervals are widest"
         if design.spend == "widest"
@@ -150,6 +151,9 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
         f"{design.order} order, seed {plan.seed}; "
         f"about {format_duration(plan.expected_block_s())} a block{_in_all(plan)}"
     )
+    for line in _what_varies(plan):
+        say(line)
+    say(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}")
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
         few = f"; a verdict needs {MINIMUM_BLOCKS}" if bought < MINIMUM_BLOCKS else ""
@@ -158,6 +162,21 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     for planned in plan.platforms:
         if not planned.probe.available:
             say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
+
+
+def _what_varies(plan: Plan) -> list[str]:
+    """Every benchmark with its topology and its factors' levels: `iperf3, point-to-point: mtu = 500, 1500`."""
+    lines = []
+    for table in plan.study.benchmark:
+        label = table.label or table.name
+        topology = next((point.topology for point in plan.points if point.label == label), "")
+        tool = f" ({table.name})" if label != table.name else ""
+        factors = {**table.factors, **table.link_factors}
+        told = "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in factors.items())
+        lines.append(f"  {label}{tool}" + (f", {topology}" if topology else "") + (f": {told}" if told else ""))
+    if plan.study.tuning:
+        lines.append(f"  everything with tuning = {', '.join(plan.study.tuning)}")
+    return lines
 
 
 def _in_all(plan: Plan) -> str:

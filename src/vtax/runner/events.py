@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+Figure = tuple[float, str]
+"""A value and its unit."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -45,8 +48,8 @@ class Observer(Protocol):
         """A trial begins."""
         ...
 
-    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
-        """A trial was committed. figure: its primary metric, formatted; error: why it failed, or empty."""
+    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+        """A trial was committed. figure: its primary metric, None without one; error: why it failed, or empty."""
         ...
 
 
@@ -65,7 +68,7 @@ class Silent:
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Nothing."""
 
-    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """Nothing."""
 
 
@@ -95,7 +98,7 @@ class Unfailing:
         with self._guarded() as told:
             told.trial_starting(platform, label, levels)
 
-    def trial_ended(self, platform: str, label: str, figure: str, error: str, progress: Progress) -> None:
+    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """Passed on."""
         with self._guarded() as told:
             told.trial_ended(platform, label, figure, error, progress)

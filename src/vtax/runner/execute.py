@@ -17,7 +17,7 @@ from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.runner.events import Observer, Progress, Unfailing
+from vtax.runner.events import Figure, Observer, Progress, Unfailing
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.session import OpenSession
@@ -266,12 +266,12 @@ def _record(
     )
 
 
-def figure(cell: Cell, result: TrialResult) -> str:
-    """A trial's primary metric with its unit, or nothing when it failed."""
+def figure(cell: Cell, result: TrialResult) -> Figure | None:
+    """A trial's primary metric, or nothing when it failed."""
     for metric in cell.point.benchmark.metrics:
         if metric.primary and metric.name in result.outcome.values and not result.error:
-            return f"{result.outcome.values[metric.name]:.4g} {metric.unit}"
-    return ""
+            return result.outcome.values[metric.name], metric.unit
+    return None
 
 
 def _platform_record(plan: Plan, index: int) -> PlatformRecord:
