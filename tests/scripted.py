@@ -86,6 +86,7 @@ class ScriptedDriver:
 class ScriptParameters(Parameters):
     code: str = "echo 1.5"
     size: int = 1
+    duration_s: float = 0.0
 
 
 class ScriptBenchmark:

@@ -418,8 +418,11 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
         ),
         ({"guest": {"vcpus": 4096}}, "4096 vCPUs are wanted", "[guest], key vcpus"),
         (
-            {"design": {"timeout": "40ms"}},
-            "a trial of script takes about 0.05 s, and the timeout ends it after 0.04 s",
+            {
+                "design": {"timeout": "40ms"},
+                "benchmark": [{"name": "script", "parameters": {"duration_s": 0.05}}],
+            },
+            "a trial of script measures for 0.05 s, and the timeout ends it after 0.04 s",
             "test: [design], key timeout",
         ),
         ({"guest": {"memory": "64TiB"}}, "64 TiB of memory are wanted", "[guest], key memory"),
