@@ -23,6 +23,12 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("vtax")
 
 
+@pytest.fixture(autouse=True)
+def any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as without a terminal, whatever the one is that tests are started from."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session")
 def shared_home() -> Home:
     """The home of this installation, as the environment names it when the tests start."""

@@ -54,15 +54,18 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """A plain table on stdout: no frames, columns aligned, long cells folded. Brackets in a str are no markup."""
+    """A plain table on stdout: no frames, columns aligned, long cells folded but for those of the first column.
+
+    Brackets in a str are no markup.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(Text(column), overflow="fold")
+    for number, column in enumerate(columns):
+        table.add_column(Text(column), overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     console = Console(highlight=False, width=width())
