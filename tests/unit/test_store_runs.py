@@ -129,9 +129,10 @@ def test_an_unknown_run_is_refused_with_near_names(store: Store) -> None:
     with pytest.raises(BadInput, match="there is no run yet"):
         store.open_run("last")
     begin(store)
-    with pytest.raises(BadInput) as caught:
-        store.open_run("tuor-1")
-    assert caught.value.cure == "did you mean tour-1?"
+    for name, cure in (("tuor-1", "did you mean tour-1?"), ("nope", "the latest are tour-1; see vtax list")):
+        with pytest.raises(BadInput) as caught:
+            store.open_run(name)
+        assert caught.value.cure == cure
 
 
 def test_last_is_the_run_that_began_last(store: Store) -> None:

@@ -201,10 +201,10 @@ class Store:
         names = self._run_names()
         if not names:
             return no_run(self.engine.url)
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[-3:]
-        return BadInput(
-            f"there is no run {name!r}", where=shown(self.engine.url), cure=f"did you mean {', '.join(near)}?"
-        )
+        near = difflib.get_close_matches(name, names, n=3)
+        latest = f"the latest are {', '.join(names[-3:])}; see vtax list"
+        cure = f"did you mean {', '.join(near)}?" if near else latest
+        return BadInput(f"there is no run {name!r}", where=shown(self.engine.url), cure=cure)
 
 
 def no_run(url: URL) -> BadInput:
