@@ -43,6 +43,17 @@ def test_a_view_that_is_never_empty_may_not_be(monkeypatch: pytest.MonkeyPatch, 
         unchanged.host_network()
 
 
+def test_what_a_bridge_counts_down_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for left in ("   0.09", " 299.09"):
+        link = f"4: docker0: <UP>\n    bridge stp_state 0 hello_timer    0.00 gc_timer {left} vlan_filtering 0\n"
+        answering(monkeypatch, **{"ip_-d_link": Result((), 0, link, "")})
+        seen.append(unchanged.host_network())
+    assert seen[0] == seen[1]
+    assert "stp_state 0" in seen[0]
+    assert "vlan_filtering 0" in seen[0]
+
+
 def test_a_view_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch, ip_route=Result((), 1, "", "no"))
     with pytest.raises(CommandFailed):
