@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -144,7 +144,7 @@ def test_a_benchmark_lists_what_its_parameters_may_hold(name: str) -> None:
 
 def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr("vtax.cli.run.measuring_lock", lambda name: pytest.fail("took the lock"))
+    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: pytest.fail("took the lock"))
     told = output_of("run", "tour", "--plan")
     assert "cells: 35, on native, podman" in told
     assert "  iperf3, point-to-point: direction = send, receive\n" in told
@@ -180,7 +180,7 @@ def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatc
 
 def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("vtax.cli.run._why_not_probed", lambda: "")
+    monkeypatch.setattr("vtax.cli.run.free_to_probe", lambda name: nullcontext(""))
     monkeypatch.setattr("vtax.cli.run.packages_for", lambda study: ("python3-os-ken",))
     told = output_of("run", "tour", "--plan")
     assert "sudo vtax image build --with python3-os-ken" in told
@@ -197,7 +197,7 @@ def test_a_budget_that_holds_no_block_is_refused() -> None:
 def test_a_plan_probes_nothing_while_something_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("vtax.cli.run.measuring_lock", lambda name: measuring_lock(name, lock))
+    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: measuring_lock(name, lock))
     with measuring_lock("tour-1", lock):
         assert "was not probed: tour-1 (process " in output_of("run", "tour", "--plan")
 

@@ -11,6 +11,7 @@ import click
 from vtax import __version__
 from vtax.cli.measure import measure, prepare_host
 from vtax.cli.output import built_image, need_root, print_json, tell
+from vtax.cli.quiet import free_to_probe
 from vtax.errors import BadInput, with_cure
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
@@ -70,14 +71,15 @@ def command(
 
 def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
     """What would be done. Platforms are probed only by root, and only while nothing measures."""
-    home = Home.from_environment()
-    why_not, image = _why_not_probed(), None
-    try:
-        image = built_image(home, packages_for(loaded.study))
-    except BadInput as error:
-        why_not = "; ".join(filter(None, [why_not, with_cure(error.what, error.cure)]))
-    unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
-    plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
+    home, image = Home.from_environment(), None
+    with free_to_probe("vtax run --plan") as busy:
+        why_not = "that needs root" if os.geteuid() != 0 else busy
+        try:
+            image = built_image(home, packages_for(loaded.study))
+        except BadInput as error:
+            why_not = "; ".join(filter(None, [why_not, with_cure(error.what, error.cure)]))
+        unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
+        plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
     _refuse_named_but_unavailable(plan, named)
     if as_json:
         print_json({**_for_programs(plan), "not_probed": why_not})
@@ -114,17 +116,6 @@ def _for_programs(plan: Plan) -> dict[str, Any]:
             for cell in plan.cells
         ],
     }
-
-
-def _why_not_probed() -> str:
-    """Why platforms should not be started now just to see whether they run; empty when they may."""
-    if os.geteuid() != 0:
-        return "that needs root"
-    try:
-        with measuring_lock("vtax run --plan"):
-            return ""
-    except BadInput as error:
-        return error.what
 
 
 def packages_for(study: Study) -> tuple[str, ...]:
