@@ -102,14 +102,11 @@ class Switch:
         The switch counts these one by one. What it counts for the flow that asks is too low: it forgets packets that
         arrive while the decision's own flow is installed.
         """
-        control = self._directory / "switch.ctl"
-        return int(run(["ovs-appctl", "-t", control, "coverage/read-counter", "ofproto_packet_out"],
-                       environment=self._environment).stdout)  # fmt: skip
+        return int(self._appctl("coverage/read-counter", "ofproto_packet_out"))
 
     def flows(self, bridge: str) -> list[tuple[int, int, int]]:
         """(cookie, packets, bytes) of every flow of the bridge's table, once the data path has reported to it."""
-        control = self._directory / "switch.ctl"
-        run(["ovs-appctl", "-t", control, "revalidator/wait"], environment=self._environment)
+        self._appctl("revalidator/wait")
         text = run(
             ["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", self._directory / f"{bridge}.mgmt"],
             environment=self._environment,
@@ -143,6 +140,10 @@ class Switch:
         return run(
             ["ovs-vsctl", timeout, f"--db=unix:{self._socket}", *arguments], environment=self._environment
         ).stdout
+
+    def _appctl(self, *arguments: str) -> str:
+        control = self._directory / "switch.ctl"
+        return run(["ovs-appctl", "-t", control, *arguments], environment=self._environment).stdout
 
     def _wait_for(self, path: Path) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
