@@ -11,7 +11,7 @@ from vtax.cli.output import need_root, print_json, print_table
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
-from vtax.study.units import duration_s, format_duration
+from vtax.study.units import duration_s, format_duration, format_percent
 
 if TYPE_CHECKING:
     from vtax.runner.calibration import Seen
@@ -60,16 +60,16 @@ def _print(found: tuple[Seen, ...], took_s: float) -> None:
         (
             "benchmark", "blocks", "the same / the same", "noise of a block", "at most",
             *(f"{n} blocks see" for n in BLOCKS),
-            *(f"blocks for {e * 100:.0f}\N{NO-BREAK SPACE}%" for e in OVERHEADS),
+            *(f"blocks for {format_percent(e, '.0f')}" for e in OVERHEADS),
         ),
         [
             (
                 seen.benchmark,
                 str(seen.blocks),
                 f"{seen.ratio.estimate:.3f} [{seen.ratio.low:.3f}, {seen.ratio.high:.3f}]",
-                f"{seen.noise * 100:.1f}\N{NO-BREAK SPACE}%",
-                f"{seen.noise_at_most * 100:.1f}\N{NO-BREAK SPACE}%",
-                *(f"{effect * 100:.1f}\N{NO-BREAK SPACE}%" for effect in seen.smallest.values()),
+                format_percent(seen.noise),
+                format_percent(seen.noise_at_most),
+                *(format_percent(effect) for effect in seen.smallest.values()),
                 *("> 10000" if needed is None else str(needed) for needed in seen.needed.values()),
             )
             for seen in found

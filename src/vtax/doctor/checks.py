@@ -15,7 +15,7 @@ from typing import Protocol
 from vtax.doctor import knobs
 from vtax.doctor.finding import Finding, Level, Seen
 from vtax.doctor.load import Load
-from vtax.study.units import about_size
+from vtax.study.units import about_size, format_percent
 
 GIB = 1 << 30
 STEAL_WARN, STEAL_BAD = 0.01, 0.05
@@ -270,7 +270,7 @@ def judge_load(load: Load) -> list[Finding]:
             "" if busy_level == "ok" else "stop other programs while measuring", False,
         ),
         Finding(
-            "steal", steal_level, f"{load.steal * 100:.1f}\N{NO-BREAK SPACE}% of CPU time",
+            "steal", steal_level, f"{format_percent(load.steal)} of CPU time",
             "time that the machine below this host gave to somebody else",
             "" if steal_level == "ok" else "a dedicated machine, or a quieter hour", False,
         ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.counters.host import HostSample
+from vtax.study.units import format_percent
 
 _SHOWN = 3
 _SHOWN_SHARE = 0.05
@@ -44,9 +45,7 @@ def watch(seconds: float = 1.0) -> Load:
         cpus=cpus,
         busy_cpus=min(cpus, max(0.0, busy_s - own_s) / elapsed_s),  # CPU time is counted in steps of 10 ms
         steal=spent.get("steal", 0.0) / (sum(spent.values()) or 1.0),
-        busiest=tuple(
-            f"{program} {share * 100:.0f}\N{NO-BREAK SPACE}%" for program, share in top if share > _SHOWN_SHARE
-        ),
+        busiest=tuple(f"{program} {format_percent(share, '.0f')}" for program, share in top if share > _SHOWN_SHARE),
     )
 
 

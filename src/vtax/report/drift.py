@@ -12,6 +12,7 @@ from scipy import special
 from vtax.report.remarks import Remark
 from vtax.stats.checks import StatsError
 from vtax.stats.verdict import holm
+from vtax.study.units import format_percent
 
 _CAUTION = 0.75  # of the normal quantile: the exact test of few blocks finds nothing that is nearer to 0 than that
 
@@ -42,8 +43,7 @@ def drift_remarks(series: Sequence[Series], confidence: float) -> tuple[Remark, 
     if not drifting:
         return ()
     texts = tuple(
-        f"the figures drift over the run by {d.change * 100:+.1f}\N{NO-BREAK SPACE}% (p = {p:.2g})"
-        for _, d, p in drifting
+        f"the figures drift over the run by {format_percent(d.change, '+.1f')} (p = {p:.2g})" for _, d, p in drifting
     )
     return (Remark("drift", texts, tuple(place for place, _, _ in drifting), len(drifting)),)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from vtax.stats.describe import Summary
 from vtax.stats.verdict import Kind
+from vtax.study.units import format_percent
 
 DIGITS = 4
 SIGNS: Mapping[Kind, str] = {"slower": "▼", "faster": "▲", "equivalent": "=", "undecided": "?"}
@@ -139,4 +140,4 @@ def percent(value: float) -> str:
 
 def plain_percent(value: float) -> str:
     """A declared share as it was declared: `2 %`, `97.5 %`."""
-    return f"{value * 100:g}\N{NO-BREAK SPACE}%"
+    return format_percent(value, "g")

@@ -19,7 +19,7 @@ from vtax.report.noise import CellNoise, NoiseTable, drifting, hardest, warnings
 from vtax.report.ranking import PointRanking
 from vtax.report.table import LINES, bullets, heading, name_of, result_table
 from vtax.stats.variance import Plan
-from vtax.study.units import format_duration
+from vtax.study.units import format_duration, format_percent
 
 _MOST_PLACES = 2
 
@@ -124,7 +124,7 @@ def _blocks_range(plan: Plan) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value * 100:.0f}\N{NO-BREAK SPACE}%"
+    return "–" if value is None else format_percent(value, ".0f")
 
 
 def _signed(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Sizes, durations and levels as people write them in a study, `512MiB`, `64k`, `7s`, `2h`, and as they are told."""
+"""Sizes and durations as people write them in a study, `512MiB`, `7s`; these, shares and levels as they are told."""
 
 from __future__ import annotations
 
@@ -61,6 +61,11 @@ def format_duration(seconds: float) -> str:
     if not minutes:
         return f"{rest} s"
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def format_percent(share: float, spec: str = ".1f") -> str:
+    """A share as percent; spec: of the number, `+.1f` to show its sign, `g` as it was declared: `2.5 %`."""
+    return f"{share * 100:{spec}}\N{NO-BREAK SPACE}%"
 
 
 def format_levels(levels: Mapping[str, object]) -> str:
