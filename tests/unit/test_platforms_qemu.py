@@ -124,17 +124,12 @@ def test_only_an_emulated_kernel_is_spared_what_no_guest_uses():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, {"acpi=noirq"}),
-        ({"machine": "q35"}, set()),
-        ({"machine": "microvm"}, set()),
-        ({"accel": "kvm"}, set()),
-    ],
+    ("options", "does"),
+    [({}, True), ({"machine": "q35"}, False), ({"machine": "microvm"}, False), ({"accel": "kvm"}, False)],
 )
-def test_only_an_emulated_pc_reads_its_interrupt_lines_from_the_firmware(options, words):
+def test_only_an_emulated_pc_reads_its_interrupt_lines_from_the_firmware(options, does):
     line = command.kernel_command_line(QemuOptions(**options), None).split()
-    assert {"acpi=noirq"} & set(line) == words
+    assert ("acpi=noirq" in line) == does
 
 
 def test_cards_are_taps_opened_by_name_with_the_topologys_addresses():

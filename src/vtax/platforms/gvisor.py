@@ -98,11 +98,7 @@ class Gvisor:
         if options.platform != "ptrace" and find_program(options.runsc) is None:
             also = "; kvm needs bare metal, too (where kvm-virtio does not run, it does not)"
             return replace(probe, cure=_CURE + (also if options.platform == "kvm" else ""))
-        if probe.cure:
-            return probe
-        if options.platform == "kvm":
-            return replace(probe, cure=_KVM_CURE)
-        return replace(probe, cure=_CURE)
+        return replace(probe, cure=probe.cure or (_KVM_CURE if options.platform == "kvm" else _CURE))
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
         """See platforms.base.Driver. Its stack drops what is longer than the MTU, as a router is handed by offloads;

@@ -84,7 +84,5 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
             out,
         )
     if (needed := topology.cards(link)) > limits.cards:
-        told = (
-            f"{point.topology} needs guests with {needed} network cards, and those of {platform.name} have at most "
-        )
-        raise refuse(f"{told}{limits.cards}", "topology", out)
+        told = f"{point.topology} needs guests with {needed} network cards, and those of {platform.name} have"
+        raise refuse(f"{told} at most {limits.cards}", "topology", out)
