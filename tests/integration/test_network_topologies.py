@@ -174,7 +174,10 @@ def at_once(at, tool, **parameters):
 
 
 def adds_up(outcome, first_bytes, second_bytes):
-    """Whether both flows moved data, and the figure is what both moved together (their mean would be half)."""
+    """Whether both flows moved data, and the figure is what both moved together (their mean would be half).
+
+    Two flows through one busy switch need not get equal shares, not even nearly.
+    """
     if "throughput" not in outcome.values:
         assert outcome.values["messages"] > 0.75 * 2 * TOOLS["sockperf"]["messages_per_second"]
         said_bytes = outcome.values["messages"] * 1000 * 3.5
@@ -182,7 +185,7 @@ def adds_up(outcome, first_bytes, second_bytes):
         said_bytes = outcome.values["throughput"] * 1e6 / 8 * 4
         assert said_bytes < 1.2 * (first_bytes + second_bytes)
     assert said_bytes > 0.65 * (first_bytes + second_bytes)
-    assert min(first_bytes, second_bytes) > 0.05 * max(first_bytes, second_bytes)
+    assert min(first_bytes, second_bytes) > 1_000_000
 
 
 @pytest.mark.parametrize("tool", TOOLS)

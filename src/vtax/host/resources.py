@@ -157,15 +157,27 @@ class ControlGroup:
     paths: tuple[str, ...]
 
     def remove(self) -> bool:
-        """End every process in them, then remove the directories, deepest first."""
+        """End every process in them and remove the directories, deepest first.
+
+        Both again while a directory is busy: a process that a killed vtax had forked may join after the look, and a
+        container's monitor makes groups of its own when its container ends.
+        """
         directories = [Path(path) for path in self.paths if Path(path).is_dir()]
         if not directories:
             return False
-        end_processes(lambda: _members(directories), str(self), politely=False)
-        for top in directories:
-            for path, _, _ in os.walk(top, topdown=False):
-                _remove_cgroup_directory(Path(path))
-        return True
+        deadline = time.monotonic() + _GRACE_S
+        while True:
+            end_processes(lambda: _members(directories), str(self), politely=False)
+            try:
+                for top in directories:
+                    for path, _, _ in os.walk(top, topdown=False):
+                        with suppress(FileNotFoundError):
+                            Path(path).rmdir()
+                return True
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def __str__(self) -> str:
         return f"cgroup {Path(self.paths[0]).name}" if self.paths else "cgroup"
@@ -297,15 +309,3 @@ def _members(directories: list[Path]) -> list[int]:
             with suppress(OSError):
                 pids.update(int(line) for line in Path(path, "cgroup.procs").read_text().split())
     return sorted(pids - {os.getpid()})
-
-
-def _remove_cgroup_directory(path: Path) -> None:
-    for _ in range(100):
-        try:
-            path.rmdir()
-            return
-        except FileNotFoundError:
-            return
-        except OSError:
-            time.sleep(0.01)
-    path.rmdir()

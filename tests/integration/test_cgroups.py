@@ -1,0 +1,49 @@
+"""Removing a guest's control groups while something still happens in them."""
+
+import os
+import subprocess
+
+import pytest
+from support import needs_root
+
+from vtax.host import cgroups, resources
+
+pytestmark = [needs_root, pytest.mark.root]
+
+
+def test_a_process_that_joins_after_the_look_is_ended_and_the_group_removed(journal, monkeypatch):
+    """A killed vtax has forked a child that enters the guest's group while `vtax clean` removes it."""
+    group, held = cgroups.create(f"vtax-{journal.token}", journal)
+    late: list[subprocess.Popen[bytes]] = []
+    look = resources._members
+
+    def look_too_early(directories):
+        found = look(directories)
+        if not late:
+            with group.entrance() as entrance:
+                late.append(subprocess.Popen(["sleep", "60"]))
+                for fd in entrance:
+                    os.write(fd, str(late[0].pid).encode())
+        return found
+
+    monkeypatch.setattr(resources, "_members", look_too_early)
+    held.release()
+    late[0].wait(5)  # it would sleep for a minute
+    assert not any(path.exists() for _, path in group.directories)
+
+
+def test_a_group_made_while_another_is_removed_goes_too(journal, monkeypatch):
+    """LXC's monitor makes `lxc.pivot` when its container ends."""
+    group, held = cgroups.create(f"vtax-{journal.token}", journal)
+    made = []
+    rmdir = resources.Path.rmdir
+
+    def rmdir_too_late(path):
+        if not made:
+            made.append(group.child("lxc.pivot"))
+        rmdir(path)
+
+    monkeypatch.setattr(resources.Path, "rmdir", rmdir_too_late)
+    held.release()
+    assert made
+    assert not any(path.exists() for _, path in group.directories)
