@@ -59,6 +59,6 @@ def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_w
     found = Stopping(plan, already).decide(5, elapsed_s=1)
     assert (found.reached, found.reason) == (
         True,
-        "all 1 contrasts have an interval within ±2\N{NO-BREAK SPACE}% after 5 blocks",
+        "the contrast has an interval within ±2\N{NO-BREAK SPACE}% after 5 blocks",
     )
     assert not Stopping(plan, []).decide(5, elapsed_s=1).reached

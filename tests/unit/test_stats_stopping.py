@@ -26,7 +26,7 @@ def test_fixed_stops_at_its_number():
 def test_precision_stops_when_every_interval_is_narrow():
     rule = Rule("precision", precision=0.02)
     assert decide(rule, {"a": QUIET}, 8) == decide(rule, {"a": QUIET, "b": QUIET}, 8).__class__(
-        True, True, "all 1 contrasts have an interval within ±2\N{NO-BREAK SPACE}% after 8 blocks"
+        True, True, "the contrast has an interval within ±2\N{NO-BREAK SPACE}% after 8 blocks"
     )
     loud = decide(rule, {"a": QUIET, "b": LOUD}, 8)
     assert (loud.stop, loud.open) == (False, ("b",))

@@ -113,7 +113,8 @@ def decide(
         else "a verdict"
     )
     if not missed:
-        return Decision(True, True, f"all {len(contrasts)} contrasts have {what} after {blocks} blocks")
+        every = f"all {len(contrasts)} contrasts have" if len(contrasts) > 1 else "the contrast has"
+        return Decision(True, True, f"{every} {what} after {blocks} blocks")
     still = f"{len(missed)} of {len(contrasts)} contrasts miss {what} after {blocks} blocks"
     if blocks >= rule.max_blocks:
         return Decision(True, False, f"{still}, the most allowed", missed, (still,))
