@@ -125,6 +125,14 @@ def test_lists_have_a_json_form(name: str) -> None:
     assert isinstance(json.loads(output_of(name, "--json")), list)
 
 
+def test_a_variant_of_a_platform_is_told_by_its_options_and_not_by_the_same_words_again() -> None:
+    lines = CliRunner().invoke(group, ["platforms", "--no-probe"], env={"COLUMNS": "120"}).stdout.splitlines()
+    remarks = {line.split()[0]: line.split("?", 1)[1].strip() for line in lines if "?" in line}
+    assert remarks["docker"] == "Docker container"
+    assert remarks["docker-vfs"] == "as docker (storage=vfs)"
+    assert remarks["kvm-virtio-vhost"] == "as kvm-e1000 (accel=kvm, vhost=on)"
+
+
 def test_a_benchmark_explains_its_parameters_and_metrics() -> None:
     told = output_of("benchmarks", "iperf3")
     assert "direction" in told

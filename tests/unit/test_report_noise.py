@@ -170,6 +170,7 @@ def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
 def test_plans_fit_a_narrow_terminal_with_names_whole() -> None:
     data, analysis = measured(noisy(0.3, 0.0), blocks=3, trials=1)
     text = text_of(views.noise_parts(noise(data, analysis), analysis), width=80)
+    assert "…" not in text
     plans = text.partition("ratio to")[2].partition("In short")[0].splitlines()
     assert sum(line.startswith(("  first ", "  second ")) for line in plans) == 4
     assert "range" in " ".join(plans)

@@ -22,7 +22,7 @@ def command() -> None:
     """Build, list and remove the guest image."""
 
 
-@command.command("build")
+@command.command("build", short_help="Build the image, unless it is there already.")
 @click.option(
     "--with", "packages", multiple=True, help="A Debian package more (repeatable); some topologies need one."
 )
@@ -72,7 +72,7 @@ def list_(as_json: bool) -> None:
     )
 
 
-@command.command("remove")
+@command.command("remove", short_help="Remove an image, and Docker's copies of it.")
 @click.argument("key")
 def remove(key: str) -> None:
     """Remove the image KEY (see vtax image list), and the copies of it that Docker keeps."""
@@ -86,7 +86,7 @@ def remove(key: str) -> None:
     click.echo(f"image {key} removed" + "".join(f"\nremoved {copy}" for copy in copies))
 
 
-@command.command("uml")
+@command.command("uml", short_help="Fetch the program of User Mode Linux.")
 @click.option("--accept-expired", is_flag=True, help="Take package lists past their validity (a frozen mirror's).")
 def uml(accept_expired: bool) -> None:
     """Fetch the program of User Mode Linux from Debian unstable, for the platform uml."""

@@ -34,10 +34,13 @@ def command(driver_name: str | None, no_probe: bool, as_json: bool) -> None:
     if as_json:
         print_json([{"name": n, "driver": d, "summary": s, **_probe_json(p)} for n, d, s, p in rows])
         return
-    print_table(
-        ("platform", "driver", "runs here", "remark"),
-        [(n, d, _answer(p), _remark(p, s)) for n, d, s, p in rows],
-    )
+    said: dict[tuple[str, str], str] = {}
+    shown = []
+    for name, driver, summary, probe in rows:
+        remark = _remark(probe, summary)
+        first = said.setdefault((driver, remark), name)
+        shown.append((name, driver, _answer(probe), remark if first == name else f"as {first}{_options(name)}"))
+    print_table(("platform", "driver", "runs here", "remark"), shown)
 
 
 def _probes() -> dict[str, Probe]:
@@ -82,6 +85,12 @@ def _probe_json(probe: Probe | None) -> dict[str, Any]:
         "version": probe.version,
         "probe_s": round(probe.seconds, 3),
     }
+
+
+def _options(name: str) -> str:
+    """What makes a variant, in brackets."""
+    own = ", ".join(f"{key}={value}" for key, value in get(name).driver.variants[name].items())
+    return f" ({own})" if own else ""
 
 
 def _answer(probe: Probe | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,20 +25,24 @@ _MOST_PLACES = 2
 
 
 def noise_parts(tables: Sequence[NoiseTable], analysis: Analysis) -> list[RenderableType]:
-    """Two tables a metric, where the noise is and what to plan, then what drifts, a summary and the warnings."""
+    """Tables of each metric: where the noise is, what drifts, what to plan; then a summary and the warnings."""
     given = tuple(tables)
     parts: list[RenderableType] = []
     for table in given:
-        parts += [heading(table.section), _noise_table(table, analysis), Text()]
+        parts += [heading(table.section), _noise_table(table), Text()]
+        if any(_has_drift(cell) for _, cells in table.points for cell in cells):
+            parts += [_drift_table(table, analysis), Text()]
         if any(cell.half_width is not None for _, cells in table.points for cell in cells):
-            parts += [_plan_table(table, analysis), Text()]
+            told = f"blocks x trials in each; or: {analysis.level} range of the blocks needed, by the noise seen"
+            parts += [_plan_table(table, analysis), Text(told, style="dim"), Text()]
     said = []
     if top := hardest(given):
         where, plan = top
         target = numbers.plain_percent(analysis.rule.precision)
         takes = f"{format_duration(plan.time_s)}, {_times(plan.trials, plan.blocks)}"
-        unsure = f"by the noise seen it may as well be {_blocks_range(plan)} blocks"
-        said.append(Text(f"The longest plan for ±{target}: {takes}, for {where}; {unsure}."))
+        sure = plan.blocks_low == plan.blocks_high
+        unsure = "" if sure else f"; by the noise seen it may as well be {_blocks_range(plan)} blocks"
+        said.append(Text(f"The longest plan for ±{target}: {takes}, for {where}{unsure}."))
     drifts = drifting(given, analysis.rule.alpha)
     said += [
         Text(f"{where}: drifts over the run by {_signed(cell.drift.change)} (p = {numbers.number(cell.drift_p, 2)})")
@@ -55,20 +59,12 @@ def plain_table() -> Table:
     return Table(box=LINES, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
 
 
-def _noise_table(table: NoiseTable, analysis: Analysis) -> Table:
+def _noise_table(table: NoiseTable) -> Table:
     shown = plain_table()
     shown.add_column("platform", overflow="fold")
     for column in ("CV", "n", "effective", "blocks", "trials", "within"):
         shown.add_column(column, justify="right", no_wrap=True)
-    shown.add_column("drift", justify="right", no_wrap=True)
-    shown.add_column(f"{analysis.level} interval", no_wrap=True)
-    shown.add_column("p", justify="right", no_wrap=True)
-    for point, cells in table.points:
-        if point:
-            shown.add_row(Text(point, style="italic"))
-        for cell in cells:
-            indent = Text("  " if point else "")
-            shown.add_row(indent.append_text(name_of(cell.row)), *_noise_cells(cell))
+    _add_rows(shown, table, _noise_cells)
     return shown
 
 
@@ -77,42 +73,66 @@ def _noise_cells(cell: CellNoise) -> list[RenderableType]:
     if summary is None:
         return [Text("–", style="dim")]
     shares = [_share(each) for each in (cell.between_blocks, cell.between_trials, cell.within_trial)]
-    shown: list[RenderableType] = [
-        numbers.percent(summary.cv), str(summary.n), numbers.number(summary.effective_n, 3), *shares,
-    ]  # fmt: skip
-    drift = cell.drift
-    if drift is None or not abs(drift.low) < float("inf"):
-        return [*shown, "–"]
-    interval = f"[{_signed(drift.low)}, {_signed(drift.high)}]"
-    return [*shown, _signed(drift.change), Text(interval, style="dim"), numbers.number(cell.drift_p, 2)]
+    return [numbers.percent(summary.cv), str(summary.n), numbers.number(summary.effective_n, 3), *shares]
+
+
+def _drift_table(table: NoiseTable, analysis: Analysis) -> Table:
+    shown = plain_table()
+    shown.add_column("change over the run", overflow="fold")
+    shown.add_column("drift", justify="right", no_wrap=True)
+    shown.add_column(f"{analysis.level} interval", no_wrap=True)
+    shown.add_column("p", justify="right", no_wrap=True)
+    _add_rows(shown, table, _drift_cells)
+    return shown
+
+
+def _has_drift(cell: CellNoise) -> bool:
+    return cell.row.summary is not None and cell.drift is not None and abs(cell.drift.low) < float("inf")
+
+
+def _drift_cells(cell: CellNoise) -> list[RenderableType]:
+    if cell.drift is None or not _has_drift(cell):
+        return [Text("–", style="dim")]
+    interval = f"[{_signed(cell.drift.low)}, {_signed(cell.drift.high)}]"
+    return [_signed(cell.drift.change), Text(interval, style="dim"), numbers.number(cell.drift_p, 2)]
 
 
 def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
     shown = plain_table()
     shown.add_column(f"ratio to {analysis.baseline}", overflow="fold")
-    shown.add_column("this run")
+    shown.add_column("this run", justify="right", no_wrap=True)
     shown.add_column("gave", justify="right", no_wrap=True)
     shown.add_column("took", justify="right", no_wrap=True)
-    shown.add_column(f"for ±{numbers.plain_percent(analysis.rule.precision)}")
-    shown.add_column(f"or, {analysis.level} range")
-    shown.add_column("takes", justify="right")
+    shown.add_column(f"for ±{numbers.plain_percent(analysis.rule.precision)}", justify="right", no_wrap=True)
+    shown.add_column("or", justify="right", no_wrap=True)
+    shown.add_column("takes", justify="right", no_wrap=True)
+    _add_rows(shown, table, _plan_cells)
+    return shown
+
+
+def _plan_cells(cell: CellNoise) -> list[RenderableType] | None:
+    """None for what has no ratio to plan for: the baseline."""
+    if cell.row.ratio is None or cell.time_s is None:
+        return None
+    plan = cell.plan
+    return [
+        f"{cell.row.ratio.n_blocks} x {round(cell.trials, 1):g}",
+        "" if cell.half_width is None else f"±{numbers.percent(cell.half_width)}",
+        format_duration(cell.time_s),
+        *([f"{plan.blocks} x {plan.trials:g}", _blocks_range(plan), format_duration(plan.time_s)] if plan else []),
+    ]
+
+
+def _add_rows(
+    shown: Table, table: NoiseTable, cells_of: Callable[[CellNoise], Sequence[RenderableType] | None]
+) -> None:
+    """A row per cell that has something to show, below the name of its point where there are several."""
     for point, cells in table.points:
         if point:
             shown.add_row(Text(point, style="italic"))
         for cell in cells:
-            if cell.row.ratio is None or cell.time_s is None:
-                continue
-            did = [
-                _times(round(cell.trials, 1), cell.row.ratio.n_blocks),
-                "" if cell.half_width is None else f"±{numbers.percent(cell.half_width)}",
-                format_duration(cell.time_s),
-            ]
-            plan = cell.plan
-            advised = (
-                [_times(plan.trials, plan.blocks), _blocks_range(plan), format_duration(plan.time_s)] if plan else []
-            )
-            shown.add_row(Text("  " if point else "").append_text(name_of(cell.row)), *did, *advised)
-    return shown
+            if (found := cells_of(cell)) is not None:
+                shown.add_row(Text("  " if point else "").append_text(name_of(cell.row)), *found)
 
 
 def _times(trials: float, blocks: int) -> str:
@@ -120,6 +140,8 @@ def _times(trials: float, blocks: int) -> str:
 
 
 def _blocks_range(plan: Plan) -> str:
+    if plan.blocks_low == plan.blocks_high:
+        return str(plan.blocks_low)
     return f"{plan.blocks_low} or more" if plan.blocks_high is None else f"{plan.blocks_low} to {plan.blocks_high}"
 
 
