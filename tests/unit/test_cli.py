@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -155,6 +156,7 @@ def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.M
     monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: pytest.fail("took the lock"))
     told = output_of("run", "tour", "--plan")
     assert "cells: 35, on native, podman" in told
+    assert re.search(r"^order: block 1: [a-z, -]+; block 2: [a-z, -]+; block 3: [a-z, -]+; and so on$", told, re.M)
     assert "  iperf3, point-to-point: direction = send, receive\n" in told
     assert "  sysbench-cpu\n" in told
     assert "compared with native; equivalent: within ±2\N{NO-BREAK SPACE}%" in told
@@ -183,6 +185,11 @@ def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatc
     assert {cell["benchmark"] for cell in plan["cells"]} <= set(benchmarks())
     assert all(cell["parameters"] and bool(cell["topology"]) == bool(cell["link"]) for cell in plan["cells"])
     assert plan["block_s"] > 35
+    ran = {(cell["platform"], cell["key"]) for cell in plan["cells"]}
+    for block in (1, 2, 3):
+        guests = [guest for guest in plan["order"] if guest["block"] == block]
+        assert {(guest["platform"], key) for guest in guests for key in guest["cells"]} == ran
+    assert len({str([g["platform"] for g in plan["order"] if g["block"] == block]) for block in (1, 2, 3)}) > 1
     assert "that needs root" in plan["not_probed"]
 
 

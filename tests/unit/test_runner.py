@@ -578,9 +578,37 @@ def test_must_match_compares_guests_of_one_tuning(
     assert run.status == "finished"
 
 
-def test_the_papers_order_is_warned_about(driver: ScriptedDriver, store: Store, home: Home) -> None:
-    run = executed(plan_of(study(design={"blocks": 1, "order": "sequential"})), store, home)
-    assert [w.code for w in load_run(store.engine, run).warnings if w.cell is None] == ["sequential-order"]
+def test_the_papers_order_makes_all_blocks_of_a_platform_in_a_row_and_is_warned_about(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    run = executed(plan_of(study(design={"blocks": 2, "order": "sequential"})), store, home)
+    data = load_run(store.engine, run)
+    made = [(run.cells[cell].platform, block) for cell, block in zip(data.trials.cell, data.trials.block, strict=True)]
+    assert made == [(platform, block) for platform in ("native", "other") for block in (0, 1) for _ in range(3)]
+    assert run.stopped_because == "2 of 2 blocks are made"
+    assert [w.code for w in data.warnings if w.cell is None] == ["sequential-order"]
+
+
+@pytest.mark.parametrize(
+    ("design", "platforms", "where", "what"),
+    [
+        ({"stop": "budget"}, ["native", "other"], "key budget", "the rule 'budget' needs a time"),
+        ({"stop": "verdict"}, ["native"], "key stop", r"nothing to compare with native\n"),
+        (
+            {"stop": "verdict"},
+            ["native", "absent"],
+            "key stop",
+            r"nothing to compare with native here \(absent: it is not installed\)",
+        ),
+    ],
+)
+def test_a_rule_without_what_it_judges_by_is_refused_before_the_run(
+    driver: ScriptedDriver, design: dict[str, Any], platforms: list[str], where: str, what: str
+) -> None:
+    with pytest.raises(BadInput, match=what) as caught:
+        plan_of(study(design=design, platforms=platforms))
+    assert caught.value.where == f"test: [design], {where}"
+    assert caught.value.cure
 
 
 def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares() -> None:

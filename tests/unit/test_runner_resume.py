@@ -66,6 +66,7 @@ def test_a_run_of_this_host_is_a_run_of_this_host(store: Store) -> None:
         ({}, 6, "after block 1 and resumed 2 h 00 min later"),
         ({}, 8, "within block 2 and resumed 2 h 00 min later; its cells on "),
         ({"warmup": 1}, 6, "within block 1 and resumed 2 h 00 min later"),
+        ({"order": "sequential"}, 17, "within block 1 and resumed 2 h 00 min later; its cells on "),
         ({"stop": "precision"}, 2, "in or after block 1 and resumed 2 h 00 min later"),
     ],
 )

@@ -100,6 +100,16 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
             "[design], key blocks",
             "blocks does nothing under stop = 'precision': it belongs to 'fixed'",
         ),
+        (
+            "[design]\norder = 'sequential'\nstop = 'verdict'",
+            "[design], key order",
+            "no rule can judge it block by block",
+        ),
+        (
+            "[design]\norder = 'sequential'\nbudget = '1h'",
+            "[design], key order",
+            "use stop = 'fixed' without a budget",
+        ),
         ("[design]\nmax_blocks = 9", "[design], key max_blocks", "belongs to 'precision' and 'verdict'"),
         ("[design]\nstop = 'verdict'\nspend = 'evenly'", "[design], key spend", "belongs to 'budget'"),
     ],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby, islice
 from typing import Any
 
 import click
@@ -20,12 +21,14 @@ from vtax.network import registry as topologies
 from vtax.platforms.base import Probe
 from vtax.report.numbers import plain_percent
 from vtax.runner.execute import begin
-from vtax.runner.plan import Plan, make_plan
+from vtax.runner.plan import Plan, Session, make_plan
 from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, load
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
+
+_ORDER_SHOWN = 3  # blocks
 
 
 @click.command("run")
@@ -90,7 +93,7 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *,
 
 
 def _for_programs(plan: Plan) -> dict[str, Any]:
-    """A plan as JSON. block_s: a first estimate of a block's length."""
+    """A plan as JSON. block_s: a first estimate of a block's length. order: guests of the blocks that are certain."""
     return {
         "study": plan.study.name,
         "title": plan.study.title,
@@ -99,12 +102,21 @@ def _for_programs(plan: Plan) -> dict[str, Any]:
         "baseline": plan.study.baseline,
         "design": plan.study.design.model_dump(mode="json"),
         "block_s": plan.expected_block_s(),
+        "order": [
+            {
+                "block": session.block + 1,
+                "platform": session.platform.name,
+                "cells": [cell.key for cell in session.cells],
+            }
+            for session in _first_sessions(plan)
+        ],
         "platforms": [
             {"name": p.platform.name, "available": p.probe.available, "reason": p.probe.reason, "cure": p.probe.cure}
             for p in plan.platforms
         ],
         "cells": [
             {
+                "key": cell.key,
                 "platform": cell.platform.name,
                 "benchmark": cell.point.benchmark.name,
                 "label": cell.point.label,
@@ -144,6 +156,7 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     )
     for line in _what_varies(plan):
         say(line)
+    say(_order(plan))
     say(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}")
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
@@ -153,6 +166,23 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     for planned in plan.platforms:
         if not planned.probe.available:
             say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
+
+
+def _first_sessions(plan: Plan) -> Iterator[Session]:
+    """The guests of the blocks that are certain to be made, in the order they run."""
+    if plan.study.design.order == "sequential":
+        return plan.in_a_row()
+    return (session for block in range(plan.least_blocks) for session in plan.sessions(block))
+
+
+def _order(plan: Plan) -> str:
+    """`order: block 1: lxc, native; block 2: native, lxc; and so on`."""
+    groups = groupby(_first_sessions(plan), key=lambda session: session.block)
+    told = [
+        f"block {block + 1}: {', '.join(dict.fromkeys(session.platform.name for session in sessions))}"
+        for block, sessions in islice(groups, _ORDER_SHOWN + 1)
+    ]
+    return f"order: {'; '.join(told[:_ORDER_SHOWN])}" + ("; and so on" if len(told) > _ORDER_SHOWN else "")
 
 
 def _what_varies(plan: Plan) -> list[str]:

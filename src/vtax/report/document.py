@@ -28,6 +28,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "started_at": analysis.started_at,
         "ended_at": analysis.ended_at,
         "took_s": analysis.took_s,
+        "order": [{"block": block + 1, "platforms": platforms} for block, platforms in analysis.order],
         "baseline": analysis.baseline,
         "blocks": analysis.blocks,
         "trials": analysis.trials,

@@ -8,18 +8,27 @@ from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.numbers import plain_percent
 from vtax.study.units import format_duration
 
+_ORDER_SHOWN = 10  # blocks
+_BROUGHT = ("ssh", "libvirt")
+"""Drivers of machines that are not made from the image."""
+
 
 def method(analysis: Analysis) -> Iterator[str]:
     """How the run was made and how its figures were computed, a paragraph each."""
     design = analysis.declared.get("design", {})
     rule = analysis.rule
-    order = "seeded random order" if design.get("order", "randomized") == "randomized" else "the order of the study"
+    in_a_row = design.get("order", "randomized") == "sequential"
+    order = "the order of the study" if in_a_row else "seeded random order"
     warm, trials = design.get("warmup", 0), design.get("trials", 1)
     yield (
-        f"The run is made of {analysis.blocks} blocks. A complete block runs every cell once in {order}, each "
-        f"platform in a freshly started guest from the same image, on the same pinned CPUs and with the same limits. "
-        f"A cell has {trials} measured trial{'s' if trials != 1 else ''} in a block" + _warmup_text(warm)
+        f"The run is made of {analysis.blocks} block{'s' * (analysis.blocks != 1)}. A complete block runs every cell "
+        f"once in {order}, each platform in a freshly started guest{_equal_text(analysis)}. "
+        + ("All blocks of one platform ran before those of the next. " if in_a_row else "")
+        + f"A cell has {trials} measured trial{'s' if trials != 1 else ''} in a block"
+        + _warmup_text(warm)
     )
+    if analysis.order:
+        yield _order_text(analysis)
     yield _rule_text(analysis)
     yield (
         "The block is the unit of replication. Trials are averaged within a block; the mean and its interval "
@@ -62,6 +71,25 @@ def _is_undecided_by_correction(row: Row) -> bool:
         return False
     has_no_one = row.ratio.low > 1 or row.ratio.high < 1
     return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
+
+
+def _equal_text(analysis: Analysis) -> str:
+    """What was the same for all guests; of machines that were the user's, nothing is."""
+    brought = [p.name for p in analysis.platforms if p.available and p.identity.get("driver") in _BROUGHT]
+    pinned = "" if analysis.declared.get("tuning") else ", on the same pinned CPUs"
+    equal = f" from the same image{pinned} and with the same limits"
+    if not brought:
+        return equal
+    return f"{equal}; {', '.join(brought)}: with files, CPUs and limits of its own, which the audit tells"
+
+
+def _order_text(analysis: Analysis) -> str:
+    told = [f"{block + 1}: {', '.join(platforms)}" for block, platforms in analysis.order]
+    more = (
+        f"; and {len(told) - _ORDER_SHOWN} more, by the positions in the CSV file" if len(told) > _ORDER_SHOWN else ""
+    )
+    first = "; ".join(told[:_ORDER_SHOWN])
+    return f"Guests started in this order (seed {analysis.seed}), block by block: {first}{more}."
 
 
 def _rule_text(analysis: Analysis) -> str:

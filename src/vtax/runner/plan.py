@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,6 +126,18 @@ class Plan:
         chosen = resources or self.resources
         return Context(chosen.vcpus, chosen.memory_bytes, guest_address="198.18.0.1", peer_address="198.18.0.2")
 
+    @property
+    def least_blocks(self) -> int:
+        """The number of blocks that are made whatever their outcome, unless a time ends the run."""
+        design = self.study.design
+        return design.blocks if design.stop == "fixed" else design.min_blocks
+
+    def in_a_row(self) -> Iterator[Session]:
+        """All fresh guests of a run in the papers' order: every block of one platform, then of the next."""
+        for name in dict.fromkeys(cell.platform.name for cell in self.cells):
+            for block in range(self.most_blocks):
+                yield from (session for session in self.sessions(block) if session.platform.name == name)
+
     def sessions(self, block: int) -> list[Session]:
         """The fresh guests of one block and their cells, in the order they run.
 
@@ -177,6 +189,9 @@ def make_plan(
     a baseline that cannot run here.
     """
     study = loaded.study
+    if study.design.stop == "budget" and study.design.budget is None:
+        cure = "budget = '2h', or --budget 2h"
+        raise BadInput("the rule 'budget' needs a time", where=f"{loaded.source}: [design], key budget", cure=cure)
     check_host(study.guest.vcpus, study.guest.memory, f"{loaded.source}: [guest]")
     checked = _checked_points(loaded, image)
     _refuse_too_short_timeout(loaded, checked)
@@ -192,6 +207,7 @@ def make_plan(
             where=f"{loaded.source}: key baseline",
             cure=baseline.probe.cure,
         )
+    _refuse_nothing_to_decide(study, planned, loaded.source)
     chosen_seed = seed if seed is not None else study.design.seed
     if chosen_seed is None:
         chosen_seed = random.SystemRandom().randrange(2**31)
@@ -217,6 +233,18 @@ def make_plan(
         points=checked,
         cells=tuple(cells),
     )
+
+
+def _refuse_nothing_to_decide(study: Study, planned: Sequence[PlannedPlatform], source: str) -> None:
+    """Raise BadInput when verdicts are to end a run and no platform beside the baseline runs here."""
+    others = [entry for entry in planned if entry.platform.name != study.baseline]
+    if study.design.stop == "verdict" and not any(entry.probe.available for entry in others):
+        why = "; ".join(f"{entry.platform.name}: {entry.probe.reason}" for entry in others)
+        raise BadInput(
+            f"the rule 'verdict' has nothing to compare with {study.baseline}" + (f" here ({why})" if why else ""),
+            where=f"{source}: [design], key stop",
+            cure="name further platforms, or use stop = 'precision'",
+        )
 
 
 def resolve_platform(study: Study, name: str, source: str) -> Platform:

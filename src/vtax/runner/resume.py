@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from vtax.errors import BadInput
@@ -66,7 +66,7 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
     done = {(key, block, number) for key, block, number in run.done() if block >= 0}
     if not done:
         return
-    block = max(block for _, block, _ in done)
+    block = _last_block(plan, {(key, block) for key, block, _ in done})
     later = "" if run.ended_at is None else f" {format_duration(time.time() - run.ended_at)} later"
     where, consequence = "in or after", ""
     design = plan.study.design
@@ -80,6 +80,13 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
         parted = sorted({platform for platform, made in guests if any(made) and not all(made)})
         consequence = f"; its cells on {', '.join(parted)} come from two guests" if parted else ""
     run.add_warning("resumed", f"the run was stopped {where} block {block + 1} and resumed{later}{consequence}")
+
+
+def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:
+    """The block that a run was in last. begun: (cell key, block)."""
+    if plan.study.design.order == "randomized":
+        return max(block for _, block in begun)
+    return [s.block for s in plan.in_a_row() if any((cell.key, s.block) in begun for cell in s.cells)][-1]
 
 
 def rebuild_plan(run: RunHandle, home: Home) -> Plan:

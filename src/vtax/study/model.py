@@ -64,7 +64,11 @@ class DesignTable(_Table):
         description="trials of every cell before the measured ones; kept, marked, not used. 'detect' finds their "
         "number by change point in a first guest of the baseline",
     )
-    order: Literal["randomized", "sequential"] = Field("randomized", description="of platforms and cells in a block")
+    order: Literal["randomized", "sequential"] = Field(
+        "randomized",
+        description="of platforms and cells in a block; 'sequential': all blocks of one platform, then of the next, "
+        "as published studies ran, with the rule 'fixed' only",
+    )
     seed: int | None = Field(None, description="of the order; drawn and recorded when absent")
     timeout: Duration = Field(600.0, gt=0, description="longest one trial may take, e.g. '5min'")
     budget: Duration | None = Field(None, gt=0, description="no block starts that would end after this time")
@@ -82,6 +86,9 @@ class DesignTable(_Table):
         if self.stop == "verdict" and self.max_blocks < FEWEST_TO_JUDGE:
             told = f"max_blocks ({self.max_blocks}) leaves nothing to judge: fewer than {FEWEST_TO_JUDGE} blocks give"
             raise _problem(f"{told} no verdict", "max_blocks")
+        if self.order == "sequential" and (self.stop != "fixed" or self.budget is not None):
+            told = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
+            raise _problem(f"'sequential' {told}; use stop = 'fixed' without a budget", "order")
         return self
 
 

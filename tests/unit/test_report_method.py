@@ -1,0 +1,52 @@
+"""The report's account of what was done: the run's own order, conditions and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run
+from synthetic_run import begin, fill
+
+from vtax.report.analysis import analyse
+from vtax.report.document import as_json
+from vtax.report.method import method
+from vtax.store.records import PlatformRecord
+from vtax.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        yield opened
+
+
+def told(store: Store, **changes: Any) -> str:
+    fill(begin(store, **changes), blocks=2, trials=1, warmup=0)
+    return "\n".join(method(analyse(store)))
+
+
+def test_the_order_that_guests_started_in_is_told(store: Store) -> None:
+    text = told(store)
+    assert "1: native, docker, lxc, qemu-tcg; 2: native, docker, lxc, qemu-tcg." in text
+    assert "in seeded random order" in text
+    found = as_json(analyse(store))["order"]
+    assert found == [{"block": n, "platforms": ["native", "docker", "lxc", "qemu-tcg"]} for n in (1, 2)]
+
+
+def test_the_papers_order_is_named_as_what_it_is(store: Store) -> None:
+    declared = {**synthetic_run.DECLARED, "design": {"order": "sequential"}}
+    assert "All blocks of one platform ran before those of the next." in told(store, declared=declared)
+
+
+def test_equal_conditions_are_claimed_only_where_they_were(store: Store) -> None:
+    assert "from the same image, on the same pinned CPUs and with the same limits. " in told(store)
+    tuned = told(store, name="tuned", declared={**synthetic_run.DECLARED, "tuning": ["default", "pinned"]})
+    assert "pinned CPUs" not in tuned
+    theirs = PlatformRecord("docker", {"driver": "ssh", "options": {}}, True, version="x")
+    brought = told(
+        store, name="brought", platforms=[theirs if p.name == "docker" else p for p in synthetic_run.PLATFORMS]
+    )
+    assert "; docker: with files, CPUs and limits of its own, which the audit tells" in brought
