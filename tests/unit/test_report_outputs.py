@@ -79,7 +79,7 @@ def test_an_efficiency_is_drawn_with_its_interval(analysis: Analysis) -> None:
         for each in shown(analysis, 140).splitlines()
         if each.startswith("qemu-tcg (emulated)") and "0.135" in each
     ]
-    assert "  █◆  " in line
+    assert " █◆  " in line
     assert "performance" not in shown(analysis, 140)
 
 

@@ -6,7 +6,7 @@ Nothing is shown that the HTML report and the JSON do not show too; all three co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich.box import Box
 from rich.console import Console, Group, RenderableType
@@ -19,9 +19,11 @@ from vtax.report import numbers
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.answers import answers, is_measured
 from vtax.report.document import as_json
+from vtax.report.grid import Grid
 from vtax.report.host import host_line, run_line
 from vtax.report.method import notes_under
 from vtax.report.remarks import Remark
+from vtax.report.whole import Whole, whole
 from vtax.stats.intervals import Interval
 from vtax.stats.verdict import Kind
 
@@ -64,10 +66,10 @@ def _family(section: Section, analysis: Analysis) -> Iterator[Text]:
 def put(parts: Sequence[RenderableType], console: Console) -> None:
     """Print the parts; in what is no terminal, without the spaces that pad tables to their width."""
     if console.is_terminal:
-        console.print(Group(*parts))
+        console.print(Whole(parts))
         return
     with console.capture() as captured:
-        console.print(Group(*parts))
+        console.print(Whole(parts))
     for line in captured.get().splitlines():
         console.out(line.rstrip(), highlight=False)
 
@@ -81,7 +83,7 @@ def _header(analysis: Analysis) -> Group:
 
 
 def is_wide(console: Console) -> bool:
-    """Whether a table with CV, n and bars fits."""
+    """Whether a table with CV, counts and bars fits."""
     return console.width >= _WIDE
 
 
@@ -93,59 +95,62 @@ def heading(section: Section) -> Text:
     return heading.append(f"  {arrow}" + (f", {version}" if section.tool_version else ""), style="dim")
 
 
-def result_table(section: Section, level: str, baseline: str, *, wide: bool) -> Table:
-    """A row per platform and point. level: of the intervals. baseline: what ratios are to, or nothing."""
-    means = [row.summary.mean for point in section.points for row in point.rows if row.summary]
-    scale = numbers.scale_for(section.metric.unit, means)
-    several = any(point.levels for point in section.points)
-    table = Table(box=LINES, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", show_edge=False)
-    longest = max((len(point.name) for point in section.points), default=0)
-    names = max((name_of(row).cell_len for point in section.points for row in point.rows), default=0) + 2 * several
-    if wide:  # long combinations of levels wrap; names of platforms do not
-        table.add_column("platform", overflow="fold", max_width=max(names, 36))
-    else:
-        table.add_column("platform", overflow="fold", min_width=min(longest, 20))
-    table.add_column(f"mean,\n{scale.unit}", justify="right", no_wrap=True)
-    table.add_column(f"±{level}", no_wrap=True)
+def result_table(section: Section, level: str, baseline: str, *, wide: bool) -> Grid:
+    """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing."""
+    scale = _scale_of(section)
+    ratio = f"ratio to {baseline}" if baseline else "ratio"
+    table = Grid(gap=1)
+    table.add_column("platform")
+    table.add_column(f"mean,\n{scale.unit}", right=True)
+    table.add_column(f"±{level}")
     if wide:
-        table.add_column("CV", justify="right", no_wrap=True)
-        table.add_column("n", justify="right", no_wrap=True)
-        table.add_column(f"ratio to\n{baseline}" if baseline else "ratio", justify="right", no_wrap=True)
-        table.add_column(f"{level}\ninterval", no_wrap=True)
-        table.add_column("efficiency ◆\ninterval ░", no_wrap=True)
+        for title in ("CV", "trials", "blocks"):
+            table.add_column(title, right=True)
+        table.add_column(ratio.replace("to ", "to\n"), right=True)
+        table.add_column(f"{level}\ninterval")
+        table.add_column("efficiency ◆\ninterval ░")
     else:
-        table.add_column((f"ratio to {baseline}" if baseline else "ratio") + f"\n[{level} interval]", no_wrap=True)
-    table.add_column("verdict", overflow="fold", min_width=12)
-    for point in section.points:
-        if several:
-            table.add_row(Text(point.name, style="italic"))
-        for row in point.rows:
-            name = Text("  " if several else "").append_text(name_of(row))
-            table.add_row(name, *(_wide_cells if wide else _narrow_cells)(row, section, scale))
+        table.add_column(f"{ratio}\n[{level} interval]")
+    table.add_column("verdict")
+    cells_of = _wide_cells if wide else _narrow_cells
+    _add_rows(table, section, lambda row: cells_of(row, section, scale))
     return table
 
 
-def _figures(section: Section, analysis: Analysis) -> Table:
-    """What the table above leaves out of its cells; all in the mean's unit."""
-    scale = numbers.scale_for(
-        section.metric.unit, [r.summary.mean for p in section.points for r in p.rows if r.summary]
-    )
-    table = Table(box=LINES, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", show_edge=False)
-    table.add_column("platform", overflow="fold")
-    for title in ("SD", "least", "median", "most"):
-        table.add_column(f"{title},\n{scale.unit}", justify="right", no_wrap=True)
-    table.add_column("median's interval,\nand what it covers", overflow="fold")
-    table.add_column(f"{analysis.level} interval of the\nmean by bootstrap", overflow="fold")
+def _add_rows(table: Grid, section: Section, cells_of: Callable[[Row], Sequence[str | Text] | None]) -> None:
+    """A row for each for which there is something, below the name of its point where there are several."""
     several = any(point.levels for point in section.points)
     for point in section.points:
         if several:
-            table.add_row(Text(point.name, style="italic"))
+            table.add_heading(Text(point.name, style="italic"))
         for row in point.rows:
-            if row.summary is not None:
-                shown = (row.summary.sd, row.summary.minimum, row.summary.median, row.summary.maximum)
-                name = Text("  " if several else "").append_text(name_of(row))
-                intervals = numbers.full_intervals(row.summary, scale)
-                table.add_row(name, *(scale.number(each) for each in shown), *intervals)
+            if (cells := cells_of(row)) is not None:
+                table.add_row(name_of(row), *cells, indent=several)
+
+
+def _scale_of(section: Section) -> numbers.Scale:
+    means = [row.summary.mean for point in section.points for row in point.rows if row.summary]
+    return numbers.scale_for(section.metric.unit, means)
+
+
+def _figures(section: Section, analysis: Analysis) -> Grid:
+    """What the table above leaves out of its cells; all in the mean's unit."""
+    scale = _scale_of(section)
+    table = Grid(gap=1)
+    table.add_column("platform")
+    for title in ("SD", "least", "median", "most"):
+        table.add_column(f"{title},\n{scale.unit}", right=True)
+    table.add_column("median's interval,\nand what it covers")
+    table.add_column(f"{analysis.level} interval of the\nmean by bootstrap")
+
+    def cells(row: Row) -> Sequence[str] | None:
+        if row.summary is None:
+            return None
+        shown = (row.summary.sd, row.summary.minimum, row.summary.median, row.summary.maximum)
+        intervals = [text.replace(", ", whole(", ")) for text in numbers.full_intervals(row.summary, scale)]
+        return [*(scale.number(each) for each in shown), *intervals]
+
+    _add_rows(table, section, cells)
     return table
 
 
@@ -155,11 +160,12 @@ def name_of(row: Row) -> Text:
     return name.append(f" ({', '.join(row.platform.marks)})", style="yellow") if row.platform.marks else name
 
 
-def _wide_cells(row: Row, section: Section, scale: numbers.Scale) -> list[RenderableType]:
+def _wide_cells(row: Row, section: Section, scale: numbers.Scale) -> list[str | Text]:
     if row.summary is None:
-        return [*[""] * 7, _verdict(row)]
+        return [*[""] * 8, _verdict(row)]
     mean, half = _mean(row, scale)
-    shown: list[RenderableType] = [mean, half, numbers.percent(row.summary.cv), str(row.summary.n)]
+    counts = (str(row.summary.n), str(row.blocks.size))
+    shown: list[str | Text] = [mean, half, numbers.percent(row.summary.cv), *counts]
     if row.platform.is_baseline:
         return [*shown, "1", Text("baseline", style="dim"), Text("█" * _BAR_CELLS, style="blue"), _verdict(row)]
     if row.ratio is None:
@@ -173,16 +179,16 @@ def _wide_cells(row: Row, section: Section, scale: numbers.Scale) -> list[Render
     ]
 
 
-def _narrow_cells(row: Row, section: Section, scale: numbers.Scale) -> list[RenderableType]:
+def _narrow_cells(row: Row, section: Section, scale: numbers.Scale) -> list[str | Text]:
     if row.summary is None:
         return ["", "", "", _verdict(row)]
-    shown: list[RenderableType] = [*_mean(row, scale)]
+    shown: list[str | Text] = [*_mean(row, scale)]
     if row.platform.is_baseline:
         return [*shown, Text("1 baseline", style="dim"), _verdict(row)]
     if row.ratio is None:
         return [*shown, "", _verdict(row)]
     ratio = Text(numbers.ratio(row.ratio.estimate), style="bold")
-    ratio.append(" " + numbers.interval(row.ratio.low, row.ratio.high), style="not bold dim")
+    ratio.append(" " + whole(numbers.interval(row.ratio.low, row.ratio.high)), style="not bold dim")
     return [*shown, ratio, _verdict(row)]
 
 
@@ -197,7 +203,7 @@ def _verdict(row: Row) -> Text:
     parts = []
     if row.verdict is not None:
         sign, style = numbers.SIGNS[row.verdict.kind], STYLES[row.verdict.kind]
-        parts.append(Text(f"{sign} {row.verdict.kind}", style=style))
+        parts.append(Text(whole(f"{sign} {row.verdict.kind}"), style=style))
         if needed := row.verdict.blocks_needed:
             parts.append(Text(f"about {needed} more block{'s' if needed > 1 else ''}", style=style))
     elif row.trouble:

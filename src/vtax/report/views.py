@@ -241,7 +241,7 @@ def contrast_parts(found: Contrasts, *, wide: bool) -> list[RenderableType]:
     return [*parts, Text(), *_warnings(warnings)]
 
 
-def _contrast_table(compared: Sequence[Compared], found: Contrasts, *, wide: bool) -> Table:
+def _contrast_table(compared: Sequence[Compared], found: Contrasts, *, wide: bool) -> RenderableType:
     """Both sides as two rows of the table that `vtax show` has, the right one as what the left one is compared to."""
     points = []
     for each in compared:

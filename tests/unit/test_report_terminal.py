@@ -1,0 +1,146 @@
+"""What a terminal is shown loses no character and breaks no number, however narrow it is. Figures are invented."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+from synthetic_run import DECLARED, METRICS, begin, trial
+
+from vtax.report import numbers
+from vtax.report.analysis import Analysis, analyse
+from vtax.report.grid import Grid, fitted
+from vtax.report.table import bullets, put, render
+from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.store import Store
+
+PLATFORMS = ("native", "docker", "qemu-tcg-e1000")
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
+    """Two blocks a cell, so noisy that ratios are known to orders of magnitude only, at two long points."""
+    marks = {"qemu-tcg-e1000": ("emulated",)}
+    records = tuple(
+        PlatformRecord(name, {}, True, marks=marks.get(name, ()), is_baseline=name == "native") for name in PLATFORMS
+    )
+    points = [{"socket_buffer": 262144, "message_size": size, "link.mtu": 1500} for size in (512, 1048576)]
+    made = [
+        CellRecord(f"{number}-{name}", str(number), name, "iperf3", "iperf3", "3.18", "routed", {}, {}, levels)
+        for number, levels in enumerate(points)
+        for name in PLATFORMS
+    ]
+    values = {"native": (2800.0, 310.0), "docker": (470.0, 1800.0), "qemu-tcg-e1000": (8.0, 21.0)}
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('wide') / 'store.sqlite'}") as store:
+        run = begin(store, "wide-1", platforms=records, cells=made, metrics=METRICS[2:], declared=DECLARED)
+        position = 0
+        for block in range(2):
+            for cell in made:
+                given = {"throughput": values[cell.platform][block]}
+                run.add_trial(trial(cell, block=block, position=position, values=given))
+                position += 1
+        run.finish("finished", "", 1_700_000_245.0)
+        yield analyse(store, resamples=99)
+
+
+def drawn(part: RenderableType, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    put([part], console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def shown(analysis: Analysis, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    render(analysis, console, every_metric=True)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 132, 160])
+def test_a_result_with_wide_intervals_keeps_every_name_number_and_verdict(wide: Analysis, width: int) -> None:
+    lines = shown(wide, width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    (section,) = wide.sections
+    for point in section.points:
+        assert point.name in text or width < 80
+        for row in point.rows:
+            if row.ratio is not None and row.verdict is not None:
+                assert numbers.interval(row.ratio.low, row.ratio.high) in text
+                assert len(numbers.interval(row.ratio.low, row.ratio.high)) > 15
+                assert numbers.ratio(row.ratio.estimate) in text
+    assert text.count("? undecided") == 4
+    assert " ".join(text.split()).count("qemu-tcg-e1000 (emulated)") >= 4 or width == 80
+
+
+def test_at_80_columns_a_name_and_its_mark_may_part_and_nothing_else_does(wide: Analysis) -> None:
+    table = [line.split() for line in shown(wide, 80)]
+    named = [line for line in table if line[:1] == ["qemu-tcg-e1000"]]
+    assert len(named) == 4  # in the result and the figures, at both points
+    assert sum("(emulated)" in line for line in table) >= 4
+
+
+def test_trials_are_told_apart_from_the_blocks_that_intervals_rest_on(wide: Analysis) -> None:
+    (head,) = [line.split() for line in shown(wide, 140) if "CV" in line]
+    (row,) = [line.split() for line in shown(wide, 140) if "baseline" in line][:1]
+    assert head[head.index("CV") :][:3] == ["CV", "trials", "blocks"]
+    assert row[row.index("baseline") - 3 :][:2] == ["2", "2"]
+
+
+@pytest.mark.parametrize("width", range(9, 40))
+def test_a_number_never_breaks_across_lines(width: int) -> None:
+    kept = ("15\u202f200", "1\u202f219", "1\u202f325", "12\N{NO-BREAK SPACE}%", "5 min 00 s", "8 GiB")
+    text = f"F(3, 28) = {kept[0]} [{kept[1]}, {kept[2]}] ±{kept[3]} took {kept[4]} of {kept[5]}"
+    table = Table()
+    table.add_column(Text("what"), overflow="fold")
+    table.add_row(text)
+    grid = Grid()
+    grid.add_column("what")
+    grid.add_row(text)
+    parts = {4: table, 0: Text(text), 3: bullets("What", [Text(text)]), 1: grid}
+    for frame, part in parts.items():
+        told = "\n".join(drawn(part, width + frame))
+        if width > 10:
+            for each in kept:
+                assert each in told, told
+
+
+def test_a_grid_too_narrow_for_its_words_folds_them_and_loses_none() -> None:
+    grid = Grid()
+    for title in ("platform", "mean", "verdict"):
+        grid.add_column(title, right=title == "mean")
+    grid.add_heading(Text("mtu=1500"))
+    grid.add_row("qemu-tcg-virtio", "0.000123", "undecided", indent=True)
+    for width in range(8, 40):
+        lines = drawn(grid, width)
+        assert max(map(len, lines)) <= width
+        letters = sorted("".join("".join(lines).split()).replace("─", ""))
+        assert letters == sorted("platformmeanverdictmtu=1500qemu-tcg-virtio0.000123undecided")
+
+
+def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them() -> None:
+    grid = Grid()
+    for title in ("platform", "mean"):
+        grid.add_column(title)
+    grid.add_row("qemu-tcg-virtio", "0.000123")
+    assert drawn(grid, 30) == ["platform         mean", "─" * 25, "qemu-tcg-virtio  0.000123"]
+    assert drawn(grid, 20) == ["platform", "  mean", "─" * 20, "qemu-tcg-virtio", "  0.000123"]
+
+
+@pytest.mark.parametrize(
+    ("natural", "least", "room", "widths"),
+    [
+        ([5, 9], [3, 4], 20, [5, 9]),
+        ([5, 30, 20], [5, 10, 12], 35, [5, 15, 15]),
+        ([5, 30, 20], [5, 10, 18], 35, [5, 12, 18]),
+        ([5, 30, 20], [5, 10, 12], 36, [5, 16, 15]),
+        ([9, 30], [9, 20], 20, [9, 11]),
+    ],
+)
+def test_the_widest_column_wraps_first(natural: list[int], least: list[int], room: int, widths: list[int]) -> None:
+    assert fitted(natural, least, room) == widths
