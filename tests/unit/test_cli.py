@@ -176,6 +176,15 @@ def test_a_plan_names_the_levels_of_links_and_of_tuning(monkeypatch: pytest.Monk
     assert "  tcp (iperf3), point-to-point: mtu = 500, 1500\n  everything with tuning = default, pinned\n" in told
 
 
+def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "; a verdict needs 5 blocks\n" in output_of("run", "tour", "--plan", "--blocks", "3")
+    assert "a verdict needs" not in output_of("run", "tour", "--plan", "--blocks", "5")
+    refused = CliRunner().invoke(group, ["run", "tour", "--plan", "--budget", "5s"]).exception
+    assert isinstance(refused, BadInput)
+    assert "does not hold one block" in refused.what
+
+
 def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     plan = json.loads(output_of("run", "tour", "--plan", "--json", "--seed", "5", "--blocks", "3"))

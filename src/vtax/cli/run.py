@@ -29,6 +29,7 @@ from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
 
 _ORDER_SHOWN = 3  # blocks
+_ENOUGH = f"{MINIMUM_BLOCKS} blocks"
 
 
 @click.command("run")
@@ -84,6 +85,7 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *,
         unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
     _refuse_named_but_unavailable(plan, named)
+    refuse_too_little_time(plan)
     if as_json:
         print_json({**_for_programs(plan), "not_probed": why_not})
         return
@@ -157,10 +159,11 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     for line in _what_varies(plan):
         say(line)
     say(_order(plan))
-    say(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}")
+    few = "" if plan.least_blocks >= MINIMUM_BLOCKS or design.stop == "verdict" else f"; a verdict needs {_ENOUGH}"
+    say(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        few = f"; a verdict needs {MINIMUM_BLOCKS}" if bought < MINIMUM_BLOCKS else ""
+        few = f"; a verdict needs {_ENOUGH}" if bought < MINIMUM_BLOCKS else ""
         bought_blocks = f"{bought} whole block{'s' * (bought != 1)}"
         say(f"the budget of {format_duration(design.budget)} buys about {bought_blocks}{few}")
     for planned in plan.platforms:

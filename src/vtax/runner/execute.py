@@ -63,7 +63,7 @@ def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
     if plan.study.design.order == "sequential":
         run.add_warning(
             "sequential-order",
-            "all blocks of one platform ran before the next, so drift of the host passes for a difference of platforms",
+            "all blocks of one platform ran before the next, so drift of the host passes for a difference of theirs",
         )
     return run
 
