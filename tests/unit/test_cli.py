@@ -185,6 +185,16 @@ def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytes
     assert "does not hold one block" in refused.what
 
 
+def test_a_plan_in_the_papers_order_says_which_platform_follows_which(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    study = tmp_path / "mine.toml"
+    benchmark = '[design]\norder = "sequential"\n[[benchmark]]\nname = "sysbench-cpu"\n'
+    study.write_text(f'name = "mine"\nplatforms = ["native", "podman"]\n{benchmark}')
+    assert "\norder: all blocks of native, then of podman\n" in output_of("run", str(study), "--plan")
+
+
 def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     plan = json.loads(output_of("run", "tour", "--plan", "--json", "--seed", "5", "--blocks", "3"))

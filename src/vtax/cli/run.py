@@ -180,6 +180,8 @@ def _first_sessions(plan: Plan) -> Iterator[Session]:
 
 def _order(plan: Plan) -> str:
     """`order: block 1: lxc, native; block 2: native, lxc; and so on`."""
+    if plan.study.design.order == "sequential":
+        return f"order: all blocks of {', then of '.join(dict.fromkeys(s.platform.name for s in plan.in_a_row()))}"
     groups = groupby(_first_sessions(plan), key=lambda session: session.block)
     told = [
         f"block {block + 1}: {', '.join(dict.fromkeys(session.platform.name for session in sessions))}"
