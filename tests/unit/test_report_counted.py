@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console, Group
 
-from vtax.report.counted import Counted, counted, counted_json, counted_parts
+from vtax.report.counted import Counted, Hop, counted, counted_json, counted_parts
 
 HOP = {"rx_packets": 10.0, "rx_bytes": 1e9, "tx_packets": 5.0, "tx_bytes": 3e8}
 LOST = {"rx_drops": 1.0, "tx_drops": 2.0, "rx_errors": 0.0, "tx_errors": 4.0}
@@ -85,14 +86,31 @@ def test_both_tables_and_the_json_say_the_same() -> None:
         console.print(Group(*counted_parts(cells())))
     text = captured.get()
     assert "iperf3 · mtu=1500" in text
-    (row,) = [line.split() for line in text.splitlines() if line.startswith("native") and "eth0" not in line]
-    assert row == ["native", "2.00", "–", "1.00", "2.00", "1.50", "2.00", "4.00"]
-    (hop,) = [line.split() for line in text.splitlines() if line.startswith("native") and "eth0" in line]
-    assert hop == ["native", "guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00"]
+    row, hops = [number for number, line in enumerate(text.splitlines()) if line.startswith("native")]
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[row] == ["native", "2.00", "–", "1.00", "2.00", "1.50", "2.00", "4.00"]
+    assert lines[hops] == ["native"]
+    assert lines[hops + 1] == ["guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00"]
     told = json.loads(json.dumps(counted_json(cells())))
     assert told[0]["cpu_s_per_gigabyte"] == pytest.approx(1.5)
     assert told[0]["counters"]["link.guest.eth0.rx_bytes"] == 1e9
     assert told[1]["cpu_s"]["guest_kernel"] == 7.0
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(width: int) -> None:
+    long = replace(
+        cells()[1], platform="qemu-tcg-virtio-vhost", ends_cpu_s={"client": 0.27, "router": 0.5, "server": 1.0},
+        hops=tuple(Hop(f"lab.router-guest-eth{number}", 49_200.0, 2.34e9, 14_800.0, 983.0, 0.0) for number in "01"),
+    )  # fmt: skip
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(Group(*counted_parts([long])))
+    text = captured.get()
+    assert max(map(len, text.splitlines())) <= width
+    assert text.count("qemu-tcg-virtio-vhost") == 2
+    for name in ("lab.router-guest-eth0", "lab.router-guest-eth1", "client", "router", "server", "49\u202f200"):
+        assert name in text
 
 
 def test_what_was_in_force_is_told_with_every_different_value_of_the_measured_trials() -> None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from vtax.report import numbers
 from vtax.report.document import finite
-from vtax.report.views import plain_table
+from vtax.report.grid import Grid
 from vtax.store.query import RunData
 from vtax.study.units import format_levels
 
@@ -173,14 +173,14 @@ def counted_parts(cells: Sequence[Counted]) -> list[RenderableType]:
     return parts
 
 
-def _cpu_table(cells: Sequence[Counted]) -> RenderableType:
+def _cpu_table(cells: Sequence[Counted]) -> Grid:
     roles = list(dict.fromkeys(role for cell in cells for role in cell.ends_cpu_s))
     switch = any(cell.switch_cpu_s is not None for cell in cells)
-    shown = plain_table()
-    shown.add_column("CPU seconds", overflow="fold")
+    shown = Grid()
+    shown.add_column("CPU seconds")
     columns = ["guest and layer", "guest's kernel", *roles, *(["switch"] if switch else [])]
     for column in (*columns, "GB", "s/GB", "resent", "lost"):
-        shown.add_column(column, justify="right", no_wrap=True)
+        shown.add_column(column, right=True)
     for cell in cells:
         seconds = [cell.layer_cpu_s, cell.guest_cpu_s, *(cell.ends_cpu_s.get(role) for role in roles)]
         seconds += [cell.switch_cpu_s] if switch else []
@@ -190,16 +190,16 @@ def _cpu_table(cells: Sequence[Counted]) -> RenderableType:
     return shown
 
 
-def _hop_table(cells: Sequence[Counted]) -> RenderableType:
-    shown = plain_table()
-    shown.add_column("every hop", overflow="fold")
-    shown.add_column("interface")
+def _hop_table(cells: Sequence[Counted]) -> Grid:
+    shown = Grid()
+    shown.add_column("every hop")
     for column in ("packets in", "MB in", "packets out", "MB out", "lost"):
-        shown.add_column(column, justify="right", no_wrap=True)
+        shown.add_column(column, right=True)
     for cell in cells:
-        for number, hop in enumerate(cell.hops):
+        shown.add_heading(Text(cell.platform))
+        for hop in cell.hops:
             values = (hop.rx_packets, hop.rx_bytes / 1e6, hop.tx_packets, hop.tx_bytes / 1e6, hop.lost)
-            shown.add_row("" if number else cell.platform, hop.name, *(_number(value) for value in values))
+            shown.add_row(hop.name, *(_number(value) for value in values), indent=True)
     return shown
 
 

@@ -25,15 +25,23 @@ class _Row:
     indent: int
 
 
-class Grid:
-    """Columns under a dim heading, with rows that may stand under headings of the full width.
+@dataclass(frozen=True)
+class _Shape:
+    """How a grid is drawn. widths: of the columns. gap: between them. is_stacked: the first has lines of its own."""
 
-    gap: cells between columns. heading_style: of the titles of the columns.
+    widths: Sequence[int]
+    gap: int
+    is_stacked: bool
+
+
+class Grid:
+    """Columns under their titles, with rows that may stand under headings of the full width.
+
+    title_style: of the titles of the columns.
     """
 
-    def __init__(self, *, gap: int = 2, heading_style: str = "dim") -> None:
-        self._gap = gap
-        self._heading_style = heading_style
+    def __init__(self, title_style: str = "dim") -> None:
+        self._title_style = title_style
         self._titles: list[Text] = []
         self._right: list[bool] = []
         self._rows: list[_Row | Text] = []
@@ -59,38 +67,39 @@ class Grid:
             yield line
 
     def _lines(self, console: Console, room: int) -> Iterator[Text]:
-        titles = _Row(tuple(_styled(title, self._heading_style) for title in self._titles), 0)
+        titles = _Row(tuple(_styled(title, self._title_style) for title in self._titles), 0)
         rows = [titles, *(row for row in self._rows if isinstance(row, _Row))]
         columns = range(len(self._titles))
         natural = [_extent(rows, column, lambda text: text.split("\n")) for column in columns]
         least = [_extent(rows, column, str.split) for column in columns]
-        gaps = self._gap * (len(columns) - 1)
+        gap = 2 if sum(natural) + 2 * (len(columns) - 1) <= room else 1
+        gaps = gap * (len(columns) - 1)
         if natural[0] + sum(least[1:]) + gaps <= room:
             least[0] = natural[0]
         is_stacked = len(columns) > 1 and sum(least) + gaps > room
         if is_stacked:
-            inside = room - 2 * _INDENT - gaps + self._gap
+            inside = room - 2 * _INDENT - gaps + gap
             widths = [room, *fitted(natural[1:], least[1:], max(inside, len(columns) - 1))]
         else:
             widths = fitted(natural, least, max(room - gaps, len(columns)))
-        yield from self._drawn(console, titles, widths, is_stacked=is_stacked, is_head=True)
-        yield Text("─" * (room if is_stacked else sum(widths) + gaps), style=self._heading_style)
+        shape = _Shape(widths, gap, is_stacked)
+        yield from self._drawn(console, titles, shape, is_head=True)
+        yield Text("─" * (room if is_stacked else sum(widths) + gaps), style=self._title_style)
         for row in self._rows:
             if isinstance(row, Text):
                 yield from row.wrap(console, room, overflow="fold")
             else:
-                yield from self._drawn(console, row, widths, is_stacked=is_stacked)
+                yield from self._drawn(console, row, shape)
 
-    def _drawn(
-        self, console: Console, row: _Row, widths: Sequence[int], *, is_stacked: bool, is_head: bool = False
-    ) -> Iterator[Text]:
-        """The lines of a row; a heading's stand at the foot of the highest."""
+    def _drawn(self, console: Console, row: _Row, shape: _Shape, *, is_head: bool = False) -> Iterator[Text]:
+        """The lines of a row; those of titles stand at the foot of the highest."""
+        widths = shape.widths
         cells = [
             _wrapped(console, cell, width - (0 if number else row.indent))
             for number, (cell, width) in enumerate(zip(row.cells, widths, strict=True))
         ]
         indent = row.indent
-        if is_stacked:
+        if shape.is_stacked:
             yield from (Text(" " * indent).append_text(line) for line in cells[0])
             if not any(row.cells[1:]):
                 return
@@ -98,15 +107,15 @@ class Grid:
         if is_head:
             highest = max(map(len, cells))
             cells = [[Text()] * (highest - len(lines)) + lines for lines in cells]
-        flush = self._right[1:] if is_stacked else self._right
+        flush = self._right[1:] if shape.is_stacked else self._right
         for parts in zip_longest(*cells):
             line = Text(" " * indent)
             for number, (part, width, is_right) in enumerate(zip(parts, widths, flush, strict=True)):
                 shown = part or Text()
-                room = width - (indent if number == 0 and not is_stacked else 0)
+                room = width - (indent if number == 0 and not shape.is_stacked else 0)
                 padding = " " * max(room - shown.cell_len, 0)
                 line.append(padding if is_right else "").append_text(shown).append("" if is_right else padding)
-                line.append(" " * self._gap)
+                line.append(" " * shape.gap)
             line.rstrip()
             yield line
 

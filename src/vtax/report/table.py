@@ -99,7 +99,7 @@ def result_table(section: Section, level: str, baseline: str, *, wide: bool) -> 
     """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing."""
     scale = _scale_of(section)
     ratio = f"ratio to {baseline}" if baseline else "ratio"
-    table = Grid(gap=1)
+    table = Grid()
     table.add_column("platform")
     table.add_column(f"mean,\n{scale.unit}", right=True)
     table.add_column(f"±{level}")
@@ -136,7 +136,7 @@ def _scale_of(section: Section) -> numbers.Scale:
 def _figures(section: Section, analysis: Analysis) -> Grid:
     """What the table above leaves out of its cells; all in the mean's unit."""
     scale = _scale_of(section)
-    table = Grid(gap=1)
+    table = Grid()
     table.add_column("platform")
     for title in ("SD", "least", "median", "most"):
         table.add_column(f"{title},\n{scale.unit}", right=True)
