@@ -52,3 +52,15 @@ def test_one_byte_more_is_too_much_for_a_card_model(name, lab):
     refused = (NetworkError, AssertionError)  # by the tap, or by the guest's own kernel
     with lab(name) as at, pytest.raises(refused, match=r"mtu greater than device maximum|Invalid argument"):
         at.links.apply({"mtu": beyond})
+
+
+@pytest.mark.parametrize("name", ["native", "qemu-tcg"])
+def test_tcp_over_the_smallest_mtu_leaves_nothing_behind_that_a_larger_one_meets(name, lab):
+    with lab(name, mtu=SMALLEST) as at:
+        server = at.guests["guest"].start(["iperf3", "-s", "-1"])
+        at.guests["guest"].wait_port(5201, handle=server)
+        at.guests["peer"].run(["iperf3", "-c", at.links.flows[0].client_address, "-t", "1"], timeout_s=30)
+        at.guests["guest"].stop(server)
+        assert "mtu lock" in at.run("peer", "ip", "route", "get", at.links.flows[0].client_address)
+        at.links.apply({"mtu": 9000})
+        assert at.measure("iperf3", duration_s=1).used["mss"] == 8948

@@ -178,6 +178,7 @@ class End:
             commands += self._below("ip", "link", "set", "mtu", str(settings.mtu), "dev")
         if batch:
             commands.append(["sh", "-c", 'printf "%s\\n" "$1" | ip -batch -', "vtax", "\n".join(batch)])
+        commands += _forget_routes(settings, before)
         if settings.offloads != before.offloads:
             commands += self._offload_commands(settings.offloads)
         return commands
@@ -186,6 +187,8 @@ class End:
         """After a change of its links: put back in its namespace what the kernel drops, change what routes carry."""
         if self.namespace is not None:
             self.namespace.ip(*self._changed_addresses(settings, before))
+            for argv in _forget_routes(settings, before):
+                self.namespace.run(argv)
 
     def states(self) -> dict[str, CardState]:
         """What is in force at its cards, asked inside a guest with taps and outside of any other."""
@@ -252,6 +255,18 @@ class End:
     def _below(self, *argv: str) -> list[Sequence[str]]:
         """A command on the machine's own card, whose name is its last word: nothing when this host has the guest."""
         return [] if self._machine is None else [["sh", "-c", _BELOW, "vtax", *argv, self._machine.nic]]
+
+
+def _forget_routes(settings: LinkSettings, before: LinkSettings) -> list[Sequence[str]]:
+    """What makes a kernel forget the path MTUs it has learned, run once its cards have another MTU.
+
+    TCP over the smallest MTU leaves one behind (`mtu lock 68`) for ten minutes at both ends, and a larger MTU of the
+    card does not end it.
+    """
+    if settings.mtu == before.mtu:
+        return []
+    families = ("-4", "-6") if settings.carries_ipv6 else ("-4",)
+    return [("ip", family, "route", "flush", "cache") for family in families]
 
 
 def address_lines(card: Card, settings: LinkSettings) -> list[str]:
