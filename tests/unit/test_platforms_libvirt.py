@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from vtax.errors import BadInput
+from vtax.host.journal import clean
+from vtax.host.resources import to_record
 from vtax.platforms import registry
-from vtax.platforms.libvirt import channel_socket
+from vtax.platforms.libvirt import LibvirtOptions, channel_socket, undo_start
 
 # As `virsh dumpxml` of libvirt 9.0 prints the devices of a running domain.
 RUNNING = """
@@ -45,3 +48,46 @@ def test_the_channel_is_found_by_its_name() -> None:
     assert channel_socket(RUNNING, "org.vtax.0") == expected
     assert channel_socket(RUNNING, "com.redhat.spice.0") is None
     assert channel_socket(OFF, "org.vtax.0") == Path()
+
+
+def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, virsh: str) -> Path:
+    """A journal of a dead process that had started a domain, and a stand-in for virsh."""
+    (tmp_path / "virsh").write_text(f"#!/bin/sh\n{virsh}\n")
+    (tmp_path / "virsh").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("vtax.platforms.libvirt._SHUTDOWN_TIMEOUT_S", 0.1)
+    directory = tmp_path / "journal"
+    directory.mkdir()
+    record = {"hold": 0, **to_record(undo_start(LibvirtOptions(domain="web", uri="test:///default")))}
+    (directory / "999999-1-abc.jsonl").write_text(json.dumps(record) + "\n")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("virsh", "told"),
+    [
+        ("echo 'error: failed to connect to the hypervisor' >&2; exit 1", "failed to connect"),
+        ('case "$*" in *domstate*) echo running;; esac', "was accepted"),
+    ],
+)
+def test_a_domain_that_may_still_run_stays_in_the_journal(
+    virsh: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = left_on(tmp_path, monkeypatch, virsh)
+    cleaned = clean(directory)
+    assert cleaned.removed == ()
+    assert told in cleaned.problems[0]
+    assert list(directory.iterdir())
+
+
+@pytest.mark.parametrize(
+    "virsh",
+    [
+        'case "$*" in *domstate*) echo "shut off";; *) echo "error: domain is not running" >&2; exit 1;; esac',
+        "echo \"error: Domain not found: no domain with matching name 'web'\" >&2; exit 1",
+    ],
+)
+def test_a_domain_that_is_off_or_gone_is_done(virsh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = left_on(tmp_path, monkeypatch, virsh)
+    assert clean(directory).problems == ()
+    assert list(directory.iterdir()) == []

@@ -19,6 +19,8 @@ from vtax.errors import VtaxError
 from vtax.host.process import MARK_VARIABLE, Result, run
 
 _GRACE_S = 3.0
+_ASK_AGAIN_S = 0.2
+_HEARD_BY_S = 10.0
 
 
 class Resource(Protocol):
@@ -188,7 +190,9 @@ class Undo:
     """Anything a single command removes: a container, a domain, a daemon's record.
 
     argv: the command. harmless_statuses: exit statuses that mean there was nothing to remove, if stderr also has one
-    of harmless_words where there are any: some programs end alike when they cannot know.
+    of harmless_words where there are any: some programs end alike when they cannot know. late_s: for how long to ask
+    again after that, where a daemon may still be making it. For a command that only asks for an end: until, a command
+    whose output is one of until_says when the end has come; it is asked for again, and waited for within_s at most.
     """
 
     kind: ClassVar[str] = "command"
@@ -196,13 +200,42 @@ class Undo:
     argv: tuple[str, ...]
     harmless_statuses: tuple[int, ...] = (1,)
     harmless_words: tuple[str, ...] = ()
+    late_s: float = 0.0
+    until: tuple[str, ...] = ()
+    until_says: tuple[str, ...] = ()
+    within_s: float = 0.0
 
     def remove(self) -> bool:
-        """Run the command."""
+        """Run the command, and wait for what it asked for."""
+        deadline = time.monotonic() + self.late_s
+        while not (removed := self._ask()) and time.monotonic() < deadline:
+            time.sleep(_ASK_AGAIN_S)
+        if removed and self.until:
+            self._wait()
+        return removed
+
+    def _wait(self) -> None:
+        began = asked = time.monotonic()
+        while not self._has_ended():
+            now = time.monotonic()
+            if now - began > self.within_s:
+                raise VtaxError(
+                    f"{' '.join(self.argv)} was accepted, and nothing had come of it {self.within_s:g} s on"
+                )
+            if now - asked > _HEARD_BY_S:  # who is starting may not hear the first time
+                asked = now
+                self._ask()
+            time.sleep(_ASK_AGAIN_S)
+
+    def _ask(self) -> bool:
+        """Run the command once; False when there was nothing to remove."""
         result = run(list(self.argv), check=False)
-        if result.status != 0 and not self._is_harmless(result):
+        if result.status != 0 and not self._is_harmless(result) and not self._has_ended():
             raise VtaxError(f"{' '.join(self.argv)} failed: {result.stderr.strip()[-300:]}")
         return result.status == 0
+
+    def _has_ended(self) -> bool:
+        return bool(self.until) and run(list(self.until), check=False).stdout.strip() in self.until_says
 
     def _is_harmless(self, result: Result) -> bool:
         told = not self.harmless_words or any(word in result.stderr for word in self.harmless_words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -72,7 +72,7 @@ class Docker:
         daemon = daemon_for(options, spec, throw_away)
         if throw_away and not daemon.private:
             spec.journal.hold(undo_image(daemon, f"vtax-guest:{spec.image.key}"))
-        image = daemon.ensure_image(spec.image)
+        image = daemon.ensure_image(spec.image, keep_others=throw_away)
 
         def program(group: Group) -> Program:
             parent = group.runtime_path if daemon.private else None
@@ -83,8 +83,15 @@ class Docker:
                 return [daemon.get(f"/containers/{spec.name}/json")["State"]["Pid"]]
             return []
 
-        guest = contained.start(spec, program, lambda: [spec.journal.hold(undo_container(daemon, spec.name))])
-        return contained.finish_start(guest, spec, argv, None if daemon.private else first_process)
+        with ExitStack() as undo:
+            container = spec.journal.hold(undo_container(daemon, spec.name))
+            undo.callback(container.release)
+            guest = contained.start(spec, program)
+            undo.pop_all()
+        guest.held.insert(0, container)  # until the container is there: after the client that may yet ask for it
+        contained.finish_start(guest, spec, argv, None if daemon.private else first_process)
+        guest.held.append(guest.held.pop(0))
+        return guest
 
 
 def daemon_for(options: DockerOptions, spec: GuestSpec, throw_away: bool) -> Daemon:
@@ -92,9 +99,10 @@ def daemon_for(options: DockerOptions, spec: GuestSpec, throw_away: bool) -> Dae
     if (daemon := _fitting_host_daemon(options)) is not None:
         return daemon
     if options.daemon == "host":
-        raise PlatformError(
-            f"no Docker daemon with storage {options.storage} runs on this host", cure="systemctl start docker"
-        )
+        running = host_daemon()
+        told = f"stores by {running.storage}, not by {options.storage}" if running else "does not run"
+        cure = "storage = 'default', or daemon = 'private'" if running else "systemctl start docker"
+        raise PlatformError(f"the host's Docker daemon {told}", cure=cure)
     storage = "overlay2" if options.storage == "default" else options.storage
     return private_daemon(spec.journal, storage, throw_away=throw_away)
 

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -38,6 +38,8 @@ _GONE, _NO_DAEMON = ("No such", "is already in progress"), "connect"  # the seco
 _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
+_LATE_S = 2.0
+"""How long a daemon may take to make a container whose client was killed after it had asked for it."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,16 @@ class Daemon:
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise PlatformError(f"the Docker daemon does not answer: {error}", where=str(self.socket)) from error
 
-    def ensure_image(self, image: Image) -> str:
-        """The image's name in this daemon, imported when it is not there yet; vtax's older ones go, unless in use."""
+    def ensure_image(self, image: Image, *, keep_others: bool = False) -> str:
+        """The image's name in this daemon, imported when it is not there yet.
+
+        vtax's older ones go then, unless they are in use. keep_others: they stay; for an image that is soon gone.
+        """
         name = f"{REPOSITORY}:{image.key}"
         known = run(self.command("image", "ls", "--format={{.Repository}}:{{.Tag}}", REPOSITORY)).stdout.split()
         if name not in known:
             run(self.command("import", str(image.archive), name), timeout_s=_IMPORT_TIMEOUT_S)
-            if known:
+            if known and not keep_others:
                 run(self.command("image", "rm", *known), check=False)
         return name
 
@@ -204,8 +209,10 @@ def _get(path: Path, request: str) -> Any:
 
 
 def undo_container(daemon: Daemon, name: str) -> Undo:
-    """The journal's entry of a container."""
-    return _undo(daemon, f"Docker container {name}", "rm", "--force", name)
+    """The journal's entry of a container. The host's daemon makes one that it was asked for, though the client is
+    no more: it is looked for a while. Hold it before the client, so that `clean` ends the client first."""
+    undo = _undo(daemon, f"Docker container {name}", "rm", "--force", name)
+    return undo if daemon.private else replace(undo, late_s=_LATE_S * patience())
 
 
 def undo_image(daemon: Daemon, name: str) -> Undo:

@@ -81,8 +81,12 @@ class LibvirtGuest:
         self._stopped = True
         self.channel.close()
         if self.started is not None:
-            _shut_down(self.options)
-            self.started.forget()
+            try:
+                self.started.release()
+            except VtaxError as error:
+                domain = self.options.domain
+                cure = f"virsh destroy {domain}, if nothing else helps"
+                raise PlatformError(f"the domain {domain} was not shut down: {error.what}", cure=cure) from error
 
 
 class Libvirt:
@@ -134,9 +138,7 @@ class Libvirt:
         held = None
         running = _state(options) == "running"
         if not running:
-            held = spec.journal.hold(
-                Undo(f"domain {options.domain}", tuple(_command(options, "shutdown", options.domain)))
-            )
+            held = spec.journal.hold(undo_start(options))
             _virsh(options, "start", options.domain)
         try:
             return LibvirtGuest(options, _connect(options, running), held)
@@ -181,17 +183,17 @@ def _state(options: LibvirtOptions) -> str:
     return state
 
 
-def _shut_down(options: LibvirtOptions) -> None:
-    """Ask the domain to shut down, and wait. It is never killed: its disk is the user's."""
-    run(_command(options, "shutdown", options.domain), check=False)
-    deadline = time.monotonic() + _SHUTDOWN_TIMEOUT_S
-    while _virsh(options, "domstate", options.domain).stdout.strip() != "shut off":
-        if time.monotonic() > deadline:
-            raise PlatformError(
-                f"the domain {options.domain} did not shut down within {_SHUTDOWN_TIMEOUT_S:g} s",
-                cure=f"virsh destroy {options.domain}, if nothing else helps",
-            )
-        time.sleep(0.2)
+def undo_start(options: LibvirtOptions) -> Undo:
+    """The journal's entry of a domain that vtax starts: asked to shut down, and waited for. It is never killed: its
+    disk is the user's."""
+    return Undo(
+        f"domain {options.domain}",
+        tuple(_command(options, "shutdown", options.domain)),
+        harmless_words=("no domain with matching name",),
+        until=tuple(_command(options, "domstate", options.domain)),
+        until_says=("shut off",),
+        within_s=_SHUTDOWN_TIMEOUT_S,
+    )
 
 
 def _diagnose(options: LibvirtOptions) -> str:

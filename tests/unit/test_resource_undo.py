@@ -1,0 +1,47 @@
+"""What one command undoes: looked for again when it comes late, waited for when it takes its time to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import VtaxError
+from vtax.host.resources import Undo
+
+
+def program(tmp_path: Path, text: str) -> tuple[str, ...]:
+    """A shell program that finds a directory of its own in $1."""
+    return ("sh", "-c", text, "sh", str(tmp_path))
+
+
+def test_a_container_that_is_made_late_is_still_found(tmp_path: Path) -> None:
+    late = program(tmp_path, 'test -e "$1/asked" && exit 0; touch "$1/asked"; echo No such container >&2; exit 1')
+    assert Undo("a container", late, harmless_words=("No such",), late_s=30.0).remove() is True
+
+
+STATE = 'cat "$1/state"'
+
+
+def asked_to_end(tmp_path: Path, ask: str, before: str, within_s: float = 30.0) -> Undo:
+    (tmp_path / "state").write_text(before)
+    state = program(tmp_path, STATE)
+    return Undo("a machine", program(tmp_path, ask), (), until=state, until_says=("off",), within_s=within_s)
+
+
+def test_a_machine_that_was_asked_to_end_is_waited_for(tmp_path: Path) -> None:
+    ask = 'echo asked >>"$1/asked"; (sleep 0.5; echo off >"$1/state") >/dev/null 2>&1 &'
+    assert asked_to_end(tmp_path, ask, "running").remove() is True
+    assert (tmp_path / "state").read_text() == "off\n"
+    assert (tmp_path / "asked").read_text() == "asked\n"
+
+
+def test_a_machine_that_goes_on_is_not_gone(tmp_path: Path) -> None:
+    with pytest.raises(VtaxError, match="was accepted, and nothing had come of it"):
+        asked_to_end(tmp_path, "exit 0", "running", within_s=0.1).remove()
+
+
+def test_a_machine_that_cannot_be_asked_is_gone_only_when_it_is_known_to_be_off(tmp_path: Path) -> None:
+    assert asked_to_end(tmp_path, "exit 1", "off").remove() is False
+    with pytest.raises(VtaxError, match="failed"):
+        asked_to_end(tmp_path, "exit 1", "").remove()
