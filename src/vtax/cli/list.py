@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 
 import click
 
-from vtax.cli.output import as_typed, json_option, print_json, print_table
+from vtax.cli.output import as_typed, how_to_go_on, json_option, print_json, print_table
 from vtax.errors import BadInput
 from vtax.host.home import Home
-from vtax.store.store import KILLED, Store
+from vtax.store.records import RunSummary
+from vtax.store.store import Store
 from vtax.study.units import format_duration
 
 
@@ -28,21 +30,19 @@ def command(as_json: bool) -> None:
     if not runs:
         click.echo(as_typed("no runs yet; begin with: sudo vtax run tour"))
         return
-    print_table(
-        ("run", "study", "status", "trials", "failed", "started", "took"),
-        [
-            (
-                run.name,
-                run.study,
-                "killed" if run.stopped_because == KILLED else run.status,
-                str(run.trials),
-                str(run.failed),
-                time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
-                format_duration(run.took_s) if run.took_s is not None else "",
-            )
-            for run in runs
-        ],
-    )
+    columns: dict[str, Callable[[RunSummary], str]] = {
+        "run": lambda run: run.name,
+        "study": lambda run: run.study,
+        "status": lambda run: run.status,
+        "trials": lambda run: str(run.trials),
+        "failed": lambda run: str(run.failed),
+        "started": lambda run: time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
+        "took": lambda run: format_duration(run.took_s) if run.took_s is not None else "",
+    }
+    if all(run.name.startswith(f"{run.study}-") for run in runs):
+        del columns["study"]
+    print_table(list(columns), [[told(run) for told in columns.values()] for run in runs])
     for run in runs:
-        if run.stopped_because == KILLED:
-            click.echo(as_typed(f"{run.name} was killed; go on with: sudo vtax resume {run.name}"))
+        if go_on := how_to_go_on(run.name, run.status):
+            because = (run.stopped_because or run.status).splitlines()[0]
+            click.echo(f"{run.name} was not finished: {because}; {go_on}")

@@ -41,6 +41,11 @@ def as_typed(text: str) -> str:
     return re.sub(rf"(?<![\w./-])vtax (?=(?:{'|'.join(COMMANDS)})\b)", f"{program} ", text)
 
 
+def how_to_go_on(run_name: str, status: str) -> str:
+    """What to type to go on with a run; empty for one that is finished, or that is being made."""
+    return as_typed(f"go on with: sudo vtax resume {run_name}") if status in ("interrupted", "failed") else ""
+
+
 def discard(descriptor: int) -> None:
     """Send what is still to be written to a standard stream nowhere, so that its end cannot fail the program."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -54,24 +59,23 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """A plain table on stdout: no frames, columns aligned, long cells folded but for those of the first column.
+    """A plain table on stdout, see vtax.report.grid: names whole, long cells folded at spaces.
 
     Brackets in a str are no markup.
     """
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(Text(column), overflow="fold", no_wrap=number == 0)
+    from vtax.report.grid import Grid
+
+    table = Grid("bold")
+    for column in columns:
+        table.add_column(column)
     for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+        table.add_row(*row)
     console = Console(highlight=False, width=width())
     with console.capture() as captured:
         console.print(table)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    click.echo("\n".join(["", *(line.rstrip() for line in captured.get().splitlines()), ""]))
 
 
 def width() -> int | None:

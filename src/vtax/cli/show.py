@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vtax.cli.output import json_option, print_json, width
+from vtax.cli.output import how_to_go_on, json_option, print_json, width
 from vtax.host.home import Home
 from vtax.report.analysis import RESAMPLES, Analysis, analyse_data
 from vtax.report.table import as_json as analysis_json
@@ -59,6 +59,8 @@ def print_result(analysis: Analysis, *, as_json: bool, every_metric: bool = Fals
         print_json(analysis_json(analysis))
         return
     render(analysis, console(), every_metric=every_metric)
+    if go_on := how_to_go_on(analysis.name, analysis.status):
+        click.echo(go_on)
 
 
 def console() -> Console:

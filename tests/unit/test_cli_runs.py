@@ -1,0 +1,141 @@
+"""Runs in the list, and those that did not finish: one word for them everywhere, and how to go on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from synthetic_run import begin, fill
+
+from vtax.cli.main import group, main
+from vtax.cli.measure import prepare_host
+from vtax.host.home import Home
+from vtax.host.lock import is_measuring, measuring_lock
+from vtax.store.store import Store
+
+
+@pytest.fixture(autouse=True)
+def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+
+
+def output_of(*arguments: str) -> str:
+    result = CliRunner().invoke(group, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def statuses() -> dict[str, str]:
+    with Store.open(Home.from_environment().store_url) as store:
+        return {run.name: run.status for run in store.runs()}
+
+
+@pytest.mark.parametrize(
+    ("status", "because"), [("interrupted", "stopped on request (SIGINT)"), ("failed", "disk full")]
+)
+def test_every_run_that_can_be_resumed_says_how(status: str, because: str) -> None:
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        begin(store, "tour-1").finish(status, because, 1_700_000_300.0)
+        begin(store, "tour-2", started_at=1.0).finish("finished", "all blocks", 2.0)
+    how = "go on with: sudo vtax resume tour-1\n"
+    assert f"tour-1 was not finished: {because}; {how}" in output_of("list")
+    assert output_of("list").count("resume") == 1
+    assert output_of("show", "tour-1").endswith(how)
+    assert "resume" not in output_of("show", "tour-2")
+    assert "go on" not in output_of("show", "tour-1", "--json")
+
+
+def test_at_80_columns_the_list_is_a_line_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        for number in (1, 12):
+            run = begin(
+                store, f"urschei2007-reduced-{number}", study="urschei2007-reduced", started_at=1.7e9 - 580 * number
+            )
+            fill(run, blocks=1)
+            run.finish("interrupted", "stopped", 1.7e9)
+    first, second = (line for line in output_of("list").splitlines() if line.startswith("urschei") and "24" in line)
+    assert re.fullmatch(r"urschei2007-reduced-12 interrupted 24 +0 +20\d\d-\d\d-\d\d \d\d:\d\d 1 h 56 min", first)
+    assert second.endswith(" 9 min 40 s")
+    assert max(map(len, (first, second))) <= 80
+
+
+def test_the_list_tells_the_study_of_a_run_whose_name_does_not() -> None:
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        begin(store, "tour-1").finish("finished", "", 2.0)
+        assert "study" not in output_of("list")
+        begin(store, "mine", study="disks").finish("finished", "", 2.0)
+    told = output_of("list")
+    assert re.search("^mine +disks +finished ", told, re.M)
+    assert re.search("^tour-1 +tour +finished ", told, re.M)
+
+
+def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "host.lock"
+    monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, lock))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert output_of("clean") == "nothing was left behind\n"
+    home = Home.from_environment().ensure()
+    assert not (home.root / "store.sqlite").exists()
+    with Store.open(home.store_url) as store:
+        begin(store, "tour-1")
+        begin(store, "tour-2").finish("finished", "all blocks", 2.0)
+    with measuring_lock("tour-1", lock):
+        assert output_of("clean") == "nothing was left behind\n"
+    assert statuses() == {"tour-1": "running", "tour-2": "finished"}
+    assert output_of("clean") == "run tour-1 was killed; go on with: sudo vtax resume tour-1\n"
+    assert statuses() == {"tour-1": "interrupted", "tour-2": "finished"}
+    assert output_of("clean") == "nothing was left behind\n"
+
+
+def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "host.lock"
+    monkeypatch.setattr("vtax.store.store.is_measuring", lambda: is_measuring(lock))
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        fill(begin(store, "tour-1"), blocks=1)
+        store.open_run("tour-1").reopen()
+    with measuring_lock("tour-1", lock):
+        assert " running " in output_of("list")
+        assert "tour-1: running: 1 block, " in output_of("show")
+    told = output_of("list")
+    assert re.search("^tour-1 +interrupted ", told, re.M)
+    assert "tour-1 was not finished: vtax was killed; go on with: sudo vtax resume tour-1\n" in told
+    (plain,) = json.loads(output_of("list", "--json"))
+    assert (plain["status"], plain["stopped_because"]) == ("interrupted", "vtax was killed")
+    told = output_of("show")
+    assert "tour-1: interrupted: 1 block, " in told
+    assert "the run was not finished: vtax was killed" in told
+    assert told.endswith("go on with: sudo vtax resume tour-1\n")
+    assert json.loads(output_of("show", "--json"))["status"] == "interrupted"
+    assert statuses() == {"tour-1": "running"}
+
+
+def test_a_run_of_another_machine_is_not_resumed_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name: measuring_lock(name, tmp_path / "host.lock"))
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        begin(store, "tour-1", host={"machine_id": "elsewhere"})
+    with pytest.raises(SystemExit) as caught:
+        main(["resume"])
+    told = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert "tour-1 was begun on another machine" in told
+    assert statuses() == {"tour-1": "running"}
+
+
+def test_a_new_run_writes_down_that_a_killed_one_ended() -> None:
+    home = Home.from_environment().ensure()
+    with Store.open(home.store_url) as store:
+        begin(store, "tour-1")
+    prepare_host(home)
+    assert statuses() == {"tour-1": "interrupted"}
