@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from rich.console import Console
 from synthetic_run import DECLARED, begin, cells, fill, trial
 
-from vtax.cli.main import group
+from vtax.cli.main import group, main
 from vtax.errors import BadInput
 from vtax.report import numbers
 from vtax.report.contrast import Contrasts, contrast, side_of
@@ -119,6 +119,8 @@ def test_platform_names_may_hold_colons_and_at_signs(store: Store) -> None:
         ("tour-1:lxc@direktion=send", "tour-1 has no factor 'direktion'", "did you mean direction?"),
         ("tour-1:lxc@direction=sent", "tour-1 has no level of direction, 'sent'", "did you mean send?"),
         ("tour-1:lxc@direction", "'direction' is not of the form factor=level", ""),
+        ("tour-1:lxc@", "a factor=level is missing", "or just PLATFORM"),
+        ("tour-1:lxc@direction=send,", "a factor=level is missing", "or just PLATFORM"),
         ("tour-1:kvm-virtio", "tour-1 could not test kvm-virtio: /dev/kvm is there", "virtualization"),
         ("tour-1:docker", "tour-1:docker and tour-1:docker are the same cells", "vary"),
     ],
@@ -209,3 +211,18 @@ def test_the_table_splits_no_words_and_reads_as_that_of_show(store: Store, width
         assert f"{numbers.ratio(each.ratio.estimate)} " in file.getvalue()
         assert numbers.interval(each.ratio.low, each.ratio.high) in file.getvalue()
     assert "needs about" not in file.getvalue()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_sides_without_figures_are_a_failure_that_says_why(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: list[str]
+) -> None:
+    monkeypatch.setenv("VTAX_STORE", str(store.engine.url))
+    begin(store, "empty-1", started_at=0.5)
+    with pytest.raises(SystemExit) as caught:
+        main(["contrast", "empty-1:lxc", "tour-1:docker", *form])
+    told = capsys.readouterr()
+    assert caught.value.code == 1
+    assert "there is nothing to compare\n  where: empty-1:lxc: not measured yet\n" in told.err
+    assert [each["ratio"] for each in json.loads(told.out)["contrasts"]] == [None] * 3 if form else not told.out
+    store.remove_run("empty-1")

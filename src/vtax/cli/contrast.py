@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from vtax.cli.output import json_option, print_json
+from vtax.errors import VtaxError
 from vtax.host.home import Home
 
 
@@ -34,6 +35,10 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
     found = contrast(Store.existing(Home.from_environment().store_url), left, right, metric=metric, label=label)
     if as_json:
         print_json(contrast_json(found))
-    else:
+    elif found.family:
         terminal = console()
         put(contrast_parts(found, wide=is_wide(terminal)), terminal)
+    if not found.family:
+        runs = dict.fromkeys(side.analysis.name for side in (found.left, found.right))
+        cure = f"see what was measured: {', '.join(f'vtax show {run}' for run in runs)}"
+        raise VtaxError("there is nothing to compare", where=found.why_nothing(), cure=cure)

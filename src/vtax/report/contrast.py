@@ -81,6 +81,16 @@ class Contrasts:
         """How many contrasts the verdicts are corrected for."""
         return sum(each.ratio is not None for each in self.compared)
 
+    def why_nothing(self) -> str:
+        """Why there is no ratio at all: what each side lacks, or else what stands between them."""
+        lacks = [
+            f"{side.text}: {row.trouble or 'no values'}"
+            for each in self.compared
+            for side, row in ((self.left, each.left), (self.right, each.right))
+            if row.summary is None
+        ]
+        return "; ".join(dict.fromkeys(lacks or [each.trouble for each in self.compared]))
+
 
 def contrast(store: Store, left: str, right: str, *, metric: str = "", label: str = "") -> Contrasts:
     """Every contrast of two sides: all primary metrics they share, or the metric and benchmark label named.
@@ -131,20 +141,22 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None) ->
     record = next(p for p in analysis.platforms if p.name == platform)
     if not record.available:
         raise BadInput(f"{analysis.name} could not test {platform}: {record.reason}", where=text, cure=record.cure)
-    return Side(text, analysis, platform, _levels(chosen[len(platform) + 1 :], text, analysis))
+    _, at, written = chosen[len(platform) :].partition("@")
+    return Side(text, analysis, platform, _levels(written.split(","), text, analysis) if at else {})
 
 
-def _levels(written: str, text: str, analysis: Analysis) -> dict[str, str]:
+def _levels(written: Sequence[str], text: str, analysis: Analysis) -> dict[str, str]:
     """factor -> level as the run spells it."""
     there: dict[str, dict[str, str]] = {}
     for cell in analysis.cells:
         for factor, level in cell.levels.items():
             there.setdefault(factor, {}).setdefault(str(level).casefold(), str(level))
     levels = {}
-    for part in filter(None, written.split(",")):
+    for part in written:
         factor, equals, level = (each.strip() for each in part.partition("="))
         if not equals:
-            raise BadInput(f"{part!r} is not of the form factor=level", where=text)
+            told = f"{part!r} is not of the form factor=level" if part else "a factor=level is missing"
+            raise BadInput(told, where=text, cure="write PLATFORM@factor=level,... or just PLATFORM")
         if factor not in there:
             raise _unknown("factor", factor, list(there), text, analysis.name)
         if level.casefold() not in there[factor]:
