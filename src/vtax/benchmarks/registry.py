@@ -15,7 +15,7 @@ from vtax.host.plugins import discover
 @cache
 def benchmarks() -> Mapping[str, Benchmark]:
     """All benchmarks by name."""
-    found: Mapping[str, Benchmark] = discover(vtax.benchmarks, "BENCHMARK")
+    found: Mapping[str, Benchmark] = discover(vtax.benchmarks, "BENCHMARK", Benchmark)
     return found
 
 

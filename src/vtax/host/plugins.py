@@ -1,26 +1,60 @@
 """Finds plug-ins: what the modules of a package define under a known name, and what other packages register.
 
 A module of the package that defines the attribute is a plug-in; so is every entry point of the group named like
-the package. Both are objects with a `name`.
+the package. Both are objects with a `name`. Somebody else's broken package costs its own plug-ins and nothing else.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from importlib.metadata import entry_points
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
 
-def discover(package: ModuleType, attribute: str) -> dict[str, Any]:
-    """Plug-ins by their `name`. An entry point may not replace a shipped plug-in: the shipped one wins."""
+def discover(
+    package: ModuleType, attribute: str, shape: type, tell: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Plug-ins by their `name`, the shipped ones first: an entry point may not replace one of them.
+
+    shape: what an entry point must have, by the annotations and methods of this class. tell: given a sentence for
+    every entry point that is left out; standard error when absent. Raises nothing for those.
+    """
     found: dict[str, Any] = {}
-    for entry in entry_points(group=package.__name__):
-        plugin = entry.load()
-        found[plugin.name] = plugin
     for module_info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{module_info.name}")
         if (plugin := getattr(module, attribute, None)) is not None:
             found[plugin.name] = plugin
+    for entry in entry_points(group=package.__name__):
+        try:
+            plugin = _loaded(entry, shape)
+            if plugin.name in found:
+                raise ValueError(f"there is one of the name {plugin.name!r} already")
+        except Exception as error:  # whatever somebody else's package does when it is imported
+            told = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
+            (tell or _on_stderr)(f"left out: {entry.name} ({entry.value}) of {_package_of(entry)}: {told}")
+        else:
+            found[plugin.name] = plugin
     return found
+
+
+def _loaded(entry: EntryPoint, shape: type) -> Any:
+    """The plug-in of an entry point. Raises whatever its package raises, and ValueError for what is none."""
+    plugin = entry.load()
+    wanted = [name for name in {**shape.__annotations__, **vars(shape)} if not name.startswith("_")]
+    if missing := [name for name in wanted if not hasattr(plugin, name)]:
+        raise ValueError(f"a {shape.__name__.lower()} must have {', '.join(missing)}, and it has not")
+    return plugin
+
+
+def _package_of(entry: EntryPoint) -> str:
+    return f"the package {entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
+
+
+def _on_stderr(text: str) -> None:
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from vtax.network.topology import Topology
 @cache
 def topologies() -> Mapping[str, Topology]:
     """All topologies by name."""
-    found: Mapping[str, Topology] = discover(vtax.network.topologies, "TOPOLOGY")
+    found: Mapping[str, Topology] = discover(vtax.network.topologies, "TOPOLOGY", Topology)
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from vtax.errors import VtaxError
 from vtax.guest.channel import Channel
 from vtax.host.journal import Journal
 from vtax.image.image import Image
@@ -155,8 +156,13 @@ class Platform:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def probe(self, image: Image | None) -> Probe:
-        """See Driver.probe."""
-        return self.driver.probe(self.options, image)
+        """See Driver.probe; one that raises all the same says nothing of the other platforms."""
+        try:
+            return self.driver.probe(self.options, image)
+        except VtaxError as error:
+            return Probe(False, error.what, error.cure)
+        except Exception as error:
+            return Probe(False, f"the probe of the driver {self.driver.name} failed: {type(error).__name__}: {error}")
 
     def start(self, spec: GuestSpec) -> RunningGuest:
         """See Driver.start."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -18,14 +18,14 @@ from vtax.study.keys import refusal
 
 @cache
 def drivers() -> Mapping[str, Driver]:
-    """All drivers by name."""
-    found: Mapping[str, Driver] = discover(vtax.platforms, "DRIVER")
+    """All drivers by name, the shipped ones first."""
+    found: Mapping[str, Driver] = discover(vtax.platforms, "DRIVER", Driver)
     return found
 
 
 def names() -> list[str]:
-    """Names of all shipped platforms, the baseline first."""
-    return sorted((n for d in drivers().values() for n in d.variants), key=lambda n: (n != "native", n))
+    """Names of all platforms that drivers ship, the baseline first."""
+    return sorted({n for d in drivers().values() for n in d.variants}, key=lambda n: (n != "native", n))
 
 
 def forms() -> Mapping[str, Driver]:
@@ -38,15 +38,18 @@ def argument(driver: Driver) -> str:
     return str(getattr(driver, "argument", ""))
 
 
-def get(name: str) -> Platform:
-    """The platform of a name: a shipped one, or `DRIVER:ARGUMENT`. Raises BadInput with the nearest names."""
+def get(name: str, more: Iterable[str] = ()) -> Platform:
+    """The platform of a name: a shipped one, or `DRIVER:ARGUMENT`. Of two drivers that ship a name the first has it.
+
+    Raises BadInput with the nearest names. more: further names that were possible.
+    """
     for driver in drivers().values():
         if name in driver.variants:
             return make(name, driver.name, driver.variants[name])
     driver_name, _, value = name.partition(":")
     if value and driver_name in drivers() and (key := argument(drivers()[driver_name])):
         return make(name, driver_name, {key: value})
-    near = get_close_matches(name, [*names(), *forms()], 3)
+    near = get_close_matches(name, [*more, *names(), *forms()], 3)
     raise BadInput(
         f"there is no platform {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
         cure="vtax platforms lists them",

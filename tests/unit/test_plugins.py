@@ -1,0 +1,116 @@
+"""Platforms of somebody else's packages: a shipped one of the same name wins, and a broken one is left out."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import vtax.platforms
+from vtax.cli import platforms as command
+from vtax.cli.main import group
+from vtax.errors import RunInterrupted
+from vtax.host.plugins import discover
+from vtax.platforms import registry
+from vtax.platforms.base import Driver, Platform
+
+GOOD = """
+from pydantic import BaseModel
+class Options(BaseModel):
+    pass
+class Made:
+    name = "{name}"
+    summary = "somebody else's"
+    Options = Options
+    variants = {variants}
+    def probe(self, options, image):
+        raise {error}
+    def start(self, options, spec):
+        raise RuntimeError("not started here")
+DRIVER = Made()
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Installs packages, each a name and the source of its only module, for the time of a test."""
+
+    def installed(**packages: str) -> None:
+        for name, source in packages.items():
+            (tmp_path / f"{name}.py").write_text(source)
+            info = tmp_path / f"{name}-1.5.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
+            (info / "entry_points.txt").write_text(f"[vtax.platforms]\n{name} = {name}:DRIVER\n")
+            monkeypatch.delitem(sys.modules, name, raising=False)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    registry.drivers.cache_clear()
+    yield installed
+    registry.drivers.cache_clear()
+
+
+def good(name: str, variants: str, error: str = "RuntimeError('no')") -> str:
+    return GOOD.format(name=name, variants=variants, error=error)
+
+
+def test_the_baseline_cannot_be_replaced_and_is_listed_once(install):
+    install(thirdparty=good("theirs", "{'native': {}, 'theirs-fast': {}}"))
+    assert registry.get("native").driver.name == "native"
+    assert registry.get("theirs-fast").driver.name == "theirs"
+    assert registry.names().count("native") == 1
+    assert registry.names()[0] == "native"
+
+
+def test_a_shipped_driver_cannot_be_replaced(install, capsys):
+    install(thirdparty=good("qemu", "{'qemu-tcg': {}}"))
+    assert type(registry.get("qemu-tcg").driver).__module__ == "vtax.platforms.qemu"
+    told = capsys.readouterr().err
+    assert "thirdparty 1.5" in told
+    assert "one of the name 'qemu' already" in told
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("1 / 0\n", "ZeroDivisionError"),
+        ("OTHER = 1\n", "AttributeError"),
+        (
+            "class D:\n    name = 'd'\n    summary = ''\n    Options = probe = start = None\nDRIVER = D()\n",
+            "variants",
+        ),
+    ],
+)
+def test_a_broken_package_is_named_and_left_out(source, told, install, monkeypatch):
+    install(broken=source, fine=good("fine", "{'fine': {}}"))
+    said: list[str] = []
+    found = discover(vtax.platforms, "DRIVER", Driver, said.append)
+    assert {"native", "fine"} <= found.keys()
+    assert len(said) == 1
+    assert "the package broken 1.5" in said[0]
+    assert told in said[0]
+    result = CliRunner().invoke(group, ["platforms", "--no-probe"])
+    assert result.exit_code == 0
+    assert "fine" in result.output
+
+
+def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path):
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    install(thirdparty=good("theirs", "{'theirs': {}}"))
+    monkeypatch.setattr(command, "names", lambda: ["theirs"])
+    monkeypatch.setattr(command, "free_to_probe", lambda name: nullcontext(""))
+    result = CliRunner().invoke(group, ["platforms"])
+    assert result.exit_code == 0, result.exception
+    assert "the probe of the driver theirs failed: RuntimeError: no" in " ".join(result.output.split())
+
+
+def test_a_request_to_stop_is_heard_in_a_probe(install):
+    install(thirdparty="from vtax.errors import RunInterrupted\n" + good("a", "{'a': {}}", "RunInterrupted('stop')"))
+    platform = registry.get("a")
+    assert isinstance(platform, Platform)
+    with pytest.raises(RunInterrupted):
+        platform.probe(None)
