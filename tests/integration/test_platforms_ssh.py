@@ -21,7 +21,8 @@ from support import needs_program, needs_root
 
 from vtax.errors import PlatformError
 from vtax.guest.guest import Guest
-from vtax.host.journal import Journal, clean, start_time_of
+from vtax.host.journal import Journal, clean
+from vtax.host.process import start_time_of
 from vtax.host.resources import Tree
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources

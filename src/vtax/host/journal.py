@@ -1,39 +1,48 @@
 """What vtax has made and must undo: written down before it is made, struck out after it is gone.
 
-A journal is one append-only file of JSON lines, one file per vtax process, in `VTAX_HOME/journal`. A `hold` line is
-written before a resource is made, a `gone` line after it was removed. A process that ends cleanly leaves an empty
-list and deletes its file; a killed one leaves a file whose owner is dead, and `clean` undoes it, last made first.
-A lost line cannot happen through SIGKILL, since the kernel has the bytes once write(2) returns; a power cut takes
-the resources with it.
+A journal is one append-only file of JSON lines in `VTAX_HOME/journal`, named after the process it belongs to, which
+may have several, and the boot of the host. A `hold` line is written before a resource is made, a `gone` line after it
+was removed. A process that ends cleanly leaves an empty list and deletes its file; a killed one leaves a file whose
+owner is dead, and `clean` undoes what all of these hold, last made first. A lost line cannot happen through SIGKILL,
+since the kernel has the bytes once write(2) returns. A reboot takes everything but files and what is on other
+machines with it, and what then has the same name is no longer ours.
+
+What a killed process had run may go on and make the very thing that is being undone, so such programs are ended
+first. They are found by their mark, which they carry only once they are executed; until then they keep the lock on
+their parent's journal, as the kernel drops it when the last descriptor of the forked is closed.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
 import secrets
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from vtax.errors import VtaxError
-from vtax.host.resources import Resource, from_record, to_record
+from vtax.host.process import mark_of_run, start_time_of
+from vtax.host.resources import Marked, Remote, Resource, Tree, from_record, to_record
+
+_OUTLIVE_A_BOOT = (Tree.kind, Remote.kind)
+_FORKED_S = 5.0  # how long a program may take from fork to exec before it is taken for one that stays
+_EXEC_S = 0.05  # what it takes an exec from closing descriptors until the environment can be read
 
 
-def start_time_of(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot (proc(5), stat field 22); None when it is not alive."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
+@cache
+def boot_id() -> str:
+    """The kernel's name of this boot of the host, in 32 digits."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
 
 
 @dataclass
@@ -66,12 +75,15 @@ class Journal:
     def __init__(self, directory: Path, tell: Callable[[str], None] | None = None) -> None:
         self._tell = tell or _on_stderr
         self.token = secrets.token_hex(3)
-        self.path = directory / f"{os.getpid()}-{start_time_of(os.getpid())}-{self.token}.jsonl"
+        owner = f"{os.getpid()}-{start_time_of(os.getpid())}"
+        self.path = directory / f"{owner}-{self.token}-{boot_id()}.jsonl"
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unwritable(error) from error
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._held: list[Held] = []
         self._next = 0
 
@@ -82,7 +94,7 @@ class Journal:
         """
         held = Held(resource, self._next, self)
         self._next += 1
-        self._write({"hold": held.number, **to_record(resource)})
+        self._write({"hold": held.number, "at": time.monotonic_ns(), **to_record(resource)})
         self._held.append(held)
         return held
 
@@ -146,45 +158,133 @@ def _on_stderr(text: str) -> None:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What `clean` did: descriptions of what was removed, and of what could not be."""
+    """What `clean` did: descriptions of what was removed, and of what could not be, each with the reason."""
 
     removed: tuple[str, ...]
     problems: tuple[str, ...]
 
 
-def clean(directory: Path, progress: Callable[[str], None] = lambda line: None) -> Cleaned:
-    """Undo what dead vtax processes left, last made first. Journals of living processes are not touched."""
+def clean(directory: Path, progress: Callable[[str], None] = lambda line: None, *, forget: bool = False) -> Cleaned:
+    """Undo what dead vtax processes left, last made first. Journals of living processes are not touched.
+
+    forget: give up what cannot be undone, where it otherwise stays in the journal. Waits for another clean.
+    """
     removed: list[str] = []
     problems: list[str] = []
-    for path in sorted(directory.glob("*.jsonl")) if directory.is_dir() else []:
-        if not _left_by_the_dead(path):
-            continue
-        failed = False
-        for record in reversed(_unreleased(path)):
-            what = path.name
+    with _alone(directory):
+        dead = [left for path in sorted(directory.glob("*.jsonl")) if (left := _left_by_the_dead(path))]
+        _await_executed(left.path for left in dead if left.of_this_boot)
+        failed: set[Path] = set()
+        for record, left in _last_made_first(dead):
+            what = left.path.name
             try:
                 resource = from_record(record)
                 what = str(resource)
                 if resource.remove():
                     removed.append(what)
                     progress(what)
+                left.undone.append(record.get("hold"))
             except (VtaxError, OSError) as error:
-                failed = True
-                problems.append(f"{what}: {error}")
-        if not failed:
-            path.unlink(missing_ok=True)
+                failed.add(left.path)
+                problems.append(f"{what}: {_in_one_line(error)}")
+        for left in dead:
+            if left.path in failed and not forget:
+                left.strike()
+            else:
+                left.path.unlink(missing_ok=True)
     return Cleaned(tuple(removed), tuple(problems))
 
 
-def _left_by_the_dead(path: Path) -> bool:
-    """Whether this is a journal, and of a process that is no more; any other file is not ours to judge."""
-    owner = re.fullmatch(r"(\d+)-(\d+)-\w+", path.stem)
-    return owner is not None and str(start_time_of(int(owner[1]))) != owner[2]
+@dataclass(frozen=True)
+class _Left:
+    """The journal of a dead process. undone: numbers of what is undone now."""
+
+    path: Path
+    of_this_boot: bool
+    programs: Marked
+    undone: list[int | None]
+
+    def strike(self) -> None:
+        """Strike out what was undone, lest it is undone once more after somebody else made or set the same."""
+        with suppress(OSError), self.path.open("a") as file:
+            file.writelines(f'\n{{"gone": {number}}}\n' for number in self.undone if number is not None)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """One clean at a time: two would take each other's things away under their hands."""
+    if not directory.is_dir():
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _left_by_the_dead(path: Path) -> _Left | None:
+    """A journal of a process that is no more, None for any other file: that is not ours to judge.
+
+    A name without a boot is taken for one of this boot.
+    """
+    name = re.fullmatch(r"(\d+)-(\d+)-\w+(?:-([0-9a-f]{32}))?", path.stem)
+    if name is None:
+        return None
+    pid, start_time = int(name[1]), int(name[2])
+    of_this_boot = name[3] in (None, boot_id())
+    if of_this_boot and start_time_of(pid) == start_time:
+        return None
+    return _Left(path, of_this_boot, Marked(mark_of_run(pid, start_time), f"vtax {pid}, which was killed"), [])
+
+
+def _await_executed(paths: Iterable[Path]) -> None:
+    """Wait until whatever the dead had forked carries its mark."""
+    waited = False
+    for path in paths:
+        waited = True
+        deadline = time.monotonic() + _FORKED_S
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            while not _unlocked(file.fileno()) and time.monotonic() < deadline:
+                time.sleep(0.005)
+    if waited:
+        time.sleep(_EXEC_S)
+
+
+def _unlocked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _last_made_first(dead: Iterable[_Left]) -> list[tuple[dict[str, Any], _Left]]:
+    """What is to be undone, from all journals together, after the programs that might go on making some of it."""
+    programs: list[tuple[dict[str, Any], _Left]] = []
+    made: list[tuple[dict[str, Any], _Left]] = []
+    for left in dead:
+        if left.of_this_boot:
+            programs.append((to_record(left.programs), left))
+        made += [
+            (record, left)
+            for record in _unreleased(left.path)
+            if left.of_this_boot or record.get("kind") in _OUTLIVE_A_BOOT
+        ]
+    made.sort(key=lambda each: each[0].get("at", 0))
+    return programs + made[::-1]
 
 
 def _unreleased(path: Path) -> list[dict[str, Any]]:
     held: dict[int, dict[str, Any]] = {}
-    for line in path.read_text(errors="replace").splitlines():
+    text = ""
+    with suppress(FileNotFoundError):  # its owner has ended cleanly just now
+        text = path.read_text(errors="replace")
+    for line in text.splitlines():
         with suppress(json.JSONDecodeError):
             record = json.loads(line)
             if "hold" in record:
@@ -192,3 +292,10 @@ def _unreleased(path: Path) -> list[dict[str, Any]]:
             else:
                 held.pop(record["gone"], None)
     return list(held.values())
+
+
+def _in_one_line(error: VtaxError | OSError) -> str:
+    if not isinstance(error, VtaxError):
+        return str(error)
+    what = ": ".join(filter(None, (error.what, error.where)))
+    return f"{what} ({error.cure})" if error.cure else what

@@ -1,7 +1,8 @@
 """The one way to run an external program: argv lists, a timeout, captured output, one error type.
 
 Every child carries a mark in its environment (`VTAX_MARK`), so that a process whose PID was never written down,
-because vtax was killed in between, is still found and ended by `vtax clean`.
+because vtax was killed in between, is still found and ended by `vtax clean`: one that its journal names for what
+lives long (`spawn`), and one made of the PID and start time of this vtax for what it waits for (`run`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from vtax.errors import CommandFailed
@@ -28,6 +30,26 @@ class Result:
     status: int
     stdout: str
     stderr: str
+
+
+def start_time_of(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot (proc(5), stat field 22); None when it is not alive."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def mark_of_run(pid: int, start_time: int | None) -> str:
+    """The mark of every program that the vtax process with this PID and start time runs without a mark of its own."""
+    return f"vtax-run-{pid}-{start_time}"
+
+
+@cache
+def _own_mark(pid: int) -> str:
+    return mark_of_run(pid, start_time_of(pid))
 
 
 def find_program(name: str) -> str | None:
@@ -62,6 +84,7 @@ def run(
 
     network_namespace: a name under /run/netns to enter first (through nsenter, which, unlike `ip netns exec`,
     leaves /sys and the cgroups visible).
+    mark: another than that of this process, for what the journal is to end on its own.
     Raises CommandFailed when the program is missing, cannot be started, outlives timeout_s (it is killed), or, with
     check, exits with a status other than 0.
     """
@@ -78,7 +101,7 @@ def run(
             text=True,
             errors="replace",
             timeout=timeout_s,
-            env=child_environment(environment, mark),
+            env=child_environment(environment, mark or _own_mark(os.getpid())),
             cwd=cwd,
         )
     except OSError as error:
