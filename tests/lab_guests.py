@@ -83,6 +83,8 @@ class LabGuests:
             guest_address=flow.client_address,
             peer_address=flow.server_address,
             link_mbit_s=self.links.link_mbit_s,
+            mtu=self.links.settings.mtu,
+            congestion=self.links.settings.congestion,
         )
         server, client = benchmark.commands(checked, context)
         there, here = self.guests[flow.server], self.guests[flow.client]

@@ -32,13 +32,42 @@ def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):
     assert "after 3 iterations, 0.001 % was asked for" in warning
 
 
-@pytest.mark.parametrize(("tool", "parameter"), [("iperf3", "window"), ("netperf", "socket_buffer")])
+@pytest.mark.parametrize(
+    ("tool", "parameter"), [("iperf3", "window"), ("netperf", "socket_buffer"), ("sockperf", "socket_buffer")]
+)
 def test_a_buffer_that_a_guests_kernel_cuts_is_a_warning_with_both_sizes(tool, parameter, lab):
     with lab("qemu-tcg") as at:
         for limit in ("wmem_max", "rmem_max"):
             at.run("guest", "sh", "-c", f"echo 65536 >/proc/sys/net/core/{limit}")
         outcome = at.measure(tool, duration_s=1, **{parameter: 131072})
     assert any("asked for 131072 bytes" in text and "got 131072" in text for text in outcome.warnings)
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_sockperf_tells_the_buffers_of_both_ends(protocol, lab):
+    with lab("native") as at:
+        outcome = at.measure("sockperf", duration_s=1, protocol=protocol, socket_buffer=65536)
+    for name in ("send_buffer", "receive_buffer", "peer_send_buffer", "peer_receive_buffer"):
+        assert outcome.used[name] == 131072
+    assert not [text for text in outcome.warnings if "buffer" in text]
+
+
+@pytest.mark.parametrize("tool", ["iperf3", "netperf"])
+def test_gvisors_own_congestion_control_is_a_warning_and_its_segment_size_is_not_told(tool, lab):
+    with lab("gvisor-systrap") as at:
+        outcome = at.measure(tool, duration_s=1)
+    assert outcome.used["congestion"] == "reno"
+    assert "congestion: asked for cubic, used reno" in outcome.warnings
+    assert outcome.used["mss"] == "not told"
+
+
+@pytest.mark.parametrize("tool", ["iperf3", "netperf"])
+def test_linux_uses_the_congestion_control_and_the_segment_size_of_its_link(tool, lab):
+    with lab("native") as at:
+        outcome = at.measure(tool, duration_s=1)
+    assert [outcome.used[name] for name in outcome.used if name.endswith("congestion")] == ["cubic", "cubic"]
+    assert outcome.used["mss"] == 1448
+    assert outcome.warnings == ()
 
 
 def test_a_peer_without_the_tool_is_named_with_it(lab):

@@ -16,11 +16,15 @@ VERSIONS = ["2.1.8", "2.2.1"]
 
 
 def parse(name, context=CONTEXT, **parameters):
+    return outcome(name, context, **parameters).values
+
+
+def outcome(name, context=CONTEXT, **parameters):
     results = {
         role: CommandResult(("iperf",), 0, (FIXTURES / f"{name}.{role}.csv").read_text(), "", 1.1, 1.1)
         for role in ("client", "server")
     }
-    return BENCHMARK.parse(Iperf2Parameters(**parameters), context, results).values
+    return BENCHMARK.parse(Iperf2Parameters(**parameters), context, results)
 
 
 def rate(name, role, line):
@@ -107,3 +111,27 @@ def test_what_iperf_cannot_do_is_refused_before_the_run(wrong):
 
 def test_the_version_is_read_from_what_the_tool_prints():
     assert BENCHMARK.version_of("iperf version 2.2.1 (4 Nov 2024) pthreads") == "2.2.1"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction(version):
+    def warnings(rate_mbit_s):
+        asked = {"protocol": "udp", "direction": "both", "rate_mbit_s": rate_mbit_s}
+        return outcome(f"{version}-udp_both", **asked).warnings
+
+    assert warnings(50) == ()
+    assert [text.partition(",")[0] for text in warnings(60)] == [
+        "rate_mbit_s: asked for 60 (send",
+        "rate_mbit_s: asked for 60 (receive",
+    ]
+
+
+def test_what_its_reports_do_not_say_is_called_so():
+    asked = outcome("2.2.1-tcp_send", window=65536, mss=1000)
+    assert {asked.used[name] for name in ("send_buffer", "receive_buffer", "mss", "congestion")} == {"not told"}
+
+
+@pytest.mark.parametrize("rate", [float("inf"), float("nan"), 1e7])
+def test_a_rate_that_no_card_has_is_refused(rate):
+    with pytest.raises(ValidationError):
+        Iperf2Parameters(protocol="udp", rate_mbit_s=rate)

@@ -192,3 +192,56 @@ def test_the_version_is_read_from_what_the_tool_prints():
     assert BENCHMARK.version_of("iperf 3.18 (cJSON 1.7.15)\nLinux guest 6.18.44") == "3.18"
     with pytest.raises(BenchmarkError):
         BENCHMARK.version_of("command not found")
+
+
+def gvisor(**link):
+    return parse("3.18-gvisor-tcp-send", context=Context(1, 2**29, peer_address="198.18.0.1", **link))
+
+
+def test_another_congestion_control_than_the_links_is_a_warning():
+    assert gvisor(congestion="cubic").warnings == ("congestion: asked for cubic, used reno",)
+    assert gvisor(congestion="reno").warnings == ("receiver_congestion: asked for reno, used cubic",)
+    assert gvisor().warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("mtu", "mss"), [(500, "not told"), (575, "not told"), (576, 536), (588, 536), (1500, "not told")]
+)
+def test_a_segment_size_that_cannot_be_in_use_is_not_told(mtu, mss):
+    assert gvisor(mtu=mtu).used["mss"] == mss
+
+
+def test_a_segment_size_that_fits_the_mtu_or_was_asked_for_is_told():
+    assert parse("3.18-tcp-send", context=Context(1, 1, mtu=1500)).used["mss"] == 1448
+    asked = parse("3.18-gvisor-tcp-send", context=Context(1, 1, mtu=1500), mss=536)
+    assert (asked.used["mss"], asked.warnings) == (536, ())
+    untold = parse("3.18-gvisor-tcp-send", context=Context(1, 1, mtu=1500), mss=1000)
+    assert (untold.used["mss"], untold.warnings) == ("not told", ())
+
+
+def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction():
+    asked = {"protocol": "udp", "direction": "both"}
+    assert parse("3.18-udp-both", rate_mbit_s=20.5, **asked).warnings == ()
+    warnings = parse("3.18-udp-both", rate_mbit_s=22, **asked).warnings
+    assert [text.partition(";")[0] for text in warnings] == [
+        "rate_mbit_s: asked for 22 (send, all streams), sent 20",
+        "rate_mbit_s: asked for 22 (receive, all streams), sent 20",
+    ]
+    (several,) = parse("3.18-udp-send", protocol="udp", rate_mbit_s=50, parallel=2).warnings
+    assert several.startswith("rate_mbit_s: asked for 100 ")
+
+
+@pytest.mark.parametrize("rate", [float("inf"), float("nan"), -1, 1e7])
+def test_a_rate_that_no_card_has_is_refused(rate):
+    with pytest.raises(ValidationError):
+        Iperf3Parameters(rate_mbit_s=rate)
+
+
+def test_the_least_and_most_of_intervals_leave_out_omitted_ones():
+    report = json.loads((FIXTURES / "3.18-tcp-receive.json").read_text())
+    slow = {**report["intervals"][0]["sum"], "omitted": True, "bits_per_second": 1.0}
+    report["intervals"].insert(0, {**report["intervals"][0], "sum": slow})
+    result = CommandResult(("iperf3",), 0, json.dumps(report), "", 2.1, 2.1)
+    used = BENCHMARK.parse(Iperf3Parameters(direction="receive", omit_s=1), CONTEXT, {"client": result}).used
+    assert used["interval_least_mbit_s"] == pytest.approx(12473.563435278986)
+    assert used["interval_most_mbit_s"] == pytest.approx(13475.30313471632)

@@ -189,3 +189,31 @@ def test_a_rate_above_the_link_fails_the_trial():
 
 def test_the_version_is_read_from_what_the_tool_prints():
     assert BENCHMARK.version_of((FIXTURES / "version.txt").read_text()) == "2.7.1"
+
+
+@pytest.mark.parametrize(("fixture", "mtu"), [("cpu_tcp_stream_gvisor", 1500), ("tcp_stream_gvisor_mtu_500", 500)])
+def test_what_gvisor_uses_is_told_where_it_is_true_and_warned_of_where_it_is_not_as_asked(fixture, mtu):
+    outcome = parse(fixture, context=Context(1, 1, mtu=mtu, congestion="cubic"))
+    assert outcome.used["mss"] == "not told"
+    assert outcome.warnings == ("congestion: asked for cubic, used reno",)
+    assert parse("tcp_stream", context=Context(1, 1, mtu=1500, congestion="cubic")).used["mss"] == 1448
+
+
+def test_the_peers_congestion_control_is_compared_too():
+    warnings = parse("cpu_tcp_stream_gvisor", context=Context(1, 1, congestion="reno")).warnings
+    assert warnings == ("peer_congestion: asked for reno, used cubic",)
+
+
+@pytest.mark.parametrize("sizes", [{"request_size": 1000}, {"response_size": 1000}])
+def test_transactions_above_the_link_fail_the_trial_in_either_direction(sizes):
+    rate = 35020.341 * 1000 * 8 / 1e6  # 280 Mbit/s
+    with pytest.raises(BenchmarkError, match="impossible"):
+        parse("tcp_rr", test="tcp_rr", context=Context(1, 1, link_mbit_s=rate / 1.1), **sizes)
+    full_duplex = {"request_size": 1000, "response_size": 1000}
+    assert parse("tcp_rr", test="tcp_rr", context=Context(1, 1, link_mbit_s=rate), **full_duplex).values
+
+
+@pytest.mark.parametrize("width", [float("inf"), float("nan"), 0])
+def test_a_width_that_is_none_is_refused(width):
+    with pytest.raises(ValidationError):
+        NetperfParameters(confidence_percent=95, confidence_width_percent=width)

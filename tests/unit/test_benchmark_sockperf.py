@@ -15,9 +15,17 @@ CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1
 SUITES = ["bookworm", "trixie"]
 
 
-def parse(fixture, **parameters):
-    result = CommandResult(("sockperf",), 0, (FIXTURES / f"{fixture}.txt").read_text(), "", 2.1, 2.1)
-    return BENCHMARK.parse(SockperfParameters(**parameters), CONTEXT, {"client": result})
+def parse(fixture, context=CONTEXT, **parameters):
+    return BENCHMARK.parse(SockperfParameters(**parameters), context, {"client": printed(fixture)})
+
+
+def printed(fixture):
+    return CommandResult(("sockperf",), 0, (FIXTURES / f"{fixture}.txt").read_text(), "", 2.1, 2.1)
+
+
+def at_both_ends(fixture, **parameters):
+    results = {role: printed(f"{fixture}.{role}") for role in ("client", "server")}
+    return BENCHMARK.parse(SockperfParameters(messages_per_second=500, **parameters), CONTEXT, results)
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -68,3 +76,40 @@ def test_what_sockperf_cannot_do_is_refused_before_the_run(wrong):
 
 def test_the_version_is_read_from_what_the_tool_prints():
     assert BENCHMARK.version_of((FIXTURES / "trixie-version.txt").read_text()) == "3.7-no.git"
+
+
+BUFFERS = ("send_buffer", "receive_buffer", "peer_send_buffer", "peer_receive_buffer")
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_the_buffers_of_both_ends_are_told_and_doubled_as_asked(suite, protocol):
+    outcome = at_both_ends(f"{suite}-{protocol}-buffer", protocol=protocol, socket_buffer=65536)
+    assert {outcome.used[name] for name in BUFFERS} == {131072}
+    assert outcome.warnings == ()
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_capped_buffer_is_a_warning_at_its_end(suite):
+    outcome = at_both_ends(f"{suite}-tcp-capped", protocol="tcp", socket_buffer=9_000_000)
+    assert outcome.used["peer_receive_buffer"] == 8388608
+    ends = [text.partition(":")[0] for text in outcome.warnings]
+    assert ends == ["send buffer", "receive buffer", "peer send buffer", "peer receive buffer"]
+
+
+def test_buffers_that_nobody_asked_for_are_not_told():
+    used = parse("trixie-tcp-under-load", protocol="tcp", messages_per_second=1500).used
+    assert {used[name] for name in BUFFERS} == {"not told"}
+
+
+def test_more_messages_than_the_link_carries_fail_the_trial():
+    def at(link_mbit_s, **asked):
+        context = Context(1, 1, link_mbit_s=link_mbit_s)
+        return parse("trixie-tcp-under-load", context, protocol="tcp", messages_per_second=1500, **asked)
+
+    mbit_s = 3949 * 1000 * 8 / 1e6 / 2.257  # answers, bytes, and the time of the test with its tail
+    assert at(mbit_s, message_size=1000).values["messages"] > 1500
+    with pytest.raises(BenchmarkError, match="impossible"):
+        at(mbit_s / 1.1, message_size=1000)
+    with pytest.raises(BenchmarkError, match="impossible"):
+        at(mbit_s, message_size=1000, reply_every=2)

@@ -21,9 +21,9 @@ Place = Literal["guest", "peer"]
 
 
 class Parameters(BaseModel):
-    """Base of every benchmark's parameters: unknown names are refused, values are frozen."""
+    """Base of every benchmark's parameters: unknown names and infinite numbers are refused, values are frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,9 @@ class Context:
 
     vcpus, memory_bytes: of the guest. scratch: a writable directory in the guest, on its own root file system.
     guest_address, peer_address: in the lab, empty without a network. link_mbit_s: the known rate of the link, when
-    the topology limits it: no figure can be above it. flow: number of this trial among those that run at once; it
-    keeps their ports apart.
+    the topology limits it: no figure can be above it. mtu: of the link, None when it is not known. congestion: the
+    TCP congestion control that every end was asked to use, empty when none was. flow: number of this trial among
+    those that run at once; it keeps their ports apart.
     """
 
     vcpus: int
@@ -73,6 +74,8 @@ class Context:
     guest_address: str = ""
     peer_address: str = ""
     link_mbit_s: float | None = None
+    mtu: int | None = None
+    congestion: str = ""
     flow: int = 0
 
 

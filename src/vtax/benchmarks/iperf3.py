@@ -14,7 +14,17 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import CPU_PER_GIGABYTE, MOST_SAMPLES, Command, Context, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer, window_warnings
+from vtax.benchmarks.network import (
+    FASTEST_MBIT_S,
+    NOT_TOLD,
+    check_datagram,
+    check_link,
+    check_socket_buffer,
+    congestion_warnings,
+    rate_warnings,
+    told_mss,
+    window_warnings,
+)
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -38,7 +48,9 @@ class Iperf3Parameters(Parameters):
     mss: int | None = Field(
         None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
     )
-    rate_mbit_s: float = Field(0, ge=0, description="sending rate aimed at, per stream; 0 is as fast as it goes")
+    rate_mbit_s: float = Field(
+        0, ge=0, le=FASTEST_MBIT_S, description="sending rate aimed at, per stream; 0 is as fast as it goes"
+    )
 
     @model_validator(mode="after")
     def _fits_its_protocol(self) -> Self:
@@ -113,12 +125,15 @@ class Iperf3:
             values = _rates(end, parameters)
             cpu = end["cpu_utilization_percent"]
             values |= {"cpu_guest": cpu["host_total"], "cpu_peer": cpu["remote_total"]}
-            used, samples = _used(report, parameters), _samples(report["intervals"], parameters)
+            used, samples = _used(report, parameters, context), _samples(report["intervals"], parameters)
+            warnings = _warnings(used, parameters, context)
+            if parameters.protocol == "udp":
+                warnings += rate_warnings(parameters.rate_mbit_s * parameters.parallel, _sent(end, parameters))
         except (KeyError, IndexError, TypeError) as error:
             raise BenchmarkError(f"iperf3's report lacks {error}; its format is not known to vtax") from error
         for direction in ("send", "receive"):
             check_link(values.get(f"throughput_{direction}"), context)
-        return Outcome(values, used, tuple(_warnings(used, parameters)), samples)
+        return Outcome(values, used, tuple(warnings), samples)
 
 
 def _interval_s(p: Iperf3Parameters) -> float:
@@ -139,13 +154,20 @@ def _report(client: CommandResult) -> dict[str, Any]:
     return report
 
 
+def _sums(p: Iperf3Parameters) -> dict[str, str]:
+    """How the report's sums of each direction end. With `both` the plain ones are those of the guest's sending."""
+    return {"send": "", "receive": "_bidir_reverse"} if p.direction == "both" else {p.direction: ""}
+
+
+def _sent(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
+    """Mbit/s at the sender, by direction."""
+    return {way: end[f"sum_sent{suffix}"]["bits_per_second"] / _MEGA for way, suffix in _sums(p).items()}
+
+
 def _rates(end: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, float]:
-    """Rates by direction. The plain sums are the guest's sending with `both`, else of the only direction."""
-    sums = {"send" if p.direction == "both" else p.direction: ""}
-    if p.direction == "both":
-        sums["receive"] = "_bidir_reverse"
+    """Rates by direction."""
     values: dict[str, float] = {"throughput": 0.0, "sent": 0.0}
-    for direction, suffix in sums.items():
+    for direction, suffix in _sums(p).items():
         sent, received = end[f"sum_sent{suffix}"], end[f"sum_received{suffix}"]
         rate = received["bits_per_second"] / _MEGA
         values[f"throughput_{direction}"] = rate
@@ -169,14 +191,19 @@ def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dic
     if p.protocol == "udp" and p.direction != "receive":
         return {}
     names = ("sum", "sum_bidir_reverse") if p.direction == "both" else ("sum",)
-    counted = [i for i in intervals if all(name in i and not i[name]["omitted"] for name in names)]
+    counted = _counted(intervals, names)
     longest = max((i["sum"]["seconds"] for i in counted), default=0.0)
     whole = [i for i in counted if i["sum"]["seconds"] >= longest / 2]
     rates = [sum(i[name]["bits_per_second"] for name in names) / _MEGA for i in whole]
     return {"throughput": rates} if 2 <= len(rates) <= MOST_SAMPLES else {}
 
 
-def _used(report: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, Any]:
+def _counted(intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("sum",)) -> list[Mapping[str, Any]]:
+    """The intervals of the time measured: those before it are marked as omitted."""
+    return [i for i in intervals if all(name in i and not i[name]["omitted"] for name in names)]
+
+
+def _used(report: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> dict[str, Any]:
     start, end = report["start"], report["end"]
     used: dict[str, Any] = {
         "protocol": start["test_start"]["protocol"].lower(),
@@ -184,10 +211,11 @@ def _used(report: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, Any]:
         "streams": start["test_start"]["num_streams"],
         "send_buffer": start.get("sndbuf_actual"),
         "receive_buffer": start.get("rcvbuf_actual"),
-        "mss": start.get("tcp_mss", start.get("tcp_mss_default")),
+        "mss": told_mss(start.get("tcp_mss", start.get("tcp_mss_default")), p.mss, context),
         "congestion": end.get("sender_tcp_congestion"),
+        "receiver_congestion": end.get("receiver_tcp_congestion"),
     }
-    rates = [interval["sum"]["bits_per_second"] / _MEGA for interval in report["intervals"] if "sum" in interval]
+    rates = [interval["sum"]["bits_per_second"] / _MEGA for interval in _counted(report["intervals"])]
     if rates:
         used |= {"interval_least_mbit_s": min(rates), "interval_most_mbit_s": max(rates)}
     rtts = [s["sender"]["mean_rtt"] for s in end["streams"] if s.get("sender", {}).get("mean_rtt")]
@@ -196,13 +224,13 @@ def _used(report: Mapping[str, Any], p: Iperf3Parameters) -> dict[str, Any]:
     return {name: value for name, value in used.items() if value is not None}
 
 
-def _warnings(used: Mapping[str, Any], p: Iperf3Parameters) -> list[str]:
+def _warnings(used: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> list[str]:
     warnings = window_warnings(p.window, used.get("send_buffer"), used.get("receive_buffer"))
     for name in ("length", "mss"):
         asked, got = getattr(p, name), used.get(name)
-        if asked is not None and got is not None and asked != got:
+        if asked is not None and got not in (None, NOT_TOLD, asked):
             warnings.append(f"{name}: asked for {asked}, used {got}")
-    return warnings
+    return [*warnings, *congestion_warnings(used, context)]
 
 
 BENCHMARK = Iperf3()

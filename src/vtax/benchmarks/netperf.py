@@ -17,7 +17,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.network import check_datagram, check_link, check_socket_buffer, window_warnings
+from vtax.benchmarks.network import (
+    check_datagram,
+    check_link,
+    check_socket_buffer,
+    congestion_warnings,
+    told_mss,
+    window_warnings,
+)
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -150,13 +157,15 @@ class Netperf:
         try:
             values = _stream_values(told, p) if p.test in _STREAMS else _transaction_values(told)
             values |= _cpu_values(told)
-            used = _used(told)
-            warnings = _warnings(told, p)
+            used = _used(told, context)
+            warnings = [*_warnings(told, p), *congestion_warnings(used, context)]
         except (KeyError, ValueError) as error:
             raise BenchmarkError(f"netperf's output is not understood: {error}") from error
         for name in ("throughput", "sent"):
             if p.test != "udp_stream" or name == "throughput":
                 check_link(values.get(name), context)
+        for size in (p.request_size, p.response_size) if "transactions" in values else ():
+            check_link(values["transactions"] * size * 8 / 1e6, context)
         return Outcome(values, used, tuple(warnings))
 
 
@@ -214,7 +223,7 @@ def _cpu_values(told: Mapping[str, str]) -> dict[str, float]:
     return {name: value for name, value in found.items() if value >= 0}
 
 
-def _used(told: Mapping[str, str]) -> dict[str, Any]:
+def _used(told: Mapping[str, str], context: Context) -> dict[str, Any]:
     names = {
         "local_send_size": "LOCAL_SEND_SIZE",
         "remote_send_size": "REMOTE_SEND_SIZE",
@@ -233,6 +242,8 @@ def _used(told: Mapping[str, str]) -> dict[str, Any]:
     }
     used: dict[str, Any] = {name: int(told[key]) for name, key in names.items() if key in told}
     used = {name: value for name, value in used.items() if value > 0}
+    if "mss" in used:
+        used["mss"] = told_mss(used["mss"], None, context)
     if told.get("LOCAL_CONG_CONTROL"):
         used |= {"congestion": told["LOCAL_CONG_CONTROL"], "peer_congestion": told["REMOTE_CONG_CONTROL"]}
     if _number(told, "CONFIDENCE_LEVEL") > 0:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, BenchmarkError
 
 LARGEST_DATAGRAM = 65507
 """Bytes of UDP payload in the largest IPv4 packet: 65535 - 20 (RFC 791) - 8 (RFC 768)."""
+NOT_TOLD = "not told"
+"""Stands among the settings used for one that neither the tool nor its kernel tells, or tells wrongly."""
+FASTEST_MBIT_S = 1e6
+"""Above every network card there is."""
+_RATE_REACHED = 0.95  # of a UDP rate that was asked for; below it the sender did not keep up
+_IP_AND_TCP = 40  # bytes of both headers without options (RFC 9293, section 3.7.1)
+_TIMESTAMPS = 12  # bytes of the TCP option that most kernels send (RFC 7323)
+_DEFAULT_MSS = 536  # RFC 9293, section 3.7.1
 _LINK_ROOM = 1.02  # a token bucket lets a burst through at the start: below 1 % of a second's traffic
 _BUFFER_LIMITS = (Path("/proc/sys/net/core/wmem_max"), Path("/proc/sys/net/core/rmem_max"))
 
@@ -44,6 +54,37 @@ def window_warnings(asked: int | None, send: int | None, receive: int | None) ->
         if asked is not None and used is not None and used != 2 * asked:
             warnings.append(f"{side} buffer: asked for {asked} bytes, which the kernel doubles, and got {used}")
     return warnings
+
+
+def told_mss(mss: int | None, asked: int | None, context: Context) -> int | str | None:
+    """The maximum segment size that a kernel told, or NOT_TOLD where it cannot be true.
+
+    gVisor answers TCP_MAXSEG with the protocol's default, 536, whatever it uses.
+    """
+    if mss is None or context.mtu is None:
+        return mss
+    most = context.mtu - _IP_AND_TCP
+    is_the_default = mss == _DEFAULT_MSS != asked and mss < most - _TIMESTAMPS
+    return NOT_TOLD if mss > most or is_the_default else mss
+
+
+def congestion_warnings(used: Mapping[str, Any], context: Context) -> list[str]:
+    """What to say of every end that told another TCP congestion control than the link was asked to have."""
+    told = {name: control for name, control in used.items() if name.endswith("congestion")}
+    asked = context.congestion
+    return [
+        f"{name}: asked for {asked}, used {control}" for name, control in told.items() if asked not in ("", control)
+    ]
+
+
+def rate_warnings(asked_mbit_s: float, sent: Mapping[str, float]) -> list[str]:
+    """What to say of a UDP sender that kept below the rate asked for (0: none was). sent: Mbit/s by direction."""
+    return [
+        f"rate_mbit_s: asked for {asked_mbit_s:g} ({direction}, all streams), sent {mbit_s:.4g}; "
+        "loss and jitter are those of the lower rate"
+        for direction, mbit_s in sent.items()
+        if mbit_s < _RATE_REACHED * asked_mbit_s
+    ]
 
 
 def check_link(mbit_s: float | None, context: Context) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.network import check_datagram, check_socket_buffer
+from vtax.benchmarks.network import NOT_TOLD, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -21,6 +21,8 @@ from vtax.study.model import Size
 PORT = 11111
 _UDP_SERVER_START_S = "0.5"  # a UDP server cannot be seen to listen from outside
 _RATE_TOLERANCE = 0.02
+_TAIL_S = 0.2  # within it the last answers come, after the time of the test
+_BUFFERS = re.compile(r"Socket buffers sizes of fd \d+: RX: (\d+) Byte, TX: (\d+) Byte")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PERCENTILES = {"latency_p50": "50.000", "latency_p90": "90.000", "latency_p99": "99.000", "latency_p999": "99.900"}
 
@@ -107,14 +109,38 @@ class Sockperf:
         values["messages"] = sent / run_s
         answered, counted = _found(r"Total ([0-9]+) observations", text), _found(r"dropped messages = ([0-9]+)", text)
         values["dropped"] = 100 * counted / max(answered + counted, 1)
+        _check_link(text, run_s, p, context)
         used: dict[str, Any] = {"observations": int(answered)}
         warnings = []
+        for end, result in (("", client), ("peer_", results.get("server"))):
+            receive, send = _buffers(result)
+            used |= {f"{end}send_buffer": send or NOT_TOLD, f"{end}receive_buffer": receive or NOT_TOLD}
+            warnings += [end.replace("_", " ") + text for text in window_warnings(p.socket_buffer, send, receive)]
         if p.mode == "under-load" and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second:
             warnings.append(
                 f"messages_per_second: asked for {p.messages_per_second}, sent {values['messages']:.0f}; "
                 "latencies are those of the lower load"
             )
         return Outcome(values, used, tuple(warnings))
+
+
+def _check_link(text: str, run_s: float, p: SockperfParameters, context: Context) -> None:
+    """Raise BenchmarkError when more arrived than the link can carry, there or back.
+
+    A message that was answered arrived; over TCP all those before it did, too.
+    """
+    back = _found(r"\[Total Run\].*?ReceivedMessages=([0-9]+)", text)
+    every = p.reply_every if p.mode == "under-load" and p.protocol == "tcp" else 1
+    check_link(back * every * p.message_size * 8 / 1e6 / (run_s + _TAIL_S), context)
+
+
+def _buffers(result: CommandResult | None) -> tuple[int | None, int | None]:
+    """Bytes of the receive and send buffer that an end's kernel gave, which sockperf tells when it asked for some.
+
+    The last it tells are those of the connection: a TCP server asks for its listening socket first.
+    """
+    found = _BUFFERS.findall(result.stdout + result.stderr) if result else []
+    return (int(found[-1][0]), int(found[-1][1])) if found else (None, None)
 
 
 def _found(pattern: str, text: str) -> float:

@@ -199,6 +199,8 @@ class OpenSession:
                     guest_address=flow.client_address,
                     peer_address=flow.server_address,
                     link_mbit_s=self._links.link_mbit_s,
+                    mtu=self._links.settings.mtu,
+                    congestion=self._links.settings.congestion,
                     flow=number,
                 ),
                 {"guest": self._endpoints[flow.client], "peer": self._endpoints[flow.server]},
