@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -89,7 +90,7 @@ def test_a_level_named_on_one_side_holds_on_both(store: Store) -> None:
 def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store: Store) -> None:
     found = contrast(store, "tour-1:docker", "tour-2:docker")
     assert not found.is_paired
-    assert found.margin == 0.05  # of the right side's run
+    assert found.margin == contrast(store, "tour-2:docker", "tour-1:docker").margin == 0.02  # the smaller of the two
     text = "\n".join(found.warnings)
     for expected in ("hosts differ in cpu_model: not known and Other", "images differ: 4f1d0c77aa31 and other",
                      "design differs in margin: 0.02 and 0.05"):  # fmt: skip
@@ -98,6 +99,37 @@ def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store: Store)
         assert each.ratio is not None
         assert each.ratio.half_width > 0.01
         assert "compared across runs: what differs between them is part of the ratio" in each.warnings
+
+
+def test_runs_are_judged_at_the_stricter_rules_level_whichever_is_written_first(tmp_path: Path) -> None:
+    """One run looked at its data after every block (`verdict`), the other did not: a plain test would decide."""
+    random, contradictions = np.random.default_rng(2), 0
+    rules = {"fixed": {"stop": "fixed"}, "looked": {"stop": "verdict", "min_blocks": 5, "max_blocks": 30}}
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        for study in range(12):
+            for name, design in rules.items():
+                declared = {**DECLARED, "design": {**DECLARED["design"], **design}}
+                run = begin(opened, f"{name}{study}-1", declared=declared)
+                cell = next(cell for cell in run.cells if cell.key == "c-native")
+                level = 96.0 if name == "fixed" else 100.0
+                for block, noise in enumerate(random.normal(0, 0.04, 10)):
+                    values = {"events": level * math.exp(noise)}
+                    run.add_trial(trial(cell, block=block, position=block, values=values))
+            sides = f"fixed{study}-1:native", f"looked{study}-1:native"
+            forth, back = (contrast(opened, *pair).compared[0] for pair in (sides, sides[::-1]))
+            assert forth.ratio is not None
+            assert forth.verdict is not None
+            assert back.ratio is not None
+            assert back.verdict is not None
+            assert forth.ratio.estimate * back.ratio.estimate == pytest.approx(1)
+            assert (forth.ratio.low, forth.ratio.high) == pytest.approx((1 / back.ratio.high, 1 / back.ratio.low))
+            mirrored = {"slower": "faster", "faster": "slower"}.get(back.verdict.kind, back.verdict.kind)
+            assert forth.verdict.kind == mirrored
+            assert forth.verdict.alpha == back.verdict.alpha < 0.02
+            is_decided = forth.verdict.kind in ("slower", "faster")
+            assert not (is_decided and forth.ratio.low <= 1 <= forth.ratio.high)
+            contradictions += not is_decided and forth.ratio.p_value <= 0.05
+    assert contradictions > 0  # the noise is such that the plain level would have decided some
 
 
 def test_the_last_run_is_meant_where_none_is_named(store: Store) -> None:

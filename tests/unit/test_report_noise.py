@@ -2,98 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import json
-import math
-from collections.abc import Callable
+import re
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import synthetic_run
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
+from measured_run import NAN, SIZES, Value, cells_of, measured, noisy, text_of
 from synthetic_run import begin, fill, trial
 
 from vtax.cli.main import group
 from vtax.report import views
-from vtax.report.analysis import Analysis, analyse_data
-from vtax.report.drift import drift_remarks
 from vtax.report.factors import factor_effects
-from vtax.report.html import html
-from vtax.report.noise import CellNoise, drifting, hardest, noise
+from vtax.report.noise import Hardest, blocks_range, hardest, noise
 from vtax.report.ranking import rankings
 from vtax.stats.variance import Plan
-from vtax.store.query import GuestRow, Measurements, RunData, Trials
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
-
-NAN = float("nan")
-NAMES = ("native", "first", "second")
-PLATFORMS = tuple(PlatformRecord(name, {}, True, is_baseline=name == "native") for name in NAMES)
-SIZES = (64, 1500)
-Value = Callable[[str, int, int, int], float]  # platform, size, block, trial -> value; NaN: a failed trial
-
-
-def measured(value: Value, blocks: int = 8, trials: int = 3, **design: Any) -> tuple[RunData, Analysis]:
-    """A run of one benchmark with the factor `size` on three platforms; trials of 2 s, guests that start in 1 s."""
-    cells = [CellRecord(f"{p}-{s}", f"{s}", p, "tool", "tool", levels={"size": s}) for p in NAMES for s in SIZES]
-    run: Any = SimpleNamespace(
-        name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
-        image_key="4f1d0c77aa31", host={}, started_at=0.0, ended_at=1.0, took_s=1.0, platforms=PLATFORMS, cells=cells,
-        metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
-        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "precision": 0.02, **design}},
-    )  # fmt: skip
-    order = [(b, c, n) for b in range(blocks) for c in range(len(cells)) for n in range(trials)]
-    values = np.array([value(cells[c].platform, int(cells[c].levels["size"]), b, n) for b, c, n in order])
-    block, cell, number = (np.array(column) for column in zip(*order, strict=True))
-    each, ok = np.arange(len(order)), ~np.isnan(values)
-    seconds = np.full(len(order), 2.0)
-    no_warmup = np.zeros(len(order), np.bool_)
-    return data_and_analysis(
-        RunData(
-            run,
-            Trials(each, cell, block, number, each, no_warmup, ok, each * 2.0, seconds, seconds),
-            Measurements(each[ok], np.zeros(int(ok.sum()), np.int64), values[ok]),
-            tuple(GuestRow(p, b, "", 1.0, 0.0, {}, (), "") for b in range(blocks) for p in NAMES),
-            (),
-            (),
-        )
-    )
-
-
-def data_and_analysis(data: RunData) -> tuple[RunData, Analysis]:
-    """The run and what the report says of it."""
-    return data, analyse_data(data)
-
-
-def noisy(between: float, within: float, seed: int = 1, drift: float = 0.0) -> Value:
-    """Log-normal noise: of a guest, of a trial, and a trend per block."""
-    random = np.random.default_rng(seed)
-    guests: dict[tuple[str, int], float] = {}
-
-    def value(platform: str, size: int, block: int, number: int) -> float:
-        guest = guests.setdefault((platform, block), float(random.normal(0, between)))
-        return 100.0 * size * math.exp(guest + float(random.normal(0, within)) + drift * block)
-
-    return value
-
-
-def cells_of(data: RunData, analysis: Analysis) -> list[CellNoise]:
-    return [cell for table in noise(data, analysis) for _, cells in table.points for cell in cells]
-
-
-def text_of(parts: list[RenderableType], width: int = 160) -> str:
-    file = io.StringIO()
-    views_console = Console(file=file, width=width, highlight=False)
-    for part in parts:
-        views_console.print(part)
-    return file.getvalue()
 
 
 def test_shares_of_noise_follow_where_it_was_made() -> None:
@@ -148,7 +77,7 @@ def test_the_plan_reaches_its_precision_and_counts_the_time_of_both_sides() -> N
     assert cell.plan.time_s == pytest.approx(2 * cell.plan.blocks * (block_s + cell.plan.trials * 2.0))
     top = hardest(noise(data, analysis))
     assert top is not None
-    assert top[1].time_s >= cell.plan.time_s
+    assert top.plan.time_s >= cell.plan.time_s
 
 
 def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
@@ -159,7 +88,7 @@ def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
     many, long = Plan(trials=1, blocks=780, time_s=10.0, **shared), Plan(trials=100, blocks=8, time_s=20.0, **shared)
     planned = (cells[0], replace(cells[1], plan=many), replace(cells[2], plan=long))
     tables = (replace(table, points=((name, planned),)),)
-    assert hardest(tables) == ("second, tool speed, size=64", long)
+    assert hardest(tables) == Hardest("second, tool speed, size=64", long, is_well_planned=True)
     text = " ".join(text_of(views.noise_parts(tables, analysis)).split())
     assert (
         "20 s, 100 trials x 8 blocks, for second, tool speed, size=64; by the noise seen it may as well be 5 or"
@@ -176,6 +105,38 @@ def test_plans_fit_a_narrow_terminal_with_names_whole() -> None:
     assert "range" in " ".join(plans)
 
 
+def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
+    data, analysis = measured(noisy(0.03, 0.0), blocks=2, trials=1)
+    tables = noise(data, analysis)
+    top = hardest(tables)
+    assert top is not None
+    assert top.plan.blocks_high is None or top.plan.blocks_high > 40 * top.plan.blocks_low
+    text = " ".join(text_of(views.noise_parts(tables, analysis)).split())
+    assert f"too few blocks to plan well: {blocks_range(top.plan)}; the longest plan is" in text
+
+
+def test_plans_are_made_at_the_level_their_rule_judges_at() -> None:
+    rules: dict[str, dict[str, Any]] = {"fixed": {}, "precision": {}, "budget": {"budget": 300.0}, "verdict": {}}
+    planned = {}
+    for stop, more in rules.items():
+        data, analysis = measured(noisy(0.03, 0.0), blocks=8, trials=1, stop=stop, **more)
+        (cell, *_) = [cell for cell in cells_of(data, analysis) if cell.plan]
+        assert cell.plan is not None
+        assert cell.half_width is not None
+        assert cell.plan.half_width <= 0.02
+        planned[stop] = cell.plan.blocks
+    assert planned["fixed"] < planned["precision"] == planned["budget"] < planned["verdict"]
+
+
+def test_an_effective_size_that_was_not_estimated_is_not_shown() -> None:
+    for blocks, is_known in ((8, False), (24, True)):
+        data, analysis = measured(noisy(0.03, 0.0), blocks=blocks, trials=1)
+        tables = noise(data, analysis)
+        assert {entry["effective_n"] is not None for entry in views.noise_json(tables, analysis)} == {is_known}
+        line = next(x for x in text_of(views.noise_parts(tables, analysis)).splitlines() if x.startswith("  first "))
+        assert (re.search(rf" {blocks} +–", line) is None) == is_known
+
+
 def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter() -> None:
     data, analysis = measured(noisy(0.1, 0.0), blocks=3, trials=1)
     random = np.random.default_rng(5)
@@ -189,67 +150,19 @@ def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter() 
         assert plan.blocks_high > 20 * plan.blocks
 
 
-def test_drift_is_measured_and_warned_of() -> None:
-    data, analysis = measured(noisy(0.0, 0.001, drift=0.01), blocks=12)
-    found = drifting(noise(data, analysis), 0.05)
-    assert len(found) == 6
-    drift = found[0][1].drift
-    assert drift is not None
-    assert drift.low < math.exp(0.11) - 1 < drift.high * 1.05
-    (remark,) = [remark for remark in analysis.remarks if remark.code == "drift"]
-    assert "drift over the run by +1" in remark.text
-    assert len(remark.places) == 6
-
-
-def test_noise_alone_is_rarely_called_drift() -> None:
-    random = np.random.default_rng(3)
-    blocks = np.arange(10)
-    runs = [[("place", blocks, random.normal(100, 1, 10)) for _ in range(6)] for _ in range(300)]
-    assert sum(bool(drift_remarks(run, 0.95)) for run in runs) / 300 <= 0.08
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0]), min_size=1, max_size=14))
-def test_the_cheap_look_at_drift_misses_nothing_the_test_finds(values: list[float]) -> None:
-    from vtax.stats.steadiness import find_drift
-
-    series = [("place", np.arange(len(values)), np.array(values))]
-    assert bool(drift_remarks(series, 0.95)) == (find_drift(values).p_value <= 0.05)
-
-
-def test_ranks_are_sure_of_what_is_clear_and_split_what_is_equal() -> None:
-    factor = {"native": 1.0, "first": 1.0, "second": 0.5}
-    _, analysis = measured(lambda p, s, b, n: factor[p] * s)
-    for found in rankings(analysis):
-        assert found.ranking is not None
-        chances = {r.platform.name: p.tolist() for r, p in zip(found.rows, found.ranking.probabilities, strict=True)}
-        assert chances == {"native": [0.5, 0.5, 0.0], "first": [0.5, 0.5, 0.0], "second": [0.0, 0.0, 1.0]}
-        assert found.words == "native 0.50, first 0.50"
-    assert "Probability to be the best" in html(analysis)
-
-
-def test_a_platform_without_values_is_not_ranked_and_said_to_be_missing() -> None:
-    _, analysis = measured(lambda p, s, b, n: NAN if p == "second" else float(s + b))
-    (first, _) = rankings(analysis)
-    assert [row.platform.name for row in first.rows] == ["native", "first"]
-    assert "without values, so not ranked: second" in first.warnings
-
-
-def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_not() -> None:
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("far", [1e300, 1e89])
+def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far: float) -> None:
     own = noisy(0.01, 0.01)
-    _, analysis = measured(lambda p, s, b, n: own(p, s, b, n) * (0.5 if (p, s) == ("first", 64) else 1.0))
-    (found,) = factor_effects(analysis)
-    assert found.effect is not None
-    assert found.factor == "size"
-    assert found.text.startswith("size changes the overhead, most on first, whose ratio to native at size=1500 is ")
-    (term,) = [t for t in found.effect.table if (t.kind, t.platform) == ("interaction", "first")]
-    assert term.low < 2.0 < term.high
-
-
-def test_no_sign_of_a_change_is_not_called_proof() -> None:
-    _, analysis = measured(noisy(0.01, 0.01))
-    (found,) = factor_effects(analysis)
-    assert found.text.startswith("no sign that the overhead depends on size (which is no proof that it does not)")
+    level = {"native": 1e-300, "first": 1e-250, "second": far}
+    data, analysis = measured(lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8)
+    tables, ranks, factors = noise(data, analysis), rankings(analysis), factor_effects(analysis)
+    for cell in (cell for table in tables for _, cells in table.points for cell in cells):
+        assert cell.plan or cell.trouble or cell.row.platform.is_baseline
+    assert all(found.ranking or found.trouble for found in ranks)
+    assert all(bool(found.effect) == bool(found.text) != bool(found.trouble) for found in factors)
+    text_of([*views.noise_parts(tables, analysis), *views.ranking_parts(ranks)])
+    text_of(views.factor_parts(factors, analysis))
 
 
 BAD: dict[str, Value] = {

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+from synthetic_run import DECLARED, begin, trial
+
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
+from vtax.report.analysis import analyse
 from vtax.runner.plan import Plan, make_plan
 from vtax.runner.stopping import Stopping
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 
 
-def plan_of(benchmarks: list[dict[str, Any]], **design: Any) -> Plan:
-    platforms = ["native", "docker"]
-    declared = {"name": "s", "platforms": platforms, "design": {"seed": 7, **design}, "benchmark": benchmarks}
+def plan_of(benchmarks: list[dict[str, Any]], platforms: Sequence[str] = ("native", "docker"), **design: Any) -> Plan:
+    declared = {"name": "s", "platforms": list(platforms), "design": {"seed": 7, **design}, "benchmark": benchmarks}
     loaded = LoadedStudy(validate(declared, "test"), "test")
     return make_plan(loaded, image=Image("key", Path("/nowhere")), probes={name: Probe(True) for name in platforms})
 
@@ -50,6 +56,60 @@ def test_verdicts_are_judged_in_the_families_of_the_result() -> None:
     alone = Stopping(plan_of(tables[:1], stop="verdict"), already).decide(5, elapsed_s=1)
     assert alone.reached
     assert both.reached
+
+
+@pytest.mark.parametrize("stop", ["precision", "verdict"])
+@pytest.mark.parametrize("wrong", [(0.0, 0.0), (-1.0, -1.0), (0.0, 200.0)])
+def test_runner_and_report_agree_on_values_that_have_no_ratio(
+    tmp_path: Path, stop: str, wrong: tuple[float, float]
+) -> None:
+    """A block whose mean is not positive spoils the contrast for both; a zero in a positive mean for neither."""
+    plan = plan_of([{"name": "sysbench-cpu"}], stop=stop, precision=0.05)
+    values = {
+        (cell.key, block, number): wrong[number] if (cell.platform.name, block) == ("docker", 2) else 100.0
+        for cell in plan.cells
+        for block in range(6)
+        for number in range(2)
+    }
+    already = [(key, block, "events_per_s", value) for (key, block, _), value in values.items()]
+    decision = Stopping(plan, already).decide(6, elapsed_s=1)
+    platforms = tuple(PlatformRecord(name, {}, True, is_baseline=name == "native") for name in ("native", "docker"))
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
+        run = begin(
+            store, platforms=platforms,
+            cells=[CellRecord(c.key, "p", c.platform.name, "sysbench-cpu", "sysbench-cpu") for c in plan.cells],
+            metrics=[MetricRecord("sysbench-cpu", "events_per_s", "events", "1/s", "higher", True)],
+            declared={**DECLARED, "design": {**DECLARED["design"], "stop": stop, "precision": 0.05}},
+        )  # fmt: skip
+        for position, ((key, block, number), value) in enumerate(values.items()):
+            cell = next(cell for cell in run.cells if cell.key == key)
+            given = {"values": {"events_per_s": value}}
+            run.add_trial(trial(cell, block=block, number=number, position=position, **given))
+        run.finish("finished", decision.reason, 2.0)
+        analysis = analyse(store)
+    (row,) = [r for r in analysis.sections[0].points[0].rows if not r.platform.is_baseline]
+    if sum(wrong) > 0:
+        assert decision.reached
+        assert row.ratio is not None
+        assert analysis.shortfalls == ()
+        return
+    assert (decision.stop, decision.reached) == (True, False)
+    assert decision.reason == "the contrast cannot be judged, since a value is zero or negative"
+    assert row.trouble == "values of the platform hold zero or a negative number, so a ratio is not defined"
+    assert row.target_missed
+    wanted = "no interval where one of ±5\N{NO-BREAK SPACE}%" if stop == "precision" else "no verdict where one"
+    assert analysis.shortfalls == (f"{wanted} was wanted: docker, sysbench-cpu events_per_s",)
+
+
+@pytest.mark.parametrize("events", [900, None])
+def test_a_platform_alone_with_a_value_that_has_no_logarithm_is_not_said_to_be_precise(events: int | None) -> None:
+    """A zero among rates over fixed work has no mean at all: the whole cell is refused."""
+    parameters = {"events": events} if events else {}
+    plan = plan_of([{"name": "sysbench-cpu", "parameters": parameters}], stop="precision", platforms=["native"])
+    (cell,) = plan.cells
+    already = [(cell.key, block, "events_per_s", 0.0 if block == 1 else 100.0) for block in range(6)]
+    found = Stopping(plan, already).decide(6, elapsed_s=1)
+    assert (found.stop, found.reached) == (True, False)
 
 
 def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_waited_for() -> None:

@@ -115,6 +115,18 @@ def test_autocorrelated_values_are_worth_fewer():
     assert effective_size(rng.standard_normal(4000)) > 3000
 
 
+@pytest.mark.parametrize("values", [np.arange(19.0), np.ones(40)])
+def test_autocorrelation_that_cannot_be_estimated_gives_no_effective_size(values):
+    assert effective_size(values) is None
+    assert describe(values).effective_n is None
+    assert effective_size(np.tile([1.0, 2.0], 10)) is not None
+
+
+def test_numbers_too_large_to_square_are_refused():
+    with pytest.raises(StatsError, match="beyond 1e90"):
+        describe([1e300, 2e300])
+
+
 def test_rates_over_fixed_work_average_to_total_work_over_total_time():
     times = np.array([1.0, 2.0, 4.0])
     assert average_of(100 / times, "harmonic") == pytest.approx(300 / times.sum())
@@ -168,7 +180,8 @@ def test_every_list_of_numbers_has_a_summary_in_order(values):
     assert found.minimum - slack <= found.mean <= found.maximum + slack
     assert found.minimum <= found.median_low <= found.median <= found.median_high <= found.maximum
     assert found.low <= found.mean <= found.high
-    assert 0 < found.effective_n <= found.n
+    assert (found.effective_n is None) == (found.n < 20 or found.minimum == found.maximum)
+    assert found.effective_n is None or 0 < found.effective_n <= found.n
 
 
 @settings(max_examples=30)

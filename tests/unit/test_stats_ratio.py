@@ -93,6 +93,16 @@ def test_swapping_the_sides_gives_the_inverse(pairs):
     assert one.p_value == pytest.approx(two.p_value)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_ratio_beyond_all_floats_is_answered():
+    side = np.array([1e80, 1.1e80, 0.9e80])
+    for found in (paired_ratio(side, 1e-300 * side / 1e80), unpaired_ratio(side, 1e-300 * side / 1e80)):
+        assert found.estimate == found.half_width == found.high == math.inf
+        assert found.inverse.estimate == found.efficiency("lower").estimate == found.inverse.low == 0.0
+        assert found.inverse.half_width == math.inf
+        assert found.overhead("lower").estimate == 1.0
+
+
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=40), st.floats(0.1, 10))
 def test_units_do_not_matter(pairs, factor):
     a, b = (np.array(side) for side in zip(*pairs, strict=True))

@@ -51,6 +51,28 @@ def test_a_contrast_that_lacks_blocks_is_not_judged_before_its_own_fewest():
 
 
 @pytest.mark.parametrize("stop", ["precision", "verdict"])
+def test_a_contrast_that_cannot_be_judged_ends_the_wait_for_it_without_success(stop):
+    refused = np.append(QUIET[:-1], math.inf)
+    alone = decide(Rule(stop), {"a": refused}, 8)
+    assert (alone.stop, alone.reached, alone.open) == (True, False, ("a",))
+    assert alone.reason == "the contrast cannot be judged, since a value is zero or negative"
+    both = decide(Rule(stop), {"a": refused, "b": QUIET}, 8)
+    assert (both.stop, both.reached, both.open) == (True, False, ("a",))
+    assert both.warnings == ("1 of 2 contrasts cannot be judged, since a value is zero or negative",)
+    loud = decide(Rule(stop), {"a": refused, "b": LOUD}, 8)
+    assert (loud.stop, loud.open) == (False, ("b",))
+    last = decide(Rule(stop, max_blocks=8), {"a": refused, "b": LOUD}, 8)
+    assert (last.stop, last.reached, last.open) == (True, False, ("a", "b"))
+
+
+def test_no_budget_is_spent_on_what_cannot_be_judged():
+    refused = np.append(QUIET[:-1], math.inf)
+    rule = Rule("budget", budget_s=100)
+    assert decide(rule, {"a": refused, "b": QUIET, "c": LOUD}, 8).open == ("c",)
+    assert decide(rule, {"a": refused}, 8).open == ()
+
+
+@pytest.mark.parametrize("stop", ["precision", "verdict"])
 def test_a_contrast_without_data_keeps_the_target_open(stop):
     assert decide(Rule(stop), {"a": QUIET, "b": np.full(8, np.nan)}, 8).open == ("b",)
 
@@ -78,6 +100,34 @@ def test_a_budget_ends_a_run_before_the_block_that_would_break_it():
     fixed = Rule("fixed", blocks=9, budget_s=100)
     bounded = within_budget(fixed, decide(fixed, {}, 3), 3, elapsed_s=80, next_block_s=25)
     assert (bounded.stop, bounded.reached) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("rule", "rows", "blocks", "reason"),
+    [
+        (Rule("fixed", blocks=1), [], 1, "1 of 1 block is made"),
+        (Rule("fixed", blocks=5), [], 1, "1 of 5 blocks is made"),
+        (Rule("fixed", blocks=5), [], 5, "5 of 5 blocks are made"),
+        (Rule("precision"), [QUIET], 1, "1 of at least 5 blocks is made"),
+        (Rule("verdict"), [LOUD], 8, "the contrast misses a verdict after 8 blocks"),
+        (Rule("verdict"), [LOUD, QUIET], 8, "1 of 2 contrasts misses a verdict after 8 blocks"),
+        (Rule("verdict"), [LOUD, LOUD], 8, "2 of 2 contrasts miss a verdict after 8 blocks"),
+        (Rule("verdict", max_blocks=8), [LOUD], 8, "the contrast misses a verdict after 8 blocks, the most allowed"),
+    ],
+)
+def test_reasons_are_sentences(rule, rows, blocks, reason):
+    assert decide(rule, {str(i): row for i, row in enumerate(rows)}, blocks).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "blocks", "told"),
+    [(7200, 1, "2 h ends before another block would, after 1 block"), (5400, 2, "90 min"), (100, 2, "100 s"),
+     (0.5, 2, "0.5 s")],
+)  # fmt: skip
+def test_a_budget_is_told_as_people_write_it(budget_s, blocks, told):
+    rule = Rule("budget", budget_s=budget_s)
+    found = within_budget(rule, decide(rule, {}, blocks), blocks, elapsed_s=budget_s, next_block_s=1)
+    assert found.reason.startswith(f"the time budget of {told}")
 
 
 def test_a_budget_is_spent_where_intervals_are_widest_once_the_fewest_blocks_are_made():

@@ -87,6 +87,14 @@ def test_no_noise_seen_between_few_blocks_is_not_taken_at_its_word():
     assert many.blocks_high < 3 * many.blocks
 
 
+def test_a_plan_is_made_at_the_level_that_its_number_of_blocks_has():
+    noise = components([97.0, 103.0, 100.0, 98.0, 102.0, 101.0], range(6))
+    plain, strict = plan(noise, 0, 1, 0.02), plan(noise, 0, 1, 0.02, 0.99)
+    rising = plan(noise, 0, 1, 0.02, lambda blocks: 0.95 if blocks < plain.blocks else 0.99)
+    assert (rising.blocks, rising.half_width) == (strict.blocks, strict.half_width)
+    assert strict.blocks > plain.blocks
+
+
 @pytest.mark.parametrize("trials", [1, 3])
 def test_the_range_of_blocks_holds_the_true_number_as_often_as_promised(trials):
     random = np.random.default_rng(4)
@@ -159,7 +167,14 @@ def test_equal_platforms_share_their_ranks_and_lost_blocks_are_said():
         rank(np.array([[np.nan], [1.0]]), "higher")
 
 
-@given(st.integers(1, 6), st.integers(1, 8), st.integers(0, 1000))
+def test_one_block_gives_no_probabilities_of_ranks_and_few_a_warning():
+    with pytest.raises(StatsError, match="one block"):
+        rank(np.array([[1.0, 1.1], [2.0, np.nan]]), "higher")
+    two = rank(np.array([[1.0, 1.1], [2.0, 2.1]]), "higher")
+    assert two.warnings == ("2 blocks are few for probabilities of ranks, which look surer than they are",)
+
+
+@given(st.integers(1, 6), st.integers(2, 8), st.integers(0, 1000))
 def test_every_rank_is_taken_and_every_platform_has_one(platforms, blocks, seed):
     values = np.exp(np.random.default_rng(seed).integers(-1, 2, (platforms, blocks)))
     shares = rank(values, "higher", resamples=99).probabilities

@@ -391,7 +391,7 @@ def _aim_name(section: Section, row: Row) -> str:
 
 
 def _own_logs(row: Row) -> Floats:
-    return np.log(np.where(row.block_means > 0, row.block_means, np.nan))
+    return np.log(row.block_means) if (row.block_means > 0).all() else _NO_LOGS
 
 
 def _logs_or_none(row: Row, base: Row | None) -> Floats:

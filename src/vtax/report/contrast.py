@@ -21,8 +21,8 @@ from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError, check_positive
 from vtax.stats.contrasts import unpaired_ratio
 from vtax.stats.ratio import Ratio, log_ratios
-from vtax.stats.stopping import interval_confidence, look_level
-from vtax.stats.verdict import Verdict, judge_family
+from vtax.stats.stopping import interval_confidence
+from vtax.stats.verdict import Verdict, judge_either_way
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
 from vtax.study.units import format_levels
@@ -66,7 +66,10 @@ class Compared:
 
 @dataclass(frozen=True)
 class Contrasts:
-    """All contrasts of two sides. margin, confidence: of the right side's run. warnings: about the runs."""
+    """All contrasts of two sides. warnings: about the runs.
+
+    margin, confidence: of the run; of two runs the smaller margin and the larger confidence.
+    """
 
     left: Side
     right: Side
@@ -109,9 +112,10 @@ def contrast(store: Store, left: str, right: str, *, metric: str = "", label: st
     if all(pair.left is pair.right for pair in pairs):
         raise BadInput(f"{left} and {right} are the same cells", cure="vary the platform, a level, or the run")
     is_paired = sides[0].analysis.name == sides[1].analysis.name
-    judged = _paired(pairs, sides[1]) if is_paired else _unpaired(pairs, sides[1])
-    rule = sides[1].analysis.rule
-    found = Contrasts(sides[0], sides[1], is_paired, rule.margin, rule.confidence, tuple(judged), ())
+    rules = [side.analysis.rule for side in sides]
+    margin, confidence = min(rule.margin for rule in rules), max(rule.confidence for rule in rules)
+    judged = _paired(pairs, sides[1]) if is_paired else _unpaired(pairs, sides, margin, confidence)
+    found = Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged), ())
     return found if is_paired else replace(found, warnings=tuple(_differences(sides[0], sides[1], pairs)))
 
 
@@ -236,21 +240,29 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
     return result
 
 
-def _unpaired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
-    """Ratios of runs that share no blocks, and verdicts of one family."""
-    rule = side.analysis.rule
+def _unpaired(
+    pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float, confidence: float
+) -> list[Compared]:
+    """Ratios of runs that share no blocks, and verdicts of one family, whichever side is written first.
+
+    Either run may have been looked at while it was made, so intervals and verdicts are all of one level: the
+    strictest that the rule of either run asks for after the blocks it made.
+    """
     result, ratios = list(pairs), dict[int, Ratio]()
+    level = max(
+        interval_confidence(side.analysis.rule, row.block_means.size)
+        for pair in pairs
+        for side, row in zip(sides, (pair.left, pair.right), strict=True)
+    )
     for number, pair in enumerate(pairs):
         try:
             _check(pair)
-            left, right = pair.left.block_means, pair.right.block_means
-            ratio = unpaired_ratio(left, right, interval_confidence(rule, min(left.size, right.size)))
-            ratios[number] = replace(ratio, confidence=rule.confidence)
+            ratio = unpaired_ratio(pair.left.block_means, pair.right.block_means, level)
+            ratios[number] = replace(ratio, confidence=confidence)
         except StatsError as error:
             result[number] = replace(pair, trouble=str(error))
     better = [pairs[number].section.better for number in ratios]
-    most = max((ratio.n_blocks for ratio in ratios.values()), default=0)
-    verdicts = judge_family(list(ratios.values()), rule.margin, better, look_level(rule, most))
+    verdicts = judge_either_way(list(ratios.values()), margin, better, 1 - level)
     for number, verdict in zip(ratios, verdicts, strict=True):
         result[number] = replace(pairs[number], ratio=ratios[number], verdict=verdict)
     return result

@@ -42,10 +42,23 @@ def drift_remarks(series: Sequence[Series], confidence: float) -> tuple[Remark, 
     drifting = [(place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha]
     if not drifting:
         return ()
-    texts = tuple(
-        f"the figures drift over the run by {format_percent(d.change, '+.1f')} (p = {p:.2g})" for _, d, p in drifting
+    said = _told([drift.change for _, drift, _ in drifting], max(p for _, _, p in drifting))
+    return (Remark("drift", (said,), tuple(place for place, _, _ in drifting), 1),)
+
+
+def _told(changes: Sequence[float], p: float) -> str:
+    """changes: of every cell that drifts. p: the largest."""
+    least, most = (
+        format_percent(each, "+.1f").replace("-", "\N{MINUS SIGN}") for each in (min(changes), max(changes))
     )
-    return (Remark("drift", texts, tuple(place for place, _, _ in drifting), len(drifting)),)
+    whose = f"the figures of {len(changes)} cells drift" if len(changes) > 1 else "the figures drift"
+    size = f"by {least}" if least == most else f"by between {least} and {most}"
+    return f"{whose} over the run {size} ({p_text(p)})"
+
+
+def p_text(p: float) -> str:
+    """`p = 0.012`, `p < 0.001`: how sentences give a p-value."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def _trend(values: NDArray[np.float64]) -> float:

@@ -6,6 +6,7 @@ with that level, and is there only when the block holds them all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -109,13 +110,18 @@ def _told(found: FactorEffect, analysis: Analysis) -> FactorEffect:
         text = f"no sign that the overhead depends on {found.factor} (which is no proof that it does not)"
     else:
         terms = [term for term in effect.table if term.kind == "interaction"]
-        most = max(terms, key=lambda term: abs(np.log(term.ratio)))
+        most = max(terms, key=lambda term: abs(_log(term.ratio)))
         size = _size(most, found, analysis)
-        if any(outside(float(np.log(term.ratio)), margin) for term in terms):
+        if any(outside(_log(term.ratio), margin) for term in terms):
             text = f"{found.factor} changes the overhead, {size}"
         else:
             text = f"{found.factor} changes the overhead by less than ±{plain_percent(margin)}, {size}"
     return replace(found, text=f"{text}; {test}")
+
+
+def _log(ratio: float) -> float:
+    """Of a ratio that may be too small or too large for a float."""
+    return math.log(ratio) if ratio > 0 else -math.inf
 
 
 def _size(term: Term, found: FactorEffect, analysis: Analysis) -> str:

@@ -10,18 +10,21 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.numbers import plain_percent
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import Ratio
 from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence
-from vtax.stats.variance import Components, Plan, components, plan
+from vtax.stats.variance import MOST_BLOCKS, Components, Plan, components, plan
 from vtax.stats.verdict import MINIMUM_BLOCKS, holm
 from vtax.store.query import RunData
+from vtax.study.units import format_duration
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ def _planned(
     fewest = {"fixed": MINIMUM_BLOCKS, "verdict": rule.looks[0]}.get(rule.stop, rule.min_blocks)
     try:
         best = plan(
-            joint, cost.block_s, cost.trial_s, rule.precision, interval_confidence(rule, 0), min_blocks=fewest,
+            joint, cost.block_s, cost.trial_s, rule.precision, partial(interval_confidence, rule), min_blocks=fewest,
             noise_confidence=rule.confidence,
         )  # fmt: skip
     except StatsError as error:
@@ -251,10 +254,44 @@ def _adjusted(tables: list[NoiseTable]) -> tuple[NoiseTable, ...]:
     )
 
 
-def hardest(tables: tuple[NoiseTable, ...]) -> tuple[str, Plan] | None:
-    """The contrast whose plan takes the most time: (its name, its plan); None without any plan."""
-    plans = [(where, cell.plan) for where, cell in _places(tables) if cell.plan]
-    return max(plans, key=lambda each: each[1].time_s, default=None)
+@dataclass(frozen=True)
+class Hardest:
+    """The contrast whose plan takes the most time. is_well_planned: false when made from too few blocks to go by."""
+
+    where: str
+    plan: Plan
+    is_well_planned: bool
+
+    def words(self, precision: float) -> str:
+        """What it takes to reach a half-width, and how sure that is: the headline of the plans."""
+        target, plan = plain_percent(precision), self.plan
+        times = f"{_counted(plan.trials, 'trial')} x {_counted(plan.blocks, 'block')}"
+        takes = f"{format_duration(plan.time_s)}, {times}, for {self.where}"
+        if not self.is_well_planned:
+            return f"For ±{target} too few blocks to plan well: {blocks_range(plan)}; the longest plan is {takes}."
+        may_be = f"; by the noise seen it may as well be {blocks_range(plan)} blocks"
+        return f"The longest plan for ±{target}: {takes}{may_be if plan.blocks_low != plan.blocks_high else ''}."
+
+
+def blocks_range(plan: Plan) -> str:
+    """`5 to 5384`: the blocks that the noise seen allows."""
+    if plan.blocks_low == plan.blocks_high:
+        return str(plan.blocks_low)
+    return f"{plan.blocks_low} or more" if plan.blocks_high is None else f"{plan.blocks_low} to {plan.blocks_high}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+def hardest(tables: tuple[NoiseTable, ...]) -> Hardest | None:
+    """The plan that takes the most time, of several the least sure one; None without any plan."""
+    plans = [
+        Hardest(where, cell.plan, cell.row.ratio.n_blocks >= MINIMUM_BLOCKS)
+        for where, cell in _places(tables)
+        if cell.plan and cell.row.ratio
+    ]
+    return max(plans, key=lambda each: (each.plan.time_s, each.plan.blocks_high or MOST_BLOCKS), default=None)
 
 
 def drifting(tables: tuple[NoiseTable, ...], alpha: float) -> list[tuple[str, CellNoise]]:

@@ -31,12 +31,15 @@ class PointRanking:
 
     @property
     def words(self) -> str:
-        """`lxc best 0.71, docker 0.25`: who may be the best, the most likely first; one in a hundred is left out."""
+        """`lxc 0.71, docker 0.25`: who may be the best, the most likely first; one in a hundred is left out.
+
+        With what to beware of, or why there is no answer.
+        """
         if self.ranking is None:
             return self.trouble
         chances = sorted(zip(self.ranking.best, self.rows, strict=True), key=lambda each: -each[0])
         shown = [f"{row.platform.name} {chance:.2f}" for chance, row in chances if chance >= 0.01]
-        return ", ".join(shown)
+        return "; ".join([", ".join(shown), *self.warnings])
 
 
 def rankings(analysis: Analysis, *, every_metric: bool = False) -> tuple[PointRanking, ...]:

@@ -71,6 +71,8 @@ def _lack(rule: Rule, aim: Aim) -> str:
     made = int((~np.isnan(aim.logs)).sum())
     if rule.stop == "verdict":
         return "no verdict where one was wanted"
+    if not made:
+        return f"no interval where one of ±{plain_percent(rule.precision)} was wanted"
     if made < rule.min_blocks:
         return f"{made} block{'s' if made != 1 else ''} where at least {rule.min_blocks} were wanted"
     return f"interval of ±{percent(half_width(rule, aim.logs))} where ±{plain_percent(rule.precision)} was wanted"

@@ -14,11 +14,12 @@ from vtax.report import numbers
 from vtax.report.analysis import Analysis, Point, Section
 from vtax.report.contrast import Compared, Contrasts
 from vtax.report.document import finite
+from vtax.report.drift import p_text
 from vtax.report.factors import FactorEffect
-from vtax.report.noise import CellNoise, NoiseTable, drifting, hardest, warnings_of
+from vtax.report.noise import CellNoise, NoiseTable, blocks_range, drifting, hardest, warnings_of
 from vtax.report.ranking import PointRanking
 from vtax.report.table import LINES, bullets, heading, name_of, result_table
-from vtax.stats.variance import Plan
+from vtax.stats.interaction import Interaction
 from vtax.study.units import format_duration, format_percent
 
 _MOST_PLACES = 2
@@ -37,15 +38,10 @@ def noise_parts(tables: Sequence[NoiseTable], analysis: Analysis) -> list[Render
             parts += [_plan_table(table, analysis), Text(told, style="dim"), Text()]
     said = []
     if top := hardest(given):
-        where, plan = top
-        target = numbers.plain_percent(analysis.rule.precision)
-        takes = f"{format_duration(plan.time_s)}, {_times(plan.trials, plan.blocks)}"
-        sure = plan.blocks_low == plan.blocks_high
-        unsure = "" if sure else f"; by the noise seen it may as well be {_blocks_range(plan)} blocks"
-        said.append(Text(f"The longest plan for ±{target}: {takes}, for {where}{unsure}."))
+        said.append(Text(top.words(analysis.rule.precision)))
     drifts = drifting(given, analysis.rule.alpha)
     said += [
-        Text(f"{where}: drifts over the run by {_signed(cell.drift.change)} (p = {numbers.number(cell.drift_p, 2)})")
+        Text(f"{where}: drifts over the run by {_signed(cell.drift.change)} ({p_text(cell.drift_p)})")
         for where, cell in drifts
         if cell.drift
     ]
@@ -73,15 +69,22 @@ def _noise_cells(cell: CellNoise) -> list[RenderableType]:
     if summary is None:
         return [Text("–", style="dim")]
     shares = [_share(each) for each in (cell.between_blocks, cell.between_trials, cell.within_trial)]
-    return [numbers.percent(summary.cv), str(summary.n), numbers.number(summary.effective_n, 3), *shares]
+    effective = "–" if summary.effective_n is None else numbers.number(summary.effective_n, 3)
+    return [numbers.percent(summary.cv), str(summary.n), effective, *shares]
+
+
+def _tested_table(first: str, second: str, level: str) -> Table:
+    """Columns of a name, a figure, its interval and its p-value."""
+    shown = plain_table()
+    shown.add_column(first, overflow="fold")
+    shown.add_column(second, justify="right", no_wrap=True)
+    shown.add_column(f"{level} interval", no_wrap=True)
+    shown.add_column("p", justify="right", no_wrap=True)
+    return shown
 
 
 def _drift_table(table: NoiseTable, analysis: Analysis) -> Table:
-    shown = plain_table()
-    shown.add_column("change over the run", overflow="fold")
-    shown.add_column("drift", justify="right", no_wrap=True)
-    shown.add_column(f"{analysis.level} interval", no_wrap=True)
-    shown.add_column("p", justify="right", no_wrap=True)
+    shown = _tested_table("change over the run", "drift", analysis.level)
     _add_rows(shown, table, _drift_cells)
     return shown
 
@@ -100,12 +103,9 @@ def _drift_cells(cell: CellNoise) -> list[RenderableType]:
 def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
     shown = plain_table()
     shown.add_column(f"ratio to {analysis.baseline}", overflow="fold")
-    shown.add_column("this run", justify="right", no_wrap=True)
-    shown.add_column("gave", justify="right", no_wrap=True)
-    shown.add_column("took", justify="right", no_wrap=True)
-    shown.add_column(f"for ±{numbers.plain_percent(analysis.rule.precision)}", justify="right", no_wrap=True)
-    shown.add_column("or", justify="right", no_wrap=True)
-    shown.add_column("takes", justify="right", no_wrap=True)
+    target = f"for ±{numbers.plain_percent(analysis.rule.precision)}"
+    for column in ("this run", "gave", "took", target, "or", "takes"):
+        shown.add_column(column, justify="right", no_wrap=True)
     _add_rows(shown, table, _plan_cells)
     return shown
 
@@ -119,7 +119,7 @@ def _plan_cells(cell: CellNoise) -> list[RenderableType] | None:
         f"{cell.row.ratio.n_blocks} x {round(cell.trials, 1):g}",
         "" if cell.half_width is None else f"±{numbers.percent(cell.half_width)}",
         format_duration(cell.time_s),
-        *([f"{plan.blocks} x {plan.trials:g}", _blocks_range(plan), format_duration(plan.time_s)] if plan else []),
+        *([f"{plan.blocks} x {plan.trials:g}", blocks_range(plan), format_duration(plan.time_s)] if plan else []),
     ]
 
 
@@ -133,16 +133,6 @@ def _add_rows(
         for cell in cells:
             if (found := cells_of(cell)) is not None:
                 shown.add_row(Text("  " if point else "").append_text(name_of(cell.row)), *found)
-
-
-def _times(trials: float, blocks: int) -> str:
-    return f"{trials:g} trial{'s' if trials != 1 else ''} x {blocks} block{'s' if blocks != 1 else ''}"
-
-
-def _blocks_range(plan: Plan) -> str:
-    if plan.blocks_low == plan.blocks_high:
-        return str(plan.blocks_low)
-    return f"{plan.blocks_low} or more" if plan.blocks_high is None else f"{plan.blocks_low} to {plan.blocks_high}"
 
 
 def _share(value: float | None) -> str:
@@ -200,7 +190,7 @@ def factor_parts(found: Sequence[FactorEffect], analysis: Analysis) -> list[Rend
         title = Text(f"{each.section.title} by {each.factor}", style="bold")
         parts += [title, Text(each.text or each.trouble, style="" if each.effect else "red")]
         if each.effect:
-            parts += [_factor_table(each, analysis)]
+            parts += [_factor_table(each, analysis), _factor_noise(each.effect)]
         parts.append(Text())
         for text in each.warnings:
             warnings.setdefault(text, []).append(f"{each.section.name}, {each.factor}")
@@ -209,17 +199,27 @@ def factor_parts(found: Sequence[FactorEffect], analysis: Analysis) -> list[Rend
 
 def _factor_table(found: FactorEffect, analysis: Analysis) -> Table:
     assert found.effect is not None
-    shown = plain_table()
-    shown.add_column("term", overflow="fold")
-    shown.add_column("ratio", justify="right", no_wrap=True)
-    shown.add_column(f"{analysis.level} interval", no_wrap=True)
-    shown.add_column("p", justify="right", no_wrap=True)
-    for term in found.effect.table:
-        level = f"{found.factor}={term.level}"
-        name = {"platform": term.platform, "factor": level}.get(term.kind, f"{term.platform} x {level}")
-        interval = Text(numbers.interval(term.low, term.high), style="dim")
-        shown.add_row(name, numbers.ratio(term.ratio), interval, numbers.number(term.p_value, 2))
+    shown = _tested_table("term", "ratio", analysis.level)
+    first, platform = f"{found.factor}={found.levels[0]}", analysis.baseline
+    kinds = {
+        "platform": f"to {platform}, at {first}",
+        "factor": f"to {first}, on {platform}",
+        "interaction": f"of ratios to {platform}, to that at {first}",
+    }
+    for kind, relative_to in kinds.items():
+        shown.add_row(Text(relative_to, style="italic"))
+        for term in (each for each in found.effect.table if each.kind == kind):
+            level = f"{found.factor}={term.level}"
+            name = {"platform": term.platform, "factor": level}.get(kind, f"{term.platform} at {level}")
+            interval = Text(numbers.interval(term.low, term.high), style="dim")
+            shown.add_row(f"  {name}", numbers.ratio(term.ratio), interval, numbers.number(term.p_value, 2))
     return shown
+
+
+def _factor_noise(effect: Interaction) -> Text:
+    """The standard deviations of the model's levels of noise, as shares of the mean."""
+    block, guest, residual = map(numbers.percent, (effect.sd_block, effect.sd_guest, effect.sd_residual))
+    return Text(f"noise (SD): of blocks {block}, of guests {guest}, residual {residual}", style="dim")
 
 
 def contrast_parts(found: Contrasts, *, wide: bool) -> list[RenderableType]:
@@ -341,7 +341,7 @@ def ranking_json(found: Sequence[PointRanking]) -> list[dict[str, Any]]:
             {
                 **_named(each.section),
                 "levels": dict(each.point.levels),
-                "order": [row.platform.name for row in each.rows],
+                "order": [row.platform.name for row in each.rows] if each.ranking else None,
                 "probabilities": (
                     {r.platform.name: p.tolist() for r, p in zip(each.rows, each.ranking.probabilities, strict=True)}
                     if each.ranking

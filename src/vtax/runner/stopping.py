@@ -16,7 +16,7 @@ import numpy as np
 from vtax.benchmarks.base import Metric
 from vtax.errors import BadInput
 from vtax.runner.plan import Cell, Plan, Point
-from vtax.stats.checks import Array, StatsError
+from vtax.stats.checks import Array, StatsError, check_positive
 from vtax.stats.means import Average, average_of, average_with
 from vtax.stats.stopping import Decision, decide, rule_of, within_budget
 
@@ -93,17 +93,24 @@ class Stopping:
         for cell, metric in self._judged():
             parameters = cell.point.parameters.model_dump()
             average = average_with(metric.average, metric.fixed_work, parameters)
-            logs = self._logs(cell, metric.name, average, blocks)
             base = baseline[cell.point.key]
-            if cell is not base:
-                logs = logs - self._logs(base, metric.name, average, blocks)
+            try:
+                logs = self._logs(cell, metric.name, average, blocks)
+                if cell is not base:
+                    logs = logs - self._logs(base, metric.name, average, blocks)
+            except StatsError:
+                logs = np.full(blocks, np.inf)  # the report refuses it too: see `decide`
             contrasts[self._name(cell, metric)] = logs
         return contrasts
 
     def _logs(self, cell: Cell, metric: str, average: Average, blocks: int) -> Array:
-        """Logarithm of the block means, NaN for a block without a usable value."""
-        logs = np.full(blocks, np.nan)
+        """Logarithm of the block means, NaN for a block without a value.
+
+        Raises StatsError where the report refuses the cell: a mean that is not positive, or not defined.
+        """
+        means = np.full(blocks, np.nan)
         for block, values in self._values[cell.key, metric].items():
-            if block < blocks and all(value > 0 for value in values):
-                logs[block] = np.log(average_of(values, average))
-        return logs
+            if block < blocks:
+                means[block] = average_of(values, average)
+        check_positive(means, "values")
+        return np.asarray(np.log(means))

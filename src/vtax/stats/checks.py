@@ -13,12 +13,15 @@ Array = npt.NDArray[np.float64]
 Values = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
+LARGEST = 1e90  # that is computed with: third powers of a million of such numbers still sum
+
+
 class StatsError(ValueError):
     """A question that has no answer, in one sentence: the caller shows it in place of the figure."""
 
 
 def as_array(values: Values, what: str = "values") -> Array:
-    """`values` as a flat float array. Raises StatsError when they are not a flat list of numbers, or infinite."""
+    """`values` as a flat float array. Raises StatsError when they are not a flat list of numbers, or too large."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -27,6 +30,8 @@ def as_array(values: Values, what: str = "values") -> Array:
         raise StatsError(f"{what} must be one flat list, not of shape {array.shape}")
     if np.isinf(array).any():
         raise StatsError(f"{what} hold an infinite number")
+    if (np.abs(array) > LARGEST).any():
+        raise StatsError(f"{what} hold a number beyond {LARGEST:.0e}, too large to compute with".replace("e+", "e"))
     return array
 
 

@@ -13,30 +13,30 @@ import numpy as np
 
 from vtax.stats.checks import Values, as_array, check_confidence, check_positive, without_missing
 from vtax.stats.intervals import t_quantile
-from vtax.stats.ratio import Ratio, standard_error, tail
+from vtax.stats.ratio import Ratio, exp, standard_error, tail
 
 
-def unpaired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
-    """Ratio of two samples of block averages that share no blocks (Welch's t-interval on logarithms).
+def unpaired_ratio(left: Values, right: Values, confidence: float = 0.95) -> Ratio:
+    """Ratio left / right of two samples of block averages that share no blocks (Welch's t-interval on logarithms).
 
     NaN are left out with a warning. Raises StatsError when a side is empty or holds zeros or negatives.
     """
-    numerator, denominator = as_array(treatment, "treatment"), as_array(baseline, "baseline")
-    check_positive(numerator, "values of the treatment")
-    check_positive(denominator, "values of the baseline")
+    numerator, denominator = as_array(left, "values of the left side"), as_array(right, "values of the right side")
+    check_positive(numerator, "values of the left side")
+    check_positive(denominator, "values of the right side")
     return unpaired_ratio_of_logs(np.log(numerator), np.log(denominator), confidence)
 
 
-def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
+def unpaired_ratio_of_logs(left: Values, right: Values, confidence: float = 0.95) -> Ratio:
     """The same from logarithms: of values, or of ratios for a ratio of ratios. n_blocks: of the smaller side."""
     check_confidence(confidence)
-    a, lost_a = without_missing(as_array(treatment, "treatment"), "blocks of the treatment")
-    b, lost_b = without_missing(as_array(baseline, "baseline"), "blocks of the baseline")
+    a, lost_a = without_missing(as_array(left, "logarithms"), "blocks of the left side")
+    b, lost_b = without_missing(as_array(right, "logarithms"), "blocks of the right side")
     mean, n = float(a.mean() - b.mean()), min(a.size, b.size)
     warnings = (*lost_a, *lost_b, "compared across runs: what differs between them is part of the ratio")
     if n == 1:
         warnings = (*warnings, "one block has no interval")
-        return Ratio(math.exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
+        return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
     var_a, var_b = standard_error(a) ** 2, standard_error(b) ** 2
     se = math.sqrt(var_a + var_b)
     df = float(a.size + b.size - 2)
@@ -46,7 +46,7 @@ def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: floa
         warnings = (*warnings, "all blocks are equal: noise is below the tool's resolution")
     half = t_quantile((1 + confidence) / 2, df) * se
     return Ratio(
-        estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), confidence=confidence,
+        estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,
         n_blocks=n, mean_log=mean, se_log=se, df=df, p_value=min(1.0, 2 * tail(abs(mean), se, df)),
         bootstrap_low=None, bootstrap_high=None, outliers=(), warnings=warnings,
     )  # fmt: skip

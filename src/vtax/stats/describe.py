@@ -27,7 +27,8 @@ class Summary:
     mean of the blocks' means with its t-interval. sd, cv: of all values. median, median_low, median_high:
     median of the blocks' medians between two of them (order statistics), of confidence median_confidence.
     bootstrap_low, bootstrap_high: BCa interval of the mean from the blocks' means, None when not asked for
-    (`with_bootstrap`). effective_n: how many independent values n are worth under autocorrelation.
+    (`with_bootstrap`). effective_n: how many independent values n are worth under autocorrelation, None when that was
+    not estimated.
     outliers: positions, in the values as given, of modified z above 3.5: flagged, kept; warned of from ten values on.
     """
 
@@ -45,7 +46,7 @@ class Summary:
     median_confidence: float
     minimum: float
     maximum: float
-    effective_n: float
+    effective_n: float | None
     outliers: tuple[int, ...]
     warnings: tuple[str, ...]
     bootstrap_low: float | None = None
@@ -119,7 +120,7 @@ def describe_blocks(
 
 
 def _warnings(
-    array: Array, units: int, mean: float, outliers: int, effective: float, blocked: bool
+    array: Array, units: int, mean: float, outliers: int, effective: float | None, blocked: bool
 ) -> tuple[str, ...]:
     found = []
     if units == 1:
@@ -129,7 +130,7 @@ def _warnings(
     if mean == 0.0:
         found.append("the mean is zero, so there is no coefficient of variation")
     found += outlier_warnings(outliers, array.size, "values")
-    if not blocked and effective < array.size / 2:
+    if not blocked and effective is not None and effective < array.size / 2:
         found.append(f"values depend on one another: {array.size} are worth about {effective:.0f}")
     return tuple(found)
 
@@ -162,19 +163,19 @@ def modified_z(values: Values) -> Array:
         return np.asarray(distance / spread, dtype=np.float64)
 
 
-def effective_size(values: Values) -> float:
+def effective_size(values: Values) -> float | None:
     """How many independent values the given ones, in time order, are worth for their mean.
 
     n / (1 + 2 sum of autocorrelations), the sum cut by Geyer's initial positive sequence (Practical Markov chain
-    Monte Carlo, Statistical Science 1992). Never above n; n itself below 20 values, where autocorrelation cannot be
-    estimated, and for constant values.
+    Monte Carlo, Statistical Science 1992). Never above n; None where autocorrelation cannot be estimated: below 20
+    values, and of equal ones.
     """
     array, _ = without_missing(as_array(values))
     n = array.size
     if n < 20 or float(np.ptp(array)) == 0.0:
-        return float(n)
+        return None
     centred = array - array.mean()
-    spectrum = np.fft.rfft(centred, 2 * n)
+    spectrum = np.fft.rfft(centred / np.abs(centred).max(), 2 * n)  # squares of which neither over- nor underflow
     covariance = np.fft.irfft(spectrum * np.conj(spectrum))[:n]
     correlation = covariance / covariance[0]
     pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)  # rho(2k) + rho(2k+1)

@@ -21,6 +21,7 @@ from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_positive
 from vtax.stats.intervals import t_quantile
+from vtax.stats.ratio import exp
 
 Labels = Sequence[Hashable] | npt.NDArray[Any]
 
@@ -201,4 +202,4 @@ def _term(
 ) -> Term:  # fmt: skip
     half = t_quantile((1 + confidence) / 2, df) * se
     p = min(1.0, 2 * float(special.stdtr(df, -abs(effect) / se))) if se > 0 else math.nan
-    return Term(platform, level, kind, math.exp(effect), math.exp(effect - half), math.exp(effect + half), p)
+    return Term(platform, level, kind, exp(effect), exp(effect - half), exp(effect + half), p)

@@ -36,13 +36,16 @@ def rank(values: npt.NDArray[np.float64], better: Better, *, resamples: int = 49
 
     values: shape (platforms, blocks), positive block averages; a block that lacks a platform is left out with a
     warning. Whole blocks are drawn, so what platforms share in a block stays shared. Ties share their ranks evenly.
-    Raises StatsError when no block is complete or a value is not positive and finite.
+    Raises StatsError with fewer than two complete blocks, since drawing from one draws it every time, and when a
+    value is not positive and finite.
     """
     if values.ndim != 2 or values.shape[0] < 1:
         raise StatsError("ranking needs a matrix of platforms and blocks")
     complete = ~np.isnan(values).any(axis=0)
     if not complete.any():
         raise StatsError("no block holds every platform")
+    if complete.sum() < 2:
+        raise StatsError("one block holds every platform, which says nothing of how sure a rank is; two are needed")
     kept = values[:, complete]
     if not np.isfinite(kept).all() or (kept <= 0).any():
         raise StatsError("ranking needs positive numbers")
@@ -52,7 +55,7 @@ def rank(values: npt.NDArray[np.float64], better: Better, *, resamples: int = 49
             f"{values.shape[1] - kept.shape[1]} of {values.shape[1]} blocks lack a platform and were left out"
         )
     if kept.shape[1] < 5:
-        warnings.append(f"{kept.shape[1]} blocks are few for probabilities of ranks; they look surer than they are")
+        warnings.append(f"{kept.shape[1]} blocks are few for probabilities of ranks, which look surer than they are")
     score = np.log(kept) * (1 if better == "higher" else -1)
     weights = _weights(score.shape[1], resamples, seed)
     means = np.round(weights @ score.T / score.shape[1], 12)  # (resamples, platforms)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,14 +58,23 @@ class Ratio:
     @property
     def half_width(self) -> float:
         """Half the width of the interval relative to the estimate: what the rule `precision` looks at."""
+        if not 0 < self.estimate < math.inf:  # beyond what a float holds
+            return math.inf
         return (self.high - self.low) / (2 * self.estimate)
+
+    @property
+    def inverse(self) -> Ratio:
+        """The same the other way round: baseline / treatment."""
+        return replace(
+            self, estimate=exp(-self.mean_log), low=1 / self.high if self.high > 0 else math.inf,
+            high=1 / self.low if self.low > 0 else math.inf, mean_log=-self.mean_log, bootstrap_low=None,
+            bootstrap_high=None,
+        )  # fmt: skip
 
     def efficiency(self, better: Better) -> Interval:
         """Performance as a share of the baseline's: the ratio of a rate, the inverse ratio of a time."""
-        if better == "higher":
-            return Interval(self.estimate, self.low, self.high, self.confidence, self.warnings)
-        low, high = 1 / self.high if self.high > 0 else math.inf, 1 / self.low if self.low > 0 else math.inf
-        return Interval(1 / self.estimate, low, high, self.confidence, self.warnings)
+        found = self if better == "higher" else self.inverse
+        return Interval(found.estimate, found.low, found.high, self.confidence, self.warnings)
 
     def overhead(self, better: Better) -> Interval:
         """1 - efficiency: the share of the baseline's performance that is lost (negative: gained)."""
@@ -84,12 +93,13 @@ def paired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) 
 
 def log_ratios(treatment: Values, baseline: Values) -> Array:
     """Natural logarithm of treatment / baseline per block; NaN where either is NaN. Raises StatsError as above."""
-    numerator, denominator = as_array(treatment, "treatment"), as_array(baseline, "baseline")
+    numerator = as_array(treatment, "values of the platform")
+    denominator = as_array(baseline, "values of the baseline")
     if numerator.size != denominator.size:
         raise StatsError(
-            f"{numerator.size} blocks of the treatment do not pair with {denominator.size} of the baseline"
+            f"{numerator.size} blocks of the platform do not pair with {denominator.size} of the baseline"
         )
-    check_positive(numerator, "values of the treatment")
+    check_positive(numerator, "values of the platform")
     check_positive(denominator, "values of the baseline")
     return np.asarray(np.log(numerator) - np.log(denominator))
 

@@ -122,6 +122,7 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
     if p < 1 - confidence:
         warnings = (
             *warnings,
-            f"values drift over the run by {changes[0] * 100:+.1f}\N{NO-BREAK SPACE}% (p = {p:.2g})",
+            f"values drift over the run by {changes[0] * 100:+.1f}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
+            + f" ({'p < 0.001' if p < 0.001 else f'p = {p:.2g}'})",
         )
     return Drift(changes[0], low, high, p, confidence, warnings)

@@ -95,30 +95,68 @@ def decide(
 
     contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study
     of one platform, without contrasts: the logarithm of each cell's block means; "precision" then speaks of means.)
+    A contrast with an infinite one holds a value that has no logarithm: it cannot be judged, nor do further blocks
+    help, so only the others keep a run going.
     families: name -> the family it is judged in, which must be that of the result; absent, all are one.
     """
     if rule.stop == "budget":
         return Decision(False, False, "time is left", _widest(rule, contrasts, blocks))
     if rule.stop == "fixed":
         done = blocks >= rule.blocks
-        return Decision(done, done, f"{blocks} of {rule.blocks} blocks are made")
+        return Decision(done, done, f"{blocks} of {_counted(rule.blocks, 'block')} {_are(blocks)} made")
     if blocks < rule.min_blocks:
-        return Decision(False, False, f"{blocks} of at least {rule.min_blocks} blocks are made", tuple(contrasts))
+        reason = f"{blocks} of at least {rule.min_blocks} blocks {_are(blocks)} made"
+        return Decision(False, False, reason, tuple(contrasts))
     if not contrasts:
         return Decision(True, False, "there is nothing to compare", (), ("no contrast has data in any block",))
-    missed = _imprecise(rule, contrasts) if rule.stop == "precision" else _undecided(rule, contrasts, families or {})
-    what = (
-        f"an interval within ±{rule.precision * 100:g}\N{NO-BREAK SPACE}%"
-        if rule.stop == "precision"
-        else "a verdict"
-    )
-    if not missed:
-        every = f"all {len(contrasts)} contrasts have" if len(contrasts) > 1 else "the contrast has"
+    judged = _judgeable(contrasts)
+    missed = _imprecise(rule, judged) if rule.stop == "precision" else _undecided(rule, judged, families or {})
+    return _towards(rule, tuple(contrasts), missed, tuple(name for name in contrasts if name not in judged), blocks)
+
+
+def _judgeable(contrasts: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: logs for name, logs in contrasts.items() if not np.isinf(logs).any()}
+
+
+def _towards(
+    rule: Rule, contrasts: tuple[str, ...], missed: tuple[str, ...], refused: tuple[str, ...], blocks: int
+) -> Decision:
+    """The decision of a rule with a target for every contrast. refused: those that cannot be judged."""
+    total, what = len(contrasts), "a verdict"
+    if rule.stop == "precision":
+        what = f"an interval within ±{rule.precision * 100:g}\N{NO-BREAK SPACE}%"
+    if not (missed or refused):
+        every = f"all {total} contrasts have" if total > 1 else "the contrast has"
         return Decision(True, True, f"{every} {what} after {blocks} blocks")
-    still = f"{len(missed)} of {len(contrasts)} contrasts miss {what} after {blocks} blocks"
-    if blocks >= rule.max_blocks:
-        return Decision(True, False, f"{still}, the most allowed", missed, (still,))
-    return Decision(False, False, still, missed)
+    lost = f"{_some(len(refused), total)} cannot be judged, since a value is zero or negative" if refused else ""
+    if not missed:
+        return Decision(True, False, lost, refused, (lost,))
+    still = f"{_some(len(missed), total)} {'misses' if len(missed) == 1 else 'miss'} {what} after {blocks} blocks"
+    if blocks < rule.max_blocks:
+        return Decision(False, False, "; ".join(filter(None, [still, lost])), missed)
+    short = tuple(name for name in contrasts if name in {*missed, *refused})
+    told = "; ".join(filter(None, [f"{still}, the most allowed", lost]))
+    return Decision(True, False, told, short, tuple(filter(None, [still, lost])))
+
+
+def _some(number: int, total: int) -> str:
+    return f"{number} of {total} contrasts" if total > 1 else "the contrast"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _duration(seconds: float) -> str:
+    """As a study would have it, in the largest unit that leaves a whole number: `2 h`, `90 min`, `45 s`."""
+    for unit, factor in (("h", 3600), ("min", 60)):
+        if seconds >= factor and seconds % factor == 0:
+            return f"{seconds / factor:.0f} {unit}"
+    return f"{seconds:g} s"
 
 
 def within_budget(rule: Rule, goal: Decision, blocks: int, elapsed_s: float, next_block_s: float) -> Decision:
@@ -128,7 +166,8 @@ def within_budget(rule: Rule, goal: Decision, blocks: int, elapsed_s: float, nex
     """
     if goal.stop or rule.budget_s is None or elapsed_s + next_block_s <= rule.budget_s:
         return goal
-    reason = f"the time budget of {rule.budget_s:.0f} s ends before another block would, after {blocks} blocks"
+    budget, made = _duration(rule.budget_s), _counted(blocks, "block")
+    reason = f"the time budget of {budget} ends before another block would, after {made}"
     return Decision(True, rule.stop == "budget" and blocks > 0, reason, goal.open, goal.warnings)
 
 
@@ -162,10 +201,13 @@ def width_share(min_blocks: int) -> float:
 
 
 def _widest(rule: Rule, contrasts: Mapping[str, Array], blocks: int) -> tuple[str, ...]:
-    """The half of the contrasts, rounded up, with the widest intervals; none while blocks hold every contrast."""
+    """The half of the contrasts, rounded up, with the widest intervals; none while blocks hold every contrast.
+
+    Nothing is spent on those that cannot be judged.
+    """
     if rule.spend == "evenly" or blocks < rule.min_blocks:
         return ()
-    widths = {name: half_width(rule, logs) for name, logs in contrasts.items()}
+    widths = {name: half_width(rule, logs) for name, logs in _judgeable(contrasts).items()}
     chosen = set(sorted(widths, key=lambda name: -widths[name])[: math.ceil(len(widths) / 2)])
     return tuple(name for name in contrasts if name in chosen)
 

@@ -136,7 +136,8 @@ MOST_BLOCKS = 1_000_000  # of a plan
 
 
 def plan(
-    noise: Components, block_s: float, trial_s: float, half_width: float, confidence: float = 0.95,
+    noise: Components, block_s: float, trial_s: float, half_width: float,
+    confidence: float | Callable[[int], float] = 0.95,
     *, min_blocks: int = 5, max_trials: int = 100, noise_confidence: float = 0.95,
 ) -> Plan:  # fmt: skip
     """Cheapest trials per block and number of blocks for a ratio's relative half-width, from min_blocks on.
@@ -145,8 +146,9 @@ def plan(
     (Kalibera & Jones 2013, eq. 1: costs c, variances T squared); one, where noise has no trial_means, because what
     more of them would bring is not known. An estimate of no noise between blocks is not taken at its word: trials
     are then chosen for as much as the blocks do not rule out. The baseline is taken to be as noisy as the cell, which
-    doubles the variance of a log-ratio. noise_confidence: of the interval behind blocks_low and blocks_high. Raises
-    StatsError without two blocks.
+    doubles the variance of a log-ratio. confidence: of the ratio's interval; where it depends on the number of
+    blocks, a function of that. noise_confidence: of the interval behind blocks_low and blocks_high. Raises StatsError
+    without two blocks.
     """
     if block_s < 0 or trial_s <= 0 or half_width <= 0:
         raise StatsError("times and the half-width must be above zero")
@@ -158,7 +160,8 @@ def plan(
 
     def reached(blocks: int, trials: int, between: float = between) -> float:
         variance = 2 * (between + of_trials / trials)
-        return t_quantile((1 + confidence) / 2, blocks - 1) * math.sqrt(variance / blocks)
+        level = confidence(blocks) if callable(confidence) else confidence
+        return t_quantile((1 + level) / 2, blocks - 1) * math.sqrt(variance / blocks)
 
     def needed(between: float) -> int:
         return _least(min_blocks, MOST_BLOCKS, lambda n: reached(n, trials, between) <= half_width)

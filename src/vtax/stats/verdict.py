@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -66,6 +66,31 @@ def judge_family(
         verdict_of(r, margin, b, alpha, len(ratios), float(pd), float(pe))
         for r, b, pd, pe in zip(ratios, better, difference, equivalence, strict=True)
     )
+
+
+def judge_either_way(
+    ratios: Sequence[Ratio], margin: float, better: Sequence[Better], alpha: float = 0.05
+) -> tuple[Verdict, ...]:
+    """`judge_family` for two sides of which neither is the baseline: a word must hold whichever is divided by.
+
+    1 - margin and 1 + margin are not each other's inverse, so next to them a single direction may say what the other
+    does not; such a ratio is undecided.
+    """
+    forth = judge_family(ratios, margin, better, alpha)
+    inverse: list[Better] = ["lower" if b == "higher" else "higher" for b in better]
+    back = judge_family([ratio.inverse for ratio in ratios], margin, inverse, alpha)
+    return tuple(_agreed(a, b) for a, b in zip(forth, back, strict=True))
+
+
+def _agreed(a: Verdict, b: Verdict) -> Verdict:
+    """The word of both. b: of the inverse ratio, judged by the inverse metric."""
+    p = max(a.p_equivalence, b.p_equivalence)
+    if a.kind == b.kind != "undecided":
+        return replace(a, p_equivalence=p)
+    needed = [each.blocks_needed for each in (a, b) if each.kind == "undecided"]
+    known = [n for n in needed if n is not None]
+    most = max(known) if known and len(known) == len(needed) else None
+    return replace(a, kind="undecided", p_equivalence=p, blocks_needed=most)
 
 
 def verdict_of(
