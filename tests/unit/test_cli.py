@@ -76,6 +76,25 @@ def test_an_unknown_study_is_bad_input(capsys: pytest.CaptureFixture[str]) -> No
     assert len(told.strip().splitlines()) <= 3
 
 
+@pytest.mark.parametrize(("given", "near"), [("nope", ""), ("kvm-virtoi", "; did you mean kvm-virtio, ")])
+def test_a_wrong_platform_blames_the_option(given: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = failure_of(["run", "-p", "docker", "-p", given, "tour"], capsys)
+    assert status == 2
+    assert f"there is no platform {given!r}{near}" in told
+    assert "where: --platform\n" in told
+    assert "to do: vtax platforms lists them" in told
+
+
+def test_what_is_no_study_file_says_what_it_is_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, told = failure_of(["run", str(tmp_path)], capsys)
+    assert (status, "is a directory, not a study\n  to do: give the path of a TOML file" in told) == (2, True)
+    (tmp_path / "bad.toml").write_text("a = ", encoding="utf-8")
+    status, told = failure_of(["run", str(tmp_path / "bad.toml")], capsys)
+    assert (status, "not valid TOML" in told, "\n  to do: mend that place" in told) == (2, True, True)
+
+
 @pytest.mark.parametrize(("budget", "what"), [("5bananas", "'5bananas' is not understood"), ("0s", "above 0 s")])
 def test_a_wrong_budget_names_the_option(budget: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, told = failure_of(["run", "tour", "--budget", budget, "--plan"], capsys)

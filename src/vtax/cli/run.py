@@ -13,11 +13,12 @@ from vtax import __version__
 from vtax.cli.measure import measure, prepare_host
 from vtax.cli.output import built_image, need_root, print_json, tell
 from vtax.cli.quiet import free_to_probe
-from vtax.errors import BadInput, with_cure
+from vtax.errors import BadInput, placed, with_cure
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
 from vtax.network import registry as topologies
+from vtax.platforms import registry
 from vtax.platforms.base import Probe
 from vtax.report.numbers import plain_percent
 from vtax.runner.execute import begin
@@ -55,7 +56,9 @@ def command(
 ) -> None:
     """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
     _refuse_no_time(budget)
-    loaded = load(study, _overrides(load(study).study, platforms, blocks, budget))
+    declared = load(study).study
+    _refuse_unknown(platforms, declared)
+    loaded = load(study, _overrides(declared, platforms, blocks, budget))
     if only_plan:
         _tell_plan(loaded, platforms, seed, as_json=as_json)
         return
@@ -236,6 +239,15 @@ def _refuse_no_time(budget: str | None) -> None:
         raise BadInput(str(error), where="--budget") from error
     if not is_time:
         raise BadInput(f"the budget is {budget}; it must be a time above 0 s", where="--budget")
+
+
+def _refuse_unknown(named: tuple[str, ...], study: Study) -> None:
+    """Raise BadInput, naming the option, for a platform that neither the study nor a driver has."""
+    own = [table.name for table in study.platform]
+    with placed("--platform"):
+        for name in named:
+            if name not in own:
+                registry.get(name, own)
 
 
 def _refuse_named_but_unavailable(plan: Plan, named: tuple[str, ...]) -> None:

@@ -39,6 +39,11 @@ def find(reference: str) -> Path:
     path = Path(reference)
     if path.is_file():
         return path
+    if path.is_dir():
+        raise BadInput(
+            f"{reference!r} is a directory, not a study",
+            cure="give the path of a TOML file; vtax studies lists the shipped ones",
+        )
     near = get_close_matches(reference, shipped(), 3)
     raise BadInput(
         f"there is no study {reference!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
@@ -56,9 +61,11 @@ def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = Non
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"the study is not valid TOML: {error}", where=str(path)) from error
+        cure = "mend that place; docs/study-files.md shows how a study is written"
+        raise BadInput(f"the study is not valid TOML: {error}", where=str(path), cure=cure) from error
     except OSError as error:
-        raise BadInput(f"the study cannot be read: {error.strerror}", where=str(path)) from error
+        cure = "make it readable, or give another file"
+        raise BadInput(f"the study cannot be read: {error.strerror}", where=str(path), cure=cure) from error
     merged = dict(data)
     for key, value in (overrides or {}).items():
         merged[key] = {**data.get(key, {}), **value} if isinstance(value, Mapping) else value
