@@ -450,14 +450,24 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
         ),
         ({"benchmark": [{"name": "wired", "topology": "ruoter"}]}, "did you mean router?", "key topology"),
         (
-            {"platform": [{"name": "native", "driver": "nil"}]},
+            {"platforms": ["native", "mine"], "platform": [{"name": "mine", "driver": "nil"}]},
             "no driver 'nil'",
-            "[[platform]] number 1 (native), key driver",
+            "[[platform]] number 1 (mine), key driver",
         ),
         (
-            {"platform": [{"name": "native", "driver": "scripted", "available": "?"}]},
+            {"platforms": ["native", "mine"], "platform": [{"name": "mine", "driver": "scripted", "available": "?"}]},
             "option available",
-            "[[platform]] number 1 (native)",
+            "[[platform]] number 1 (mine)",
+        ),
+        (
+            {"platform": [{"name": "native", "driver": "scripted"}]},
+            "there is a platform native already",
+            "[[platform]] number 1 (native), key name",
+        ),
+        (
+            {"platforms": ["native", "mien"], "platform": [{"name": "mine", "driver": "scripted"}]},
+            "no platform 'mien'; did you mean mine",
+            "test: key platforms",
         ),
     ],
 )
@@ -583,7 +593,9 @@ def test_the_papers_order_makes_all_blocks_of_a_platform_in_a_row_and_is_warned_
 ) -> None:
     run = executed(plan_of(study(design={"blocks": 2, "order": "sequential"})), store, home)
     data = load_run(store.engine, run)
-    made = [(run.cells[cell].platform, block) for cell, block in zip(data.trials.cell, data.trials.block, strict=True)]
+    made = [
+        (run.cells[cell].platform, block) for cell, block in zip(data.trials.cell, data.trials.block, strict=True)
+    ]
     assert made == [(platform, block) for platform in ("native", "other") for block in (0, 1) for _ in range(3)]
     assert run.stopped_because == "2 of 2 blocks are made"
     assert [w.code for w in data.warnings if w.cell is None] == ["sequential-order"]

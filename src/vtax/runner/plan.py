@@ -256,17 +256,20 @@ def _refuse_nothing_to_decide(study: Study, planned: Sequence[PlannedPlatform], 
 
 
 def resolve_platform(study: Study, name: str, source: str) -> Platform:
-    """A platform by the name a study gives it: its own `[[platform]]` table first, then the shipped ones.
+    """A platform by the name a study gives it: of its own `[[platform]]` table, or a shipped one.
 
-    Raises BadInput naming source, table and key.
+    Raises BadInput naming source, table and key, also for a table that takes the name of a shipped one.
     """
     for number, table in enumerate(study.platform, 1):
         if table.name == name:
+            if name in platform_registry.names():
+                where = f"{source}: [[platform]] number {number} ({name}), key name"
+                raise BadInput(f"there is a platform {name} already", where=where, cure="another name for the table")
             key = "" if table.driver in platform_registry.drivers() else ", key driver"
             with placed(f"{source}: [[platform]] number {number} ({name}){key}"):
                 return platform_registry.make(name, table.driver, table.options)
     with placed(f"{source}: key platforms"):
-        return platform_registry.get(name)
+        return platform_registry.get(name, [table.name for table in study.platform])
 
 
 def _by_link(cells: Sequence[Cell]) -> list[list[Cell]]:

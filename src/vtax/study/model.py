@@ -168,6 +168,10 @@ class Study(_Table):
             raise _problem(f"baseline {self.baseline!r} is not in platforms ({named})", "baseline")
         if twice := [name for name in self.platforms if self.platforms.count(name) > 1]:
             raise _problem(f"platforms names {twice[0]!r} twice", "platforms")
+        tables = [table.name for table in self.platform]
+        for number, name in enumerate(tables):
+            if name in tables[:number]:
+                raise _problem(f"there are two tables of the name {name!r}", "platform", number, "name")
         if twice := [level for level in self.tuning if self.tuning.count(level) > 1]:
             raise _problem(f"tuning names {twice[0]!r} twice", "tuning")
         for number, table in enumerate(self.benchmark):
