@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from vtax.host.cgroups import Group, Hierarchy, Limits, hierarchies, parse_cpu_list
+from vtax.host.resources import ControlGroup
 
 FIXTURES = Path(__file__).parent / "fixtures" / "cgroups"
 LIMITS = Limits((1, 3), 64 << 20)
@@ -149,3 +150,14 @@ def test_pinned_guests_get_no_limit_of_cpu_time(directory):
     fill(directory, cpu__max="max 100000")
     unified(directory, controllers="cpu").limit(LIMITS)
     assert (directory / "cpu.max").read_text() == "max 100000"
+
+
+def test_a_member_outside_our_pid_namespace_does_not_have_us_killed(directory, monkeypatch):
+    """cgroup v2 tells its PID as 0, which kill(2) takes for our own process group."""
+    killed = []
+    monkeypatch.setattr("os.kill", lambda pid, number: killed.append(pid))
+    monkeypatch.setattr("vtax.host.resources._GRACE_S", 0.05)
+    fill(directory, cgroup__procs="0\n")
+    with pytest.raises(OSError, match="not empty"):  # as the kernel refuses while it has members
+        ControlGroup((str(directory),)).remove()
+    assert killed == []

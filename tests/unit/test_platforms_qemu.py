@@ -345,8 +345,30 @@ def test_what_a_whole_start_told_is_kept_until_something_that_decides_it_changes
     for changed, its_image in ((options, another), (QemuOptions(accel="kvm", cpu="max"), image)):
         with pytest.raises(AssertionError):
             _qemu_probe.remembered(changed, its_image, never)
-    next((tmp_path / "probes").iterdir()).write_text("garbage")
+    next((tmp_path / "probes").iterdir()).write_text('{"available": ')  # killed while it wrote
     assert _qemu_probe.remembered(options, image, lambda: told) == told
+    assert _qemu_probe.remembered(options, image, never) == told
+
+
+def test_a_probe_that_is_killed_while_it_keeps_its_answer_leaves_nothing_that_no_other_takes_up(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    monkeypatch.setattr(_qemu_probe, "KVM", tmp_path)
+    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: str(tmp_path))
+    write = Path.write_text
+
+    def half(path, text):
+        write(path, text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    options, image, told = QemuOptions(accel="tcg"), Image("one", tmp_path), Probe(True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", half)
+        with pytest.raises(KeyboardInterrupt):
+            _qemu_probe.remembered(options, image, lambda: told)
+    assert _qemu_probe.remembered(options, image, lambda: told) == told
+    assert len(list((tmp_path / "probes").iterdir())) == 1
 
 
 def test_a_host_kernel_that_is_not_there_is_named_with_a_cure(tmp_path):

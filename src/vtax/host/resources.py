@@ -336,9 +336,10 @@ def is_mount_point(path: Path) -> bool:
 
 
 def _members(directories: list[Path]) -> list[int]:
+    """Processes in the groups, but for this one and those of which cgroup v2 says 0: outside our PID namespace."""
     pids: set[int] = set()
     for top in directories:
         for path, _, _ in os.walk(top):  # a runtime may be removing some of them meanwhile
             with suppress(OSError):
                 pids.update(int(line) for line in Path(path, "cgroup.procs").read_text().split())
-    return sorted(pids - {os.getpid()})
+    return sorted(pids - {0, os.getpid()})
