@@ -354,8 +354,8 @@ def test_a_probe_that_is_killed_while_it_keeps_its_answer_leaves_nothing_that_no
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
-    monkeypatch.setattr(_qemu_probe, "KVM", tmp_path)
-    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: str(tmp_path))
+    monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/null"))
+    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: "/dev/null")
     write = Path.write_text
 
     def half(path, text):
