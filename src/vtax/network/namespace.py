@@ -126,6 +126,15 @@ class Namespace:
         except OSError as error:
             raise NetworkError(f"the kernel refused the setting {key} = {value}: {error.strerror}") from error
 
+    def tie(self, first: str, second: str) -> None:
+        """Have what enters by one interface leave by the other, both ways (tc-mirred(8)). Raises CommandFailed."""
+        for source, target in ((first, second), (second, first)):
+            self.run(["tc", "qdisc", "add", "dev", source, "ingress"])
+            self.run(
+                ["tc", "filter", "add", "dev", source, "parent", "ffff:", "protocol", "all", "u32",
+                 "match", "u32", "0", "0", "action", "mirred", "egress", "redirect", "dev", target]
+            )  # fmt: skip
+
     def traffic(self) -> dict[str, Traffic]:
         """What every interface in it has carried, by name."""
         text = inside(self.path, Path("/proc/thread-self/net/dev").read_text)

@@ -41,11 +41,21 @@ class BridgeSegment:
     """A Linux bridge in a namespace of the lab."""
 
     def __init__(
-        self, namespace: Namespace, bridge: str, mtu: int, *, mac: str = "", role: str = "", routes: bool = False
+        self,
+        namespace: Namespace,
+        bridge: str,
+        mtu: int,
+        *,
+        mac: str = "",
+        role: str = "",
+        routes: bool = False,
+        ends: bool = False,
     ) -> None:
-        """mac, role: of the end whose card the bridge itself is, when it is one. routes: the lab does through it."""
+        """mac, role: of the end whose card the bridge itself is, when it is one. routes: the lab does through it.
+        ends: the lab is itself what guests on it talk to."""
         self.namespace = namespace
         self.bridge = bridge
+        self._limits_entry = bridge if role or ends else ""
         self.hops: list[Hop] = [
             Hop(f"{role or 'lab'}.{bridge}", namespace, bridge, "bridge", role=role, counts=bool(role) or routes)
         ]
@@ -59,16 +69,19 @@ class BridgeSegment:
         """A veth: one end is a port of the bridge, the other the guest's card."""
         port = port_name(role, card)
         self.namespace.ip(veth(port, card, guest), f"link set dev {port} master {self.bridge} up")
+        entry = self._limits_entry
         self.hops += [
             Hop(f"{role}.{card.interface}", guest, card.interface, "veth", role=role, cable=port),
-            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, cable=port),
+            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, limits_entry=entry, cable=port),
         ]
 
     def plug_tap(self, role: str, card: Card, queues: int) -> str:
         """A tap that is a port of the bridge."""
         port = port_name(role, card)
         self.namespace.ip(*tap(port, card, queues), f"link set dev {port} master {self.bridge} up")
-        self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
+        self.hops.append(
+            Hop(f"lab.{port}", self.namespace, port, "tap", limits=True, limits_entry=self._limits_entry)
+        )
         return port
 
 
@@ -100,7 +113,7 @@ class CableSegment:
             self.hops = [hop for hop in self.hops if hop.interface != self._loose or hop.role] + [end]
             return
         self.namespace.ip(veth(port, card, guest), f"link set dev {port} up")
-        self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth", cable=port)]
+        self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, cable=port)]
         self._tie(port)
 
     def plug_tap(self, role: str, card: Card, queues: int) -> str:
@@ -114,13 +127,8 @@ class CableSegment:
     def _tie(self, port: str) -> None:
         if self._loose is None:
             self._loose = port
-            return
-        for source, target in ((self._loose, port), (port, self._loose)):
-            self.namespace.run(["tc", "qdisc", "add", "dev", source, "ingress"])
-            self.namespace.run(
-                ["tc", "filter", "add", "dev", source, "parent", "ffff:", "protocol", "all", "u32",
-                 "match", "u32", "0", "0", "action", "mirred", "egress", "redirect", "dev", target]
-            )  # fmt: skip
+        else:
+            self.namespace.tie(self._loose, port)
 
     def _is_tap(self, port: str) -> bool:
         return any(hop.interface == port and hop.kind == "tap" for hop in self.hops)

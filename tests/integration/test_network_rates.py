@@ -1,0 +1,52 @@
+"""A rate holds on every topology and attachment in both directions, whatever the last link into the guest is."""
+
+from __future__ import annotations
+
+import pytest
+from lab_guests import LabGuests
+from support import needs_program, needs_root
+
+from vtax.host.process import find_program
+from vtax.image import build as images
+from vtax.image.recipe import DEFAULT
+from vtax.network import registry
+from vtax.platforms import registry as platforms
+
+pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
+RATE_MBIT_S = 4
+OPEN_VSWITCH = ("router-openflow", "vlan-pairs")
+CASES = [(name, attachment) for name, each in registry.topologies().items() for attachment in each.attachments]
+
+
+@pytest.fixture
+def lab(image, shared_home, journal, private_home):
+    def build(platform, topology, **link):
+        if topology in OPEN_VSWITCH and find_program("ovs-vswitchd") is None:
+            pytest.skip("Open vSwitch is not installed")
+        if not (probe := platforms.get(platform).probe(image)).available:
+            pytest.skip(f"{platform} does not run here: {probe.reason}")
+        packages = registry.get(topology).packages
+        image_with = images.ensure(shared_home, DEFAULT.with_packages(packages)) if packages else image
+        return LabGuests(topology, platform, image_with, journal, private_home, link)
+
+    return build
+
+
+@pytest.mark.parametrize(("topology", "attachment"), CASES)
+@pytest.mark.parametrize("platform", ["native", "qemu-tcg"])
+def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, topology, attachment, lab):
+    with lab(platform, topology, attachment=attachment, rate_mbit_s=RATE_MBIT_S) as at:
+        at.links.verify()
+        for direction in ("send", "receive"):
+            got = at.measure("iperf3", duration_s=1, direction=direction).values["throughput"]
+            assert 0.1 * RATE_MBIT_S < got < RATE_MBIT_S, direction
+        at.links.apply({"attachment": attachment})
+        assert at.measure("iperf3", duration_s=1).values["throughput"] > 2 * RATE_MBIT_S
+
+
+def test_a_rate_can_be_set_and_changed_with_the_mtu_where_the_host_is_an_end(lab):
+    with lab("native", "guest-to-host") as at:
+        for rate, mtu in ((10, 1500), (20, 9000), (10, 600)):
+            at.links.apply({"rate_mbit_s": rate, "mtu": mtu})
+            for direction in ("send", "receive"):
+                assert at.measure("iperf3", duration_s=1, direction=direction).values["throughput"] < rate
