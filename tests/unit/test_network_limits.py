@@ -116,3 +116,26 @@ def test_a_missing_switch_is_said_before_the_run(topology, monkeypatch):
     with pytest.raises(BadInput, match="needs Open vSwitch") as caught:
         registry.get(topology).check({})
     assert "openvswitch-switch" in caught.value.cure
+
+
+@pytest.mark.parametrize(
+    ("rate", "mtu", "duration_s", "mbit_s", "possible"),
+    [
+        (1.0, 9000, 1, 1.108, True),  # measured: UDP, of which two frames are through at once
+        (1.0, 9000, 1, 1.2, False),
+        (1.0, 9000, 10, 1.108, False),
+        (100.0, 1500, 1, 102.3, True),
+        (100.0, 1500, 1, 103.0, False),
+    ],
+)
+def test_a_figure_may_be_above_the_links_rate_by_the_burst_of_its_token_bucket(
+    rate, mtu, duration_s, mbit_s, possible
+):
+    from contextlib import nullcontext
+
+    from vtax.benchmarks.base import Context
+    from vtax.benchmarks.network import check_link
+    from vtax.errors import BenchmarkError
+
+    with nullcontext() if possible else pytest.raises(BenchmarkError, match="is impossible"):
+        check_link(mbit_s, Context(1, 1, link_mbit_s=rate, mtu=mtu), duration_s)

@@ -131,7 +131,7 @@ class Iperf2:
                     f"not {p.parallel}: {_said(results)}"
                 )
             rate = sum(line.mbit_s for line in received)
-            check_link(rate, context)
+            check_link(rate, context, p.duration_s)
             values[f"throughput_{direction}"] = rate
             values["throughput"] += rate
             rates_sent[direction] = sum(line.mbit_s for line in sent)

@@ -132,7 +132,7 @@ class Iperf3:
         except (KeyError, IndexError, TypeError) as error:
             raise BenchmarkError(f"iperf3's report lacks {error}; its format is not known to vtax") from error
         for direction in ("send", "receive"):
-            check_link(values.get(f"throughput_{direction}"), context)
+            check_link(values.get(f"throughput_{direction}"), context, parameters.duration_s)
         return Outcome(values, used, tuple(warnings), samples)
 
 

@@ -163,9 +163,9 @@ class Netperf:
             raise BenchmarkError(f"netperf's output is not understood: {error}") from error
         for name in ("throughput", "sent"):
             if p.test != "udp_stream" or name == "throughput":
-                check_link(values.get(name), context)
+                check_link(values.get(name), context, p.duration_s)
         for size in (p.request_size, p.response_size) if "transactions" in values else ():
-            check_link(values["transactions"] * size * 8 / 1e6, context)
+            check_link(values["transactions"] * size * 8 / 1e6, context, p.duration_s)
         return Outcome(values, used, tuple(warnings))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, BenchmarkError
+from vtax.network.hop import burst_bytes
 
 LARGEST_DATAGRAM = 65507
 """Bytes of UDP payload in the largest IPv4 packet: 65535 - 20 (RFC 791) - 8 (RFC 768)."""
@@ -19,7 +20,7 @@ _RATE_REACHED = 0.95  # of a UDP rate that was asked for; below it the sender di
 _IP_AND_TCP = 40  # bytes of both headers without options (RFC 9293, section 3.7.1)
 _TIMESTAMPS = 12  # bytes of the TCP option that most kernels send (RFC 7323)
 _DEFAULT_MSS = 536  # RFC 9293, section 3.7.1
-_LINK_ROOM = 1.02  # a token bucket lets a burst through at the start: below 1 % of a second's traffic
+_LINK_ROOM = 1.02  # for the tools' own clocks, besides the burst that a token bucket lets through at the start
 _BUFFER_LIMITS = (Path("/proc/sys/net/core/wmem_max"), Path("/proc/sys/net/core/rmem_max"))
 
 
@@ -87,10 +88,13 @@ def rate_warnings(asked_mbit_s: float, sent: Mapping[str, float]) -> list[str]:
     ]
 
 
-def check_link(mbit_s: float | None, context: Context) -> None:
-    """Raise BenchmarkError for a rate that the link cannot carry."""
+def check_link(mbit_s: float | None, context: Context, duration_s: float) -> None:
+    """Raise BenchmarkError for a rate, over so many seconds, that the link cannot carry."""
     limit = context.link_mbit_s
-    if mbit_s is not None and limit is not None and mbit_s > limit * _LINK_ROOM:
+    if mbit_s is None or limit is None:
+        return
+    burst_mbit_s = burst_bytes(limit, context.mtu or 0) * 8 / 1e6 / duration_s
+    if mbit_s > limit * _LINK_ROOM + burst_mbit_s:
         raise BenchmarkError(
             f"{mbit_s:.1f} Mbit/s over a link of {limit:g} Mbit/s is impossible: the traffic did not take the link, "
             "or a clock is wrong"
