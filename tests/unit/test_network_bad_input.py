@@ -91,6 +91,24 @@ def test_a_topology_with_more_cards_than_a_platform(
 
 
 @pytest.mark.parametrize("topology", ["router-openflow", "vlan-pairs"])
+def test_an_mtu_that_open_vswitch_cannot_carry(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openvswitch, "find_program", lambda name: f"/usr/bin/{name}")
+    benchmark = {"name": "iperf3", "topology": topology}
+    planned({**benchmark, "link": {"mtu": 65500}})
+    error = refused({**benchmark, "link_factors": {"mtu": [1500, 65501]}})
+    assert error.what == f"link setting mtu: {topology} carries an MTU of at most 65500, not 65501"
+    assert "[[benchmark]] number 1 (iperf3)" in error.where
+
+
+@pytest.mark.parametrize("rate", [float("inf"), float("nan"), 1e12, 400_001])
+def test_a_rate_that_no_link_can_be_limited_to(rate: float) -> None:
+    planned({"name": "iperf3", "link": {"rate_mbit_s": 400_000}})
+    error = refused({"name": "iperf3", "link": {"rate_mbit_s": rate}})
+    assert "link setting rate_mbit_s" in error.what
+    assert "[[benchmark]] number 1 (iperf3)" in error.where
+
+
+@pytest.mark.parametrize("topology", ["router-openflow", "vlan-pairs"])
 def test_no_open_vswitch(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openvswitch, "find_program", lambda name: None)
     error = refused({"name": "iperf3", "topology": topology})

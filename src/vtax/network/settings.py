@@ -23,6 +23,8 @@ _CONGESTION = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _IPV6 = Path("/proc/sys/net/ipv6")
 IPV6_MINIMUM_MTU = 1280
 """RFC 8200, section 5: below it the kernel takes IPv6 off the interface."""
+FASTEST_MBIT_S = 400_000.0
+"""What tc-tbf(8) can limit to: it counts the bytes that wait, a twentieth of a second's, in 32 bits."""
 
 _NIC = r"^[^\s/]{0,15}$"  # names that Linux allows
 STRUCTURE = ("attachment", "queues", "cards", "pairs", "peer", "nic", "peer_nic")
@@ -34,13 +36,15 @@ Attachment = Literal["bridge", "veth", "macvtap", "nat"]
 class LinkSettings(BaseModel):
     """Settings of every link in a topology."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     mtu: int = Field(1500, ge=68, le=65535, description="bytes of the largest IP packet, set on every hop")
     offloads: bool = Field(True, description="checksum and segmentation offloads, on or off at every hop")
     attachment: Attachment = Field("bridge", description="how a guest's card is joined to the lab")
     queues: int = Field(1, ge=1, le=16, description="queues of every guest's card")
-    rate_mbit_s: float | None = Field(None, ge=0.1, description="limit of the link in each direction, Mbit/s")
+    rate_mbit_s: float | None = Field(
+        None, ge=0.1, le=FASTEST_MBIT_S, description="limit of the link in each direction, Mbit/s"
+    )
     congestion: str = Field("cubic", description="TCP congestion control of every end, of this host's kernel")
     cards: int = Field(1, ge=1, le=8, description="cards of each guest, topology multi-nic")
     pairs: int = Field(1, ge=1, le=16, description="pairs of guests, topology vlan-pairs")

@@ -26,6 +26,7 @@ class Topology:
 
     guests: of the platform under test, by settings. cards: of each of them, by settings. natives: how many native
     ends it has. forwards: whether guests must route between their cards. attachments: the ones it can be built with.
+    mtu: the largest that what it is built with carries.
     far: whether its native end can stand on another machine. packages: what the image must hold beyond the usual.
     check_host: raises BadInput when the host lacks what it is built with. wire: makes the ends and flows in a lab;
     the lab is removed when it raises.
@@ -39,6 +40,7 @@ class Topology:
     natives: int = 1
     forwards: bool = False
     attachments: tuple[Attachment, ...] = ("bridge",)
+    mtu: int = 65535
     far: bool = False
     packages: tuple[str, ...] = ()
     check_host: Callable[[], None] = lambda: None
@@ -52,6 +54,11 @@ class Topology:
             raise BadInput(
                 f"link setting attachment: {self.name} cannot be built with {settings.attachment}",
                 cure=f"attachments of {self.name}: {', '.join(self.attachments)}",
+            )
+        if settings.mtu > self.mtu:
+            raise BadInput(
+                f"link setting mtu: {self.name} carries an MTU of at most {self.mtu}, not {settings.mtu}",
+                cure=f"ask for at most {self.mtu}",
             )
         if settings.peer:
             self._check_far(settings)

@@ -14,7 +14,7 @@ from importlib.resources import files
 from vtax.network.end import End, Execute
 from vtax.network.lab import Lab, address, make_card
 from vtax.network.links import Flow, Links
-from vtax.network.openvswitch import USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
+from vtax.network.openvswitch import LARGEST_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.plugboard import Card
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
@@ -44,7 +44,7 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         route = (f"{address(1 - network, 0)}/24", address(network, _GATEWAY))
         card = make_card(0, network, _END, settings, (route,))
         ends.append(End(role, [(card, SwitchSegment(switch, _BRIDGE, number=network + 1))], under_test=False))
-    control = BridgeSegment(namespace, "control", settings.mtu)
+    control = BridgeSegment(namespace, "control", settings.mtu, ends=True)
     namespace.ip(f"address add {address(_CONTROL, _GATEWAY)}/24 dev control")
     guest_card = make_card(0, _CONTROL, _GUEST, settings)
     told = json.dumps(_told([end.cards[0] for end in ends]))
@@ -100,5 +100,6 @@ TOPOLOGY = Topology(
     wire,
     natives=2,
     packages=("python3-os-ken",),
+    mtu=LARGEST_MTU,
     check_host=check_installed,
 )

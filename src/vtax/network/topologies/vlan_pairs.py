@@ -10,7 +10,7 @@ from vtax.network.end import End
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab, make_card
 from vtax.network.links import Flow, Links
-from vtax.network.openvswitch import USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
+from vtax.network.openvswitch import LARGEST_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
 
@@ -67,5 +67,6 @@ TOPOLOGY = Topology(
     wire,
     guests=lambda settings: 2 * settings.pairs,
     natives=0,
+    mtu=LARGEST_MTU,
     check_host=check_installed,
 )
