@@ -135,6 +135,27 @@ def test_a_platform_named_twice_is_refused(tmp_path: Path) -> None:
     assert error.where.endswith("mine.toml: key platforms")
 
 
+OWN = '[[platform]]\nname = "mine"\ndriver = "lxc"\n'
+
+
+def test_two_tables_of_one_platform_are_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MINIMAL.replace('"podman"', '"mine"') + OWN + OWN)
+    assert "two tables of the name 'mine'" in error.what
+    assert error.where.endswith("mine.toml: [[platform]] number 2 (mine), key name")
+
+
+def test_a_platform_that_is_made_and_not_used_is_refused(tmp_path: Path) -> None:
+    error = refusal(tmp_path, MINIMAL + OWN)
+    assert "mine is made and not used" in error.what
+    assert error.where.endswith("mine.toml: [[platform]] number 1 (mine)")
+
+
+def test_a_platform_of_ones_own_may_be_a_peer_and_may_be_left_out_for_one_run(tmp_path: Path) -> None:
+    load(write(tmp_path, MINIMAL + 'link = { peer = "mine" }\n' + OWN))
+    load(write(tmp_path, MINIMAL + 'link_factors = { peer = ["mine", "ssh:b"] }\n' + OWN))
+    load(write(tmp_path, MINIMAL.replace('"podman"', '"mine"') + OWN), {"platforms": ["native"]})
+
+
 def test_command_line_values_go_over_the_file(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, MINIMAL), {"design": {"blocks": 7}, "platforms": ["native"]})
     assert loaded.study.design.blocks == 7

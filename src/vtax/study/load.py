@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -71,6 +71,7 @@ def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = Non
         merged[key] = {**data.get(key, {}), **value} if isinstance(value, Mapping) else value
     study = validate(merged, str(path))
     _refuse_idle_keys(data.get("design", {}), str(path))
+    _refuse_idle_tables(data.get("platforms", []), study, str(path))
     return LoadedStudy(study, str(path))
 
 
@@ -84,6 +85,19 @@ def _refuse_idle_keys(design: Mapping[str, Any], source: str) -> None:
                 f"{key} does nothing under stop = {stop!r}: it belongs to {belongs}",
                 where=f"{source}: [design], key {key}",
                 cure=f"take {key} out, or set stop = {rules[0]!r}",
+            )
+
+
+def _refuse_idle_tables(platforms: Iterable[str], study: Study, source: str) -> None:
+    """Raise BadInput for a [[platform]] that the file names neither among its platforms nor as the peer of a link."""
+    links = [(table.link, table.link_factors) for table in study.benchmark]
+    peers = [peer for link, factors in links for peer in (link.get("peer"), *factors.get("peer", ()))]
+    for number, table in enumerate(study.platform, 1):
+        if table.name not in (*platforms, *peers):
+            raise BadInput(
+                f"the platform {table.name} is made and not used",
+                where=f"{source}: [[platform]] number {number} ({table.name})",
+                cure=f"add {table.name} to platforms, or take its table out",
             )
 
 
