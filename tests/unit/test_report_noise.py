@@ -88,7 +88,7 @@ def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
     many, long = Plan(trials=1, blocks=780, time_s=10.0, **shared), Plan(trials=100, blocks=8, time_s=20.0, **shared)
     planned = (cells[0], replace(cells[1], plan=many), replace(cells[2], plan=long))
     tables = (replace(table, points=((name, planned),)),)
-    assert hardest(tables) == Hardest("second, tool speed, size=64", long, is_well_planned=True)
+    assert hardest(tables) == Hardest("second, tool speed, size=64", long)
     text = " ".join(text_of(views.noise_parts(tables, analysis)).split())
     assert (
         "20 s, 100 trials x 8 blocks, for second, tool speed, size=64; by the noise seen it may as well be 5 or"
@@ -110,9 +110,15 @@ def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
     tables = noise(data, analysis)
     top = hardest(tables)
     assert top is not None
-    assert top.plan.blocks_high is None or top.plan.blocks_high > 40 * top.plan.blocks_low
+    assert top.unsure is not None
+    where, plan = top.unsure
+    assert plan.blocks_high is None or plan.blocks_high > 40 * plan.blocks_low
     text = " ".join(text_of(views.noise_parts(tables, analysis)).split())
-    assert f"too few blocks to plan well: {blocks_range(top.plan)}; the longest plan is" in text
+    assert f"too few blocks to plan well: {blocks_range(plan)}" in text
+    assert where in text
+    settled = hardest(noise(*measured(noisy(0.03, 0.0), blocks=5, trials=1)))
+    assert settled is not None
+    assert settled.unsure is None
 
 
 def test_plans_are_made_at_the_level_their_rule_judges_at() -> None:

@@ -256,19 +256,21 @@ def _adjusted(tables: list[NoiseTable]) -> tuple[NoiseTable, ...]:
 
 @dataclass(frozen=True)
 class Hardest:
-    """The contrast whose plan takes the most time. is_well_planned: false when made from too few blocks to go by."""
+    """The contrast whose plan takes the most time. unsure: the least sure plan of few blocks, and where; or None."""
 
     where: str
     plan: Plan
-    is_well_planned: bool
+    unsure: tuple[str, Plan] | None = None
 
     def words(self, precision: float) -> str:
         """What it takes to reach a half-width, and how sure that is: the headline of the plans."""
         target, plan = plain_percent(precision), self.plan
         times = f"{_counted(plan.trials, 'trial')} x {_counted(plan.blocks, 'block')}"
         takes = f"{format_duration(plan.time_s)}, {times}, for {self.where}"
-        if not self.is_well_planned:
-            return f"For ±{target} too few blocks to plan well: {blocks_range(plan)}; the longest plan is {takes}."
+        if self.unsure:
+            where = f" for {self.unsure[0]}" if self.unsure[0] != self.where else ""
+            few = f"too few blocks to plan well: {blocks_range(self.unsure[1])}{where}"
+            return f"For ±{target} {few}; the longest plan is {takes}."
         may_be = f"; by the noise seen it may as well be {blocks_range(plan)} blocks"
         return f"The longest plan for ±{target}: {takes}{may_be if plan.blocks_low != plan.blocks_high else ''}."
 
@@ -286,12 +288,17 @@ def _counted(number: int, noun: str) -> str:
 
 def hardest(tables: tuple[NoiseTable, ...]) -> Hardest | None:
     """The plan that takes the most time, of several the least sure one; None without any plan."""
-    plans = [
-        Hardest(where, cell.plan, cell.row.ratio.n_blocks >= MINIMUM_BLOCKS)
-        for where, cell in _places(tables)
-        if cell.plan and cell.row.ratio
-    ]
-    return max(plans, key=lambda each: (each.plan.time_s, each.plan.blocks_high or MOST_BLOCKS), default=None)
+    plans = [(cell.row, where, cell.plan) for where, cell in _places(tables) if cell.plan]
+    if not plans:
+        return None
+    _, where, plan = max(plans, key=lambda each: (each[2].time_s, _most(each[2])))
+    few = [(at, p) for row, at, p in plans if row.ratio and row.ratio.n_blocks < MINIMUM_BLOCKS]
+    unsure = [(at, p) for at, p in few if _most(p) > 4 * p.blocks]  # of five blocks the noise may ask for 8 times
+    return Hardest(where, plan, max(unsure, key=lambda each: _most(each[1]), default=None))
+
+
+def _most(plan: Plan) -> int:
+    return plan.blocks_high or MOST_BLOCKS
 
 
 def drifting(tables: tuple[NoiseTable, ...], alpha: float) -> list[tuple[str, CellNoise]]:

@@ -149,11 +149,17 @@ def ranking_parts(found: Sequence[PointRanking]) -> list[RenderableType]:
     warnings: dict[str, list[str]] = {}
     for section in dict.fromkeys(each.section.title for each in found):
         mine = [each for each in found if each.section.title == section]
-        parts += [heading(mine[0].section), _ranking_table(mine), Text()]
+        ranked = any(each.ranking for each in mine)
+        parts += [heading(mine[0].section), *([_ranking_table(mine)] if ranked else _unranked(mine)), Text()]
         for each in mine:
             for text in each.warnings:
                 warnings.setdefault(text, []).append(_where(each.section, each.point.name))
     return [*parts, *_warnings(warnings)]
+
+
+def _unranked(found: Sequence[PointRanking]) -> list[RenderableType]:
+    """Why there are no ranks, each reason once."""
+    return [Text(text, style="red") for text in dict.fromkeys(each.trouble for each in found)]
 
 
 def _ranking_table(found: Sequence[PointRanking]) -> Table:

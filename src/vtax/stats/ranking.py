@@ -45,7 +45,7 @@ def rank(values: npt.NDArray[np.float64], better: Better, *, resamples: int = 49
     if not complete.any():
         raise StatsError("no block holds every platform")
     if complete.sum() < 2:
-        raise StatsError("one block holds every platform, which says nothing of how sure a rank is; two are needed")
+        raise StatsError("only one block holds every platform: too few for ranks")
     kept = values[:, complete]
     if not np.isfinite(kept).all() or (kept <= 0).any():
         raise StatsError("ranking needs positive numbers")
