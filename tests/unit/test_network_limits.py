@@ -29,6 +29,16 @@ def test_an_mtu_beyond_a_card_model_is_refused(platform, limit):
     refuse_beyond_platforms(chosen, [point(mtu=limit)], "study.toml")
 
 
+def test_an_attachment_that_a_card_cannot_have_is_refused():
+    chosen = [registry.get("native"), registry.get("uml")]
+    for attachment in ("bridge", "veth", "nat"):
+        refuse_beyond_platforms(chosen, [point(attachment=attachment)], "study.toml")
+    with pytest.raises(BadInput, match="uml cannot be joined by macvtap, and iperf3 asks for it") as caught:
+        refuse_beyond_platforms(chosen, [point(attachment="macvtap")], "study.toml")
+    assert "attachment" in caught.value.where
+    assert "bridge or veth or nat" in caught.value.cure
+
+
 def test_more_cards_than_a_platform_has_are_refused(monkeypatch):
     from vtax.platforms import native
     from vtax.platforms.base import NetworkLimits
@@ -74,6 +84,18 @@ def test_cpu_per_gigabyte_needs_enough_of_both():
     assert cpu_per_gigabyte({("link", "under_test.bytes"): 2e9}, [CPU_PER_GIGABYTE]) == {}
 
 
+def test_cpu_per_gigabyte_behind_a_switch_is_that_of_both_for_what_the_switch_carried():
+    from vtax.runner.trial import cpu_per_gigabyte
+
+    counted = {
+        ("layer", "under_test_cpu_s"): 1.0,
+        ("link", "under_test.bytes"): 1e4,
+        ("link", "switch.cpu_s"): 2.0,
+        ("link", "openflow.switched_bytes"): 1e9,
+    }
+    assert cpu_per_gigabyte(counted, iperf3.BENCHMARK.metrics)["cpu_per_gigabyte"] == pytest.approx(1.5, rel=1e-4)
+
+
 def test_the_cpu_of_every_guest_under_test_is_counted():
     """The times are invented: two guests under test and one that serves, each a second later than before."""
     from vtax.runner import trial
@@ -87,9 +109,9 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     moved = iter([{"under_test.bytes": 0.0}, {"under_test.bytes": 2e9}])
     under_test = [SimpleNamespace(role=role) for role in ("peer", "guest")]
     counted = trial._Counted(ends, SimpleNamespace(counters=lambda: next(moved), guests=under_test))
-    counted._first = counted._read()
-    last = counted._read()
-    difference = {key: last[key] - value for key, value in counted._first.items()}
+    with counted.around():
+        pass
+    difference = counted.differences
     assert difference["layer", "host_cpu_s"] == 1.0
     assert difference["layer", "under_test_cpu_s"] == 5.0
     assert trial.cpu_per_gigabyte(difference, iperf3.BENCHMARK.metrics) == {"cpu_per_gigabyte": 2.5}

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, executed, install, plan_of, study
+from sqlalchemy import select
 
 from vtax.benchmarks.base import Metric, Outcome
 from vtax.errors import BadInput, RunInterrupted, VtaxError
@@ -30,6 +31,7 @@ from vtax.runner.execute import begin, execute
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined, own_cpu_s
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, detected
+from vtax.store import schema
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs, samples
 from vtax.store.store import RunHandle, Store
@@ -120,6 +122,19 @@ def test_a_parser_that_stumbles_fails_the_trial_and_the_run_goes_on(
     assert data.trials.is_ok.sum() == 1
     assert [f.error.partition(": ")[0] for f in data.failures] == ["python3's output is not understood"] * 3
     assert {output.stdout for output in outputs(store.engine, run)} == {"2\n", "garbage\n", "nan\n", "\n"}
+
+
+def test_what_a_trial_did_until_its_timeout_ended_it_is_counted(
+    driver: ScriptedDriver, store: Store, home: Home
+) -> None:
+    table = {"name": "script", "parameters": {"code": "while :; do :; done"}}
+    design = {"blocks": 1, "timeout": "100ms"}
+    run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
+    (failure,) = load_run(store.engine, run).failures
+    assert "was ended after 0.1 s" in failure.error
+    with store.engine.connect() as connection:
+        counted = {row.name: row.value for row in connection.execute(select(schema.counter)) if row.place == "guest"}
+    assert counted["cpu_user_s"] + counted["cpu_idle_s"] > 0
 
 
 def test_a_guest_that_dies_fails_one_trial_and_is_replaced(driver: ScriptedDriver, store: Store, home: Home) -> None:

@@ -54,7 +54,7 @@ CPU_PER_GIGABYTE = Metric(
 )
 """What moving data costs when the rate is at its limit. A network benchmark that lists it is given it by the runner,
 from the host's account of every guest under test and the bytes their interfaces counted, when there is enough of
-both."""
+both. Behind `router-openflow` the lab's switch works for its controller, the guest: its CPU and bytes are added."""
 
 
 @dataclass(frozen=True)

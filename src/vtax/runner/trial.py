@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,8 +129,14 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
 
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
-    """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by."""
+    """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by.
+
+    Where a switch of the lab carries what a guest decides on, its CPU and its bytes, in and out, belong to them.
+    """
     cpu_s, moved = counted.get(("layer", UNDER_TEST_CPU)), counted.get(("link", UNDER_TEST), 0.0)
+    switched = counted.get(("link", "openflow.switched_bytes"))
+    if cpu_s is not None and switched is not None:
+        cpu_s, moved = cpu_s + counted.get(("link", "switch.cpu_s"), 0.0), moved + 2 * switched
     if CPU_PER_GIGABYTE not in metrics or cpu_s is None or moved < _LEAST_BYTES:
         return {}
     return {CPU_PER_GIGABYTE.name: cpu_s / (moved / 1e9)}
@@ -183,15 +189,14 @@ def _run_lanes(lanes: Sequence[_Lane], timeout_s: float, counted: _Counted) -> N
             lane.start_servers()
         for lane in lanes:
             lane.prepare()
-        counted.before()
-        if len(lanes) == 1:
-            lanes[0].run(timeout_s)
-        else:
-            for lane in lanes:
-                lane.launch()
-            for lane in lanes:
-                lane.finish(timeout_s)
-        counted.after()
+        with counted.around():
+            if len(lanes) == 1:
+                lanes[0].run(timeout_s)
+            else:
+                for lane in lanes:
+                    lane.launch()
+                for lane in lanes:
+                    lane.finish(timeout_s)
         for lane in lanes:
             lane.tidy()
     finally:
@@ -282,22 +287,26 @@ class _Counted:
     def __init__(self, endpoints: Mapping[str, Endpoint], links: Links | None) -> None:
         self._endpoints = endpoints
         self._links = links
-        self._host: HostSample | None = None
-        self._first: dict[tuple[str, str], float] = {}
         self.differences: dict[tuple[str, str], float] = {}
         self.warnings: tuple[tuple[str, str], ...] = ()
 
-    def before(self) -> None:
-        self._first = self._read()
-        self._host = HostSample.take()
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Count what happens inside, up to where it fails, if it does; its error goes before one of the counting."""
+        first, host = self._read(), HostSample.take()
+        try:
+            yield
+        except VtaxError:
+            with suppress(VtaxError, OSError):
+                self._compare(first, host)
+            raise
+        self._compare(first, host)
 
-    def after(self) -> None:
-        if self._host is not None:
-            sample = HostSample.take()
-            last = self._read()
-            self.differences = {key: last[key] - value for key, value in self._first.items() if key in last}
-            here = sum(not getattr(end.running, "is_remote", False) for end in self._endpoints.values())
-            self.warnings = host_warnings(self._host, sample, own_cpu_s(self.differences, here))
+    def _compare(self, first: Mapping[tuple[str, str], float], host: HostSample) -> None:
+        sample, last = HostSample.take(), self._read()
+        self.differences = {key: last[key] - value for key, value in first.items() if key in last}
+        here = sum(not getattr(end.running, "is_remote", False) for end in self._endpoints.values())
+        self.warnings = host_warnings(host, sample, own_cpu_s(self.differences, here))
 
     def _read(self) -> dict[tuple[str, str], float]:
         read: dict[tuple[str, str], float] = {}
