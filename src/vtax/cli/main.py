@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from vtax import __version__
 from vtax.errors import RunInterrupted, VtaxError
+from vtax.runner.interrupt import stop_requests
 
 COMMANDS = {
     "run": "Carry out a study and print its result.",
@@ -53,16 +55,18 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """The command; Ctrl-C ends any of them with the status that ends a run. click would make it 1."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise RunInterrupted("stopped on request (SIGINT)") from None
+        """The command; Ctrl-C, SIGTERM and SIGHUP unwind any of them, and its status tells which."""
+        with stop_requests(_say):
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt:
+                raise RunInterrupted("stopped on request (SIGINT)") from None
 
 
 EXIT_STATUSES = (
     "Exit status: 0 done; 1 something failed; 2 what was asked for cannot be done (bad input, no root, no such run, "
-    "another run measures); 130 stopped by Ctrl-C, 143 by SIGTERM. vtax shell ends with the status of its shell."
+    "another run measures); 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. "
+    "vtax shell ends with the status of its shell."
 )
 
 
@@ -92,6 +96,11 @@ def main(arguments: list[str] | None = None) -> Any:
     except BrokenPipeError:
         _discard(sys.stdout)
         sys.exit(1)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        click.echo(text, err=True)
 
 
 def _open_standard_streams() -> None:

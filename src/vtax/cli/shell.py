@@ -9,7 +9,7 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -105,4 +105,5 @@ def _raw_terminal() -> Iterator[None]:
         tty.setraw(sys.stdin.fileno())
         yield
     finally:
-        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
+        with suppress(termios.error):  # a terminal that has hung up
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)

@@ -33,6 +33,7 @@ from typing import Any, Self
 from vtax.errors import VtaxError
 from vtax.host.process import mark_of_run, start_time_of
 from vtax.host.resources import Marked, Remote, Resource, Tree, from_record, to_record
+from vtax.host.undisturbed import undisturbed
 
 _OUTLIVE_A_BOOT = (Tree.kind, Remote.kind)
 _FORKED_S = 5.0  # how long a program may take from fork to exec before it is taken for one that stays
@@ -134,8 +135,9 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for problem in self.close():
-            self._tell(f"left behind: {problem.splitlines()[0]} (to do: sudo vtax clean)")
+        with undisturbed():
+            for problem in self.close():
+                self._tell(f"left behind: {problem.splitlines()[0]} (to do: sudo vtax clean)")
 
     def _write(self, record: dict[str, object]) -> None:
         """A line of its own: the newline before it keeps it apart from one that a full disk cut."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as an exception in the right place: once, while measuring; never while cleaning up."""
+"""Ctrl-C, SIGTERM and SIGHUP as an exception in the right place: once, while working; never while cleaning up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from vtax.errors import RunInterrupted
+from vtax.host.undisturbed import postpone
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -16,6 +17,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """Within the block the first signal raises RunInterrupted in the main thread; later ones only say to wait.
 
+    One that comes while a journal is left raises once everything in it is undone. A SIGHUP that whoever started vtax
+    had ignored (nohup) stays ignored.
     The block is given a function to call before it cleans up: from then on no signal raises.
     message: told when a signal comes while cleaning up. The old handlers are put back at the end.
     """
@@ -23,17 +26,19 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked:
-            message("taking everything down, a moment ...")
-            return
+        request = RunInterrupted(f"stopped on request ({signal.Signals(number).name})", signal=number)
+        if not asked and not postpone(request):
+            asked = True
+            raise request
         asked = True
-        raise RunInterrupted(f"stopped on request ({signal.Signals(number).name})", signal=number)
+        message("taking everything down, a moment ...")
 
     def hold_off() -> None:
         nonlocal asked
         asked = True
 
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    left_alone = (signal.SIGHUP,) if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else ()
+    before = {number: signal.signal(number, handle) for number in _SIGNALS if number not in left_alone}
     try:
         yield hold_off
     finally:

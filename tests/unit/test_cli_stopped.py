@@ -1,0 +1,92 @@
+"""A request to stop unwinds any command: what it had made is gone, and the exit status tells the signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from vtax.cli.main import group, main
+from vtax.errors import RunInterrupted
+from vtax.host.journal import Journal
+from vtax.host.resources import Tree
+from vtax.runner.interrupt import stop_requests
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> object:
+    """The exit status of a command that does this."""
+    monkeypatch.setattr(group, "get_command", lambda *_: click.Command("list", callback=work))
+    with pytest.raises(SystemExit) as caught:
+        main(["list"])
+    return caught.value.code
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_every_command_cleans_up_when_it_is_asked_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, status: int
+) -> None:
+    made, went_on = tmp_path / "made", []
+
+    def work() -> None:
+        with Journal(tmp_path / "journal") as journal:
+            journal.hold(Tree(str(made)))
+            made.mkdir()
+            os.kill(os.getpid(), number)
+            went_on.append("after the request")
+
+    before = signal.getsignal(number)
+    assert ended(monkeypatch, work) == status
+    assert not made.exists()
+    assert list((tmp_path / "journal").iterdir()) == went_on == []
+    assert signal.getsignal(number) is before
+
+
+class Asking:
+    """Something whose removal is when the request to stop comes."""
+
+    kind = "asking"
+
+    def remove(self) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return True
+
+
+@pytest.fixture
+def asks_while_cleaning(monkeypatch: pytest.MonkeyPatch) -> Asking:
+    monkeypatch.setattr("vtax.host.journal.to_record", lambda resource: {"kind": resource.kind})
+    return Asking()
+
+
+def test_a_request_while_a_command_cleans_up_waits_until_all_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks_while_cleaning: Asking, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, went_on = tmp_path / "made", []
+
+    def work() -> None:
+        with Journal(tmp_path / "journal") as journal:
+            journal.hold(Tree(str(made)))
+            made.mkdir()
+            journal.hold(asks_while_cleaning)  # type: ignore[arg-type]
+        went_on.append("after the request")
+
+    assert ended(monkeypatch, work) == 143
+    assert not made.exists()
+    assert list((tmp_path / "journal").iterdir()) == went_on == []
+    assert "taking everything down" in capsys.readouterr().err
+
+
+def test_a_hangup_that_nohup_has_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requests(pytest.fail):
+            os.kill(os.getpid(), signal.SIGHUP)
+        with pytest.raises(RunInterrupted), stop_requests(pytest.fail):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
