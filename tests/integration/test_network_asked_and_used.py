@@ -14,13 +14,40 @@ pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytes
 
 @pytest.fixture
 def lab(image, journal, private_home):
-    def build(name):
+    def build(name, topology="point-to-point", **link):
         probe = platforms.get(name).probe(image)
         if not probe.available:
             pytest.skip(f"{name} does not run here: {probe.reason}")
-        return LabGuests("point-to-point", name, image, journal, private_home)
+        return LabGuests(topology, name, image, journal, private_home, link)
 
     return build
+
+
+@pytest.mark.parametrize(
+    ("topology", "attachment"),
+    [
+        ("point-to-point", "bridge"),
+        ("point-to-point", "veth"),
+        ("point-to-point", "macvtap"),
+        ("point-to-point", "nat"),
+        ("guest-to-host", "bridge"),
+    ],
+)
+def test_every_card_has_the_queues_that_were_asked_for(topology, attachment, lab):
+    link = {"attachment": attachment, "queues": 2}
+    with lab("native", topology, **link) as at:
+        at.links.apply(link)
+        assert {name: card["queues"] for name, card in at.links.used["cards"].items()} == {
+            "peer.eth0": 2,
+            "guest.eth0": 2,
+        }
+        assert not [text for text in at.links.warnings if "queues" in text]
+
+
+def test_queues_that_a_guest_with_one_cpu_does_not_use_are_a_warning(lab):
+    with lab("qemu-tcg", queues=2) as at:
+        at.links.apply({"queues": 2})
+        assert "guest.eth0: queues asked 2, used 1" in at.links.warnings
 
 
 def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):

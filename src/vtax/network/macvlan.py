@@ -10,7 +10,7 @@ from vtax.errors import NetworkError
 from vtax.network.hop import Hop
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Card
-from vtax.network.segment import port_name, veth
+from vtax.network.segment import port_name, queued, veth
 
 
 class MacvlanSegment:
@@ -32,8 +32,8 @@ class MacvlanSegment:
             ]
             return
         self.namespace.ip(
-            f"link add link {self._lower} name {card.interface} address {card.mac} mtu {card.mtu} netns {guest.path} "
-            "type macvlan mode bridge"
+            f"link add link {self._lower} name {card.interface} address {card.mac} mtu {card.mtu} "
+            f"{queued(card.queues)} netns {guest.path} type macvlan mode bridge"
         )
         self.hops.append(Hop(f"{role}.{card.interface}", guest, card.interface, "macvlan", role=role))
 
@@ -44,7 +44,7 @@ class MacvlanSegment:
         port = port_name(role, card)
         self.namespace.ip(
             f"link add link {self._lower} name {port} address {card.mac} mtu {card.mtu} "
-            f"numtxqueues {queues} numrxqueues {queues} type macvtap mode bridge",
+            f"{queued(queues)} type macvtap mode bridge",
             f"link set dev {port} up",
         )
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "macvlan"))

@@ -1,8 +1,9 @@
-"""What is really in force at an interface, asked of the kernel after every change: MTU and offloads."""
+"""What is really in force at an interface, asked of the kernel after every change: MTU, offloads, queues."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 import socket
 import struct
@@ -25,8 +26,8 @@ _FEATURES = {
 class CardState:
     """One card as its kernel has it.
 
-    offloads: by their short names in ethtool(8), as far as they can be asked. queues: that receive, None on a veth,
-    which is made with as many as were asked for.
+    offloads: by their short names in ethtool(8), as far as they can be asked. queues: that receive, None
+    when not known.
     """
 
     mtu: int
@@ -52,7 +53,8 @@ def features(ethtool_text: str) -> dict[str, bool]:
 def from_outside(namespace: Namespace, interface: str) -> CardState:
     """The state of an interface in a namespace."""
     told = namespace.run(["ethtool", "-k", interface], check=False).stdout
-    return CardState(mtu_of(namespace, interface), features(told))
+    (link,) = json.loads(namespace.run(["ip", "-j", "-d", "link", "show", "dev", interface]).stdout)
+    return CardState(link["mtu"], features(told), link.get("num_rx_queues"))
 
 
 def mtu_of(namespace: Namespace, interface: str) -> int:

@@ -50,9 +50,10 @@ class BridgeSegment:
         role: str = "",
         routes: bool = False,
         ends: bool = False,
+        queues: int = 1,
     ) -> None:
         """mac, role: of the end whose card the bridge itself is, when it is one. routes: the lab does through it.
-        ends: the lab is itself what guests on it talk to."""
+        ends: the lab is itself what guests on it talk to. queues: of the bridge, when it is a card."""
         self.namespace = namespace
         self.bridge = bridge
         self._limits_entry = bridge if role or ends else ""
@@ -61,7 +62,8 @@ class BridgeSegment:
         ]
         hardware = f"address {mac} " if mac else ""
         namespace.ip(
-            f"link add name {bridge} mtu {mtu} {hardware}type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+            f"link add name {bridge} mtu {mtu} {hardware}{queued(queues)} "
+            "type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
             f"link set dev {bridge} up",
         )
 
@@ -141,9 +143,14 @@ def port_name(role: str, card: Card) -> str:
 
 def veth(port: str, card: Card, guest: Namespace) -> str:
     """The ip command that makes a veth pair: `port` here, the card in the guest's namespace."""
-    size = f"mtu {card.mtu} numtxqueues {card.queues} numrxqueues {card.queues}"
+    size = f"mtu {card.mtu} {queued(card.queues)}"
     inner = f"peer name {card.interface} {size} address {card.mac} netns {guest.path}"
     return f"link add name {port} {size} type veth {inner}"
+
+
+def queued(queues: int) -> str:
+    """The words that make a link with so many queues each way."""
+    return f"numtxqueues {queues} numrxqueues {queues}"
 
 
 def tap(port: str, card: Card, queues: int) -> list[str]:

@@ -49,7 +49,7 @@ class HostSegment:
         """The first end becomes the host; a later one is a port of its bridge."""
         if self._made is None:
             host = self._lab.name("host", guest.path)
-            self._made = BridgeSegment(host, card.interface, card.mtu, mac=card.mac, role=role)
+            self._made = BridgeSegment(host, card.interface, card.mtu, mac=card.mac, role=role, queues=card.queues)
         else:
             self._made.plug(role, card, guest)
 
