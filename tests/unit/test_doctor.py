@@ -84,7 +84,7 @@ def test_a_bad_host_is_told_everything_with_reason_and_cure(laptop):
     assert all(finding.why for finding in found.values())
     assert all(finding.cure for finding in found.values() if finding.level != "ok")
     tunable = {name for name, finding in found.items() if finding.tunable}
-    assert tunable == {*("frequency governor", "turbo", "transparent huge pages", "address layout", "swap", "NUMA")}
+    assert tunable == {"frequency governor", "turbo", "transparent huge pages", "address layout", "NUMA"}
 
 
 def test_a_good_host_has_nothing_to_mend(tmp_path):
@@ -93,6 +93,23 @@ def test_a_good_host_has_nothing_to_mend(tmp_path):
     assert {finding.cure for finding in found} == {""}
     assert not any(finding.tunable for finding in found)
     assert "battery" not in {finding.name for finding in found}
+
+
+def test_tuning_is_promised_only_where_it_is_the_cure(tmp_path):
+    unused = {"proc/meminfo": SERVER["proc/meminfo"], "proc/sys/kernel/numa_balancing": "0\n"}
+    found = {finding.name: finding for finding in checks.findings(host(tmp_path, {**LAPTOP, **unused}))}
+    assert found["swap"].tunable
+    assert "swappiness=1" in found["swap"].cure
+    assert found["NUMA"].level == "warn"
+    assert not found["NUMA"].tunable
+
+
+def test_the_battery_of_a_mouse_is_not_the_hosts(tmp_path):
+    mouse = {"sys/class/power_supply/hidpp_battery_0/status": "Discharging\n"}
+    host(tmp_path, {**SERVER, **mouse, "sys/class/power_supply/hidpp_battery_0/scope": "Device\n"})
+    assert "battery" not in {finding.name for finding in checks.findings(tmp_path)}
+    host(tmp_path, {"sys/class/power_supply/BAT0/status": "Charging\n"})
+    assert {finding.name: finding.level for finding in checks.findings(tmp_path)}["battery"] == "ok"
 
 
 def test_a_host_that_shows_nothing_is_not_judged(tmp_path):

@@ -105,7 +105,7 @@ def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path):
     monkeypatch.setattr(command, "free_to_probe", lambda name: nullcontext(""))
     result = CliRunner().invoke(group, ["platforms"])
     assert result.exit_code == 0, result.exception
-    assert "the probe of the driver theirs failed: RuntimeError: no" in " ".join(result.output.split())
+    assert "its probe failed: RuntimeError: no" in " ".join(result.output.split())
 
 
 def test_a_request_to_stop_is_heard_in_a_probe(install):

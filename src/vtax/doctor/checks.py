@@ -148,11 +148,12 @@ class Swap:
         total, free = memory.get("SwapTotal", 0), memory.get("SwapFree", 0)
         if total == 0:
             return Seen("ok", "none")
-        cure = "swapoff -a, or keep vm.swappiness low"
-        if total - free > 16 << 20:
-            return Seen("warn", f"{about_size(total - free)} of {about_size(total)} in use", cure)
+        if total - free > 16 << 20:  # a low swappiness brings nothing back
+            return Seen("warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False)
         low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
-        return Seen("ok" if low else "warn", f"{about_size(total)}, not in use", "" if low else cure)
+        return Seen(
+            "ok" if low else "warn", f"{about_size(total)}, not in use", "" if low else "sysctl vm.swappiness=1"
+        )
 
 
 class Numa:
@@ -169,7 +170,7 @@ class Numa:
         balancing = _values(root, "proc/sys/kernel/numa_balancing") not in ([], ["0"])
         moves = ", and the kernel moves memory between them" if balancing else ""
         cure = "pin guests to CPUs of one node" + ("; sysctl kernel.numa_balancing=0" if balancing else "")
-        return Seen("warn", f"{len(nodes)} nodes{moves}", cure)
+        return Seen("warn", f"{len(nodes)} nodes{moves}", cure, by_knob=balancing)
 
 
 class FreeMemory:
@@ -216,11 +217,13 @@ class Battery:
     why = "on battery the firmware holds the CPU back"
 
     def look(self, root: Path) -> Seen | None:
-        """Discharging batteries; nothing on hosts without one."""
-        states = _values(root, "sys/class/power_supply/*/status")
-        if not states:
+        """Discharging batteries of the host; those of a mouse have the scope `Device` (sysfs-class-power)."""
+        batteries = root.glob("sys/class/power_supply/*/status")
+        own = [path.parent for path in batteries if _values(path.parent, "scope") != ["Device"]]
+        if not own:
             return None
-        return Seen("bad", "discharging", "plug it in") if "Discharging" in states else Seen("ok", "on mains")
+        discharging = any(_values(path, "status") == ["Discharging"] for path in own)
+        return Seen("bad", "discharging", "plug it in") if discharging else Seen("ok", "on mains")
 
 
 class Throttling:
@@ -252,7 +255,7 @@ def findings(root: Path = Path("/"), checks: Iterable[Check] = CHECKS) -> list[F
     found = []
     for check in checks:
         if (seen := check.look(root)) is not None:
-            can = check.name in tunable and seen.level != "ok"
+            can = check.name in tunable and seen.by_knob and seen.level != "ok"
             found.append(Finding(check.name, seen.level, seen.shows, check.why, seen.cure, can))
     return found
 

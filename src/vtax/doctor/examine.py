@@ -148,11 +148,7 @@ def _probe_each(platforms: Sequence[Platform], image: Image | None, to_parent: C
     os.setsid()
     with suppress(BrokenPipeError):
         for platform in platforms:
-            try:
-                probe = platform.probe(image)
-            except Exception as error:
-                probe = Probe(False, f"its probe failed: {type(error).__name__}: {error}")
-            to_parent.send((_identity(platform), probe))
+            to_parent.send((_identity(platform), platform.probe(image)))
 
 
 def _end(processes: Iterable[ForkProcess]) -> tuple[str, ...]:

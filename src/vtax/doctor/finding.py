@@ -10,11 +10,15 @@ Level = Literal["ok", "warn", "bad"]
 
 @dataclass(frozen=True)
 class Seen:
-    """What one look at the host showed. level: `warn` moves figures, `bad` makes them worthless. cure: if any."""
+    """What one look at the host showed. level: `warn` moves figures, `bad` makes them worthless. cure: if any.
+
+    by_knob: whether the knob of the check's name does the cure, if there is one.
+    """
 
     level: Level
     shows: str
     cure: str = ""
+    by_knob: bool = True
 
 
 @dataclass(frozen=True)

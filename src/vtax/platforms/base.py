@@ -137,13 +137,14 @@ class NetworkLimits:
     """What a platform's network cards can do.
 
     cards: most of one guest. mtu: largest, bytes. queues: most of a card. forwards: whether a guest can route between
-    its cards.
+    its cards. not_attached: the link setting `attachment` values they cannot be joined by.
     """
 
     cards: int = 8
     mtu: int = 65535
     queues: int = 16
     forwards: bool = True
+    not_attached: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class Platform:
         except VtaxError as error:
             return Probe(False, error.what, error.cure)
         except Exception as error:
-            return Probe(False, f"the probe of the driver {self.driver.name} failed: {type(error).__name__}: {error}")
+            return Probe(False, f"its probe failed: {type(error).__name__}: {error}")
 
     def start(self, spec: GuestSpec) -> RunningGuest:
         """See Driver.start."""
