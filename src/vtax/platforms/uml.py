@@ -92,7 +92,7 @@ class Uml:
 
     def network_limits(self, options: UmlOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
-        return NetworkLimits(mtu=65521, queues=1)
+        return NetworkLimits(mtu=65521, queues=1, not_attached=("macvtap",))
 
     def probe(self, options: UmlOptions, image: Image | None) -> Probe:
         """Start it once."""

@@ -69,6 +69,10 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
     def refuse(what: str, place: str, cure: str) -> BadInput:
         return BadInput(what, where=f"{source}: key platforms, and {place} of {point.label}", cure=cure)
 
+    if link.attachment in limits.not_attached:
+        told = f"{cards} cannot be joined by {link.attachment}, and {point.label} asks for it"
+        others = [name for name in topology.attachments if name not in limits.not_attached]
+        raise refuse(told, "link setting attachment", f"{out}, or ask for {' or '.join(others)}")
     if link.mtu > limits.mtu:
         told = f"{cards} carry an MTU of at most {limits.mtu}, and {point.label} asks for {link.mtu}"
         raise refuse(told, "link setting mtu", f"{out}, or ask for at most {limits.mtu}")
