@@ -279,19 +279,6 @@ def test_the_audit_describes_this_machine(guest):
     assert not [name for name in facts if name.startswith("unreadable.")]
 
 
-def test_the_cpu_topology_is_told_in_words(tmp_path):
-    for cpu, (package, core) in enumerate([(0, 0), (0, 0), (0, 1), (0, 1), (1, 0), (1, 0), (1, 1), (1, 1)]):
-        directory = tmp_path / f"cpu{cpu}" / "topology"
-        directory.mkdir(parents=True)
-        (directory / "physical_package_id").write_text(f"{package}\n")
-        (directory / "core_id").write_text(f"{core}\n")
-    source = Path(bootstrap.__file__).with_name("agent_more.py").read_text()
-    taught = {"REQUESTS": {}, "read_file": lambda path, most: Path(path).read_bytes()[:most]}
-    exec(compile(source, "agent_more", "exec"), taught)
-    assert taught["topology"](str(tmp_path)) == "2 sockets, 4 cores, 2 threads a core"
-    assert taught["topology"](str(tmp_path / "none")) == ""
-
-
 def test_closing_the_channel_ends_the_agent_and_all_it_started():
     with LocalAgent() as local:
         local.guest.hello(10)

@@ -81,6 +81,7 @@ SYSTEM_FILES = {
     "tcp_receive_buffer": "/proc/sys/net/ipv4/tcp_rmem",
     "tcp_send_buffer": "/proc/sys/net/ipv4/tcp_wmem",
 }
+OWN_OPTIONS = ("vtax.", "vec", "ssl")  # where the agent's stream and the cards are, which no two guests share
 SIOCGIFFLAGS, SIOCGIFMTU = 0x8913, 0x8921  # netdevice(7)
 STATUS_NAMES = {
     "Seccomp": "seccomp_mode",
@@ -100,9 +101,8 @@ OFFLOADS = (
 
 
 def facts(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """The audit. kernel_options: the words of the kernel command line to tell. programs: to hash."""
-    options = text_of("/proc/cmdline").split()
-    found: dict[str, Any] = {"kernel_options": [o for o in options if o.partition("=")[0] in asked["kernel_options"]]}
+    """The audit. kernel_options: words of the kernel command line to tell by themselves. programs: to hash."""
+    found = command_line(asked["kernel_options"])
 
     def hashes() -> dict[str, Any]:
         return hashes_of(asked["programs"])
@@ -113,6 +113,15 @@ def facts(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
         except (OSError, ValueError, IndexError, KeyError) as error:
             found[f"unreadable.{collect_some.__name__}"] = f"{type(error).__name__}: {error}"
     return {"facts": {name: value for name, value in found.items() if value not in ("", None, [])}}
+
+
+def command_line(wanted: list[str]) -> dict[str, Any]:
+    """The words of the kernel's command line: the wanted, and all but vtax's own."""
+    words = text_of("/proc/cmdline").split()
+    return {
+        "kernel_options": [word for word in words if word.partition("=")[0] in wanted],
+        "kernel_command_line": [word for word in words if not word.startswith(OWN_OPTIONS)],
+    }
 
 
 def text_of(path: str) -> str:
