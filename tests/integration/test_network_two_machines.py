@@ -142,7 +142,7 @@ def machines(tmp_path):
 
 def study(machines, tmp_path, *, host="other", platforms='"native"', tool="iperf3", duration_s=1, **changed):
     names = {"peer": "other", "nic": "lab0", "peer_nic": "lab1", **changed}
-    peer = PEER.format(host=host, config=machines.config, scratch=machines.there)
+    peer = PEER.format(host=host, config=machines.config, scratch=machines.there) if names["peer"] == "other" else ""
     path = tmp_path / "study.toml"
     text = STUDY.format(platforms=platforms, tool=tool, duration_s=duration_s, **names)
     path.write_text(text.replace("[[benchmark]]", peer + "[[benchmark]]"))
