@@ -36,6 +36,7 @@ _LABEL_LIMIT_PX = 150
 _SHORT_LABEL = 18  # characters, which hardly ever reach the limit
 _STATIC_WIDTH = 430
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
 _ARROWS = ("◀", "▶")  # at the low and at the high end of an axis: something lies beyond it
 PLACEHOLDERS = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
 
@@ -184,7 +185,7 @@ def javascript() -> str:
 
 def spec_text(spec: Spec) -> str:
     """A specification as JSON that may stand inside a script element."""
-    return json.dumps(spec, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
 
 
 def _rows(section: Section) -> tuple[list[tuple[str, Row]], dict[str, str]]:
@@ -208,7 +209,8 @@ def _base(point: Point) -> Row | None:
 def _block_ratios(row: Row, base: Row | None) -> tuple[Any, Any]:
     assert base is not None
     blocks, mine, theirs = np.intersect1d(row.blocks, base.blocks, return_indices=True)
-    return blocks, np.exp(log_ratios(row.block_means[mine], base.block_means[theirs]))
+    logs = log_ratios(row.block_means[mine], base.block_means[theirs])
+    return blocks, np.exp(np.minimum(logs, _LARGEST_LOG))
 
 
 def _means_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:
@@ -220,13 +222,13 @@ def _means_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:
 
 
 def _domain(rows: list[Row], margin: float) -> tuple[float, float]:
-    """What the axis of ratios shows: all near ones with their blocks, or everything when none is near."""
-    found = [row.ratio for row in rows if row.ratio is not None]
+    """What the axis of ratios shows: all near ones with their blocks, or everything finite when none is near."""
+    found = [row.ratio for row in rows if row.ratio is not None and np.isfinite(row.ratio.estimate)]
     near = [ratio for ratio in found if _NEAR[0] <= ratio.estimate <= _NEAR[1]]
     chosen = near or found
     lows = [r.low if np.isfinite(r.high) else r.estimate for r in chosen]
     highs = [r.high if np.isfinite(r.high) else r.estimate for r in chosen]
-    low, high = min(*lows, 1 - 1.5 * margin), max(*highs, 1 + 1.5 * margin)
+    low, high = min([*lows, 1 - 1.5 * margin]), max([*highs, 1 + 1.5 * margin])
     if near:
         low, high = max(low, _NEAR[0] - 0.1), min(high, _NEAR[1] + 0.1)
     room = (high - low) * 0.12

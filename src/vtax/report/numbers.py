@@ -59,10 +59,15 @@ def number(value: float, digits: int = DIGITS) -> str:
     if value == 0:
         return "0"
     size = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    if not -5 < size < 9:
+    if not _is_plain(size):
         return f"{value:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")
     text = f"{round(value, digits - 1 - size):,.{max(0, digits - 1 - size)}f}"
     return text.replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "−")
+
+
+def _is_plain(size: int) -> bool:
+    """Whether a number of this size (its decimal exponent) is written without an exponent."""
+    return -5 < size < 9
 
 
 def decimals_of(half_width: float, digits: int = 2) -> int:
@@ -79,6 +84,8 @@ def mean_and_half_width(mean: float, half: float, scale: Scale) -> tuple[str, st
         return number(mean), ""
     if half == 0:
         return number(mean), "±0"
+    if mean and not _is_plain(2 - _decimals_for(mean, 3)):
+        return number(mean), f"±{number(half, 2)}"
     decimals = max(0, _decimals_for(mean, 3), min(decimals_of(half), _decimals_for(mean, 5)))
     return fixed(mean, decimals), "±" + (fixed(half, decimals) if round(half, decimals) else number(half, 1))
 
@@ -113,7 +120,10 @@ def bounds(low: float, high: float, scale: Scale) -> str:
     low, high = low / scale.divisor, high / scale.divisor
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
-    widest = _decimals_for(max(abs(low), abs(high)), 6)
+    most = max(abs(low), abs(high))
+    if most and not _is_plain(2 - _decimals_for(most, 3)):
+        return f"[{number(low)}, {number(high)}]"
+    widest = _decimals_for(most, 6)
     decimals = max(0, min(decimals_of((high - low) / 2), widest) if low != high else widest - 2)
     return f"[{fixed(low, decimals)}, {fixed(high, decimals)}]"
 

@@ -173,7 +173,7 @@ def _wide_cells(row: Row, section: Section, scale: numbers.Scale) -> list[str | 
     return [
         *shown,
         Text(numbers.ratio(row.ratio.estimate), style="bold"),
-        Text(numbers.interval(row.ratio.low, row.ratio.high), style="dim"),
+        Text(whole(numbers.interval(row.ratio.low, row.ratio.high)), style="dim"),
         efficiency_bar(row.ratio.efficiency(section.better)),
         _verdict(row),
     ]
@@ -220,7 +220,9 @@ def efficiency_bar(efficiency: Interval) -> Text:
 
     What lies beyond twelve cells ends in an arrow.
     """
-    low, estimate, high = (value * _BAR_CELLS for value in (efficiency.low, efficiency.estimate, efficiency.high))
+    low, estimate, high = (
+        min(value * _BAR_CELLS, _BAR_MOST + 1.0) for value in (efficiency.low, efficiency.estimate, efficiency.high)
+    )
     place = min(max(math.ceil(estimate), 1), _BAR_MOST + 1) - 1
     cells = "".join("█" if n + 0.5 <= low else "░" if n + 0.5 <= high else " " for n in range(_BAR_MOST))
     cells += "»" if high > _BAR_MOST else " "

@@ -1,0 +1,78 @@
+"""Figures as large and as small as numbers get have an answer in every output. Figures here are invented."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from synthetic_run import begin, trial
+
+from vtax.report import numbers
+from vtax.report.analysis import Analysis, analyse
+from vtax.report.document import as_json
+from vtax.report.html import html
+from vtax.report.table import efficiency_bar, render
+from vtax.stats.intervals import Interval
+from vtax.store.store import Store
+
+
+def compared(path: Path, native: float, docker: float) -> Analysis:
+    with Store.open(f"sqlite:///{path / 'store.sqlite'}") as store:
+        run = begin(store)
+        position = 0
+        for block in range(6):
+            for cell in run.cells:
+                value = {"c-native": native, "c-docker": docker}.get(cell.key)
+                if value is not None:
+                    given = {"events": value * (1 + block % 3 / 100), "latency": 1.0}
+                    run.add_trial(trial(cell, block=block, position=position, values=given))
+                    position += 1
+        run.finish("finished", "", 1_700_000_300.0)
+        return analyse(store, resamples=99)
+
+
+@pytest.mark.parametrize(
+    ("native", "docker"),
+    [(1e-12, 1e300), (1e-12, 1e80), (1e80, 1e-12), (1e-300, 1e80), (1e80, 1e-300), (5e-324, 1e10), (1e-218, 1e90)],
+)
+def test_every_output_has_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: float, docker: float
+) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    analysis = compared(tmp_path, native, docker)
+    for width in (80, 140):
+        console = Console(file=io.StringIO(), width=width)
+        render(analysis, console, every_metric=True)
+        assert isinstance(console.file, io.StringIO)
+        lines = console.file.getvalue().splitlines()
+        (row,) = [line for line in lines if line.startswith("docker ") and (" ±" in line or "too large" in line)][:1]
+        assert len(row) <= width
+    assert "docker" in html(analysis)
+    json.dumps(as_json(analysis), allow_nan=False)
+
+
+def test_a_bar_ends_in_an_arrow_however_far_its_efficiency_lies() -> None:
+    assert efficiency_bar(Interval(math.inf, 1e308, math.inf)).plain == "████████████»"
+    assert efficiency_bar(Interval(0.0, 0.0, 0.0)).plain == "◆"
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "shown"),
+    [
+        (1.025e80, 1.9633e78, ("1.025e80", "±2.0e78")),
+        (1.025e-12, 1.9e-14, ("1.025e−12", "±1.9e−14")),
+        (123_456_789.0, 1_234_567.0, ("123\u202f456\u202f789", "±1\u202f234\u202f567")),
+        (0.00012345, 0.0000012, ("0.0001234", "±0.0000012")),
+    ],
+)
+def test_a_mean_and_its_half_width_are_short(mean: float, half: float, shown: tuple[str, str]) -> None:
+    assert numbers.mean_and_half_width(mean, half, numbers.Scale("events/s", 1.0)) == shown
+
+
+def test_bounds_are_short() -> None:
+    assert numbers.bounds(1e80, 1.1e80, numbers.Scale("events/s", 1.0)) == "[1.000e80, 1.100e80]"
