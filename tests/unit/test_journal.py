@@ -224,7 +224,7 @@ def test_what_cannot_be_undone_can_be_given_up(tmp_path: Path) -> None:
     path = dead_journal(tmp_path / "journal", Tree(str(made)), Undo("a thing", ("false",), ()))
     cleaned = clean(tmp_path / "journal", forget=True)
     assert cleaned.removed == (f"files {made}",)
-    assert cleaned.problems == ("a thing: false failed: ",)
+    assert cleaned.problems == ("a thing: false failed:",)
     assert not path.exists()
 
 

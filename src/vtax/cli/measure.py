@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from vtax.cli.clean import left_behind
 from vtax.cli.orphans import close_orphans
 from vtax.cli.output import discard, tell
 from vtax.cli.progress import observer
@@ -22,15 +23,14 @@ from vtax.store.store import RunHandle, Store
 def prepare_host(home: Home) -> None:
     """Undo what a killed run left, so that it cannot disturb this one, and write down that it ended.
 
-    The caller holds the measuring lock. Raises VtaxError when something stays.
+    The caller holds the measuring lock. Raises VtaxError when something stays, which might disturb
+    the run; a person may give it up.
     """
     cleaned = clean(home.journal)
     for line in cleaned.removed:
         tell(f"left by a killed run, removed: {line}")
     if cleaned.problems:
-        raise VtaxError(
-            "leftovers of a killed run cannot be removed", where="; ".join(cleaned.problems), cure="vtax clean"
-        )
+        raise left_behind(cleaned.problems)
     close_orphans(home)
 
 

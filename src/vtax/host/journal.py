@@ -297,7 +297,7 @@ def _unreleased(path: Path) -> list[dict[str, Any]]:
 
 
 def _in_one_line(error: VtaxError | OSError) -> str:
-    if not isinstance(error, VtaxError):
-        return str(error)
-    what = ": ".join(filter(None, (error.what, error.where)))
-    return f"{what} ({error.cure})" if error.cure else what
+    text = str(error)
+    if isinstance(error, VtaxError):
+        text = ": ".join(filter(None, (error.what, error.where))) + (f" ({error.cure})" if error.cure else "")
+    return " ".join(text.split())

@@ -1,0 +1,59 @@
+"""What a killed vtax left and cannot be removed: every run refuses, says how to give it up, and then goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vtax.cli.main import group
+from vtax.cli.measure import prepare_host
+from vtax.errors import VtaxError
+from vtax.host.home import Home
+from vtax.host.journal import boot_id
+from vtax.host.lock import measuring_lock
+from vtax.host.resources import Remote, to_record
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home with the journal of a dead process that held files on a machine that is unreachable now."""
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, tmp_path / "host.lock"))
+    home = Home.from_environment().ensure()
+    there = Remote("router", "/tmp/vtax-1", ("sh", "-c", "echo no route to host >&2; exit 255"))
+    record = {"hold": 0, "at": 1, **to_record(there)}
+    (home.journal / f"1-1-abc-{boot_id()}.jsonl").write_text(json.dumps(record) + "\n")
+    return home
+
+
+def test_a_run_says_once_what_to_do_about_what_it_cannot_remove(home: Home) -> None:
+    for _ in range(2):
+        with pytest.raises(VtaxError) as caught:
+            prepare_host(home)
+        told = str(caught.value)
+        assert "router did not confirm that it removed /tmp/vtax-1: no route to host" in told
+        assert told.lower().count("to do:") == 1
+        assert "sudo vtax clean --forget gives it up" in told
+
+
+def test_what_is_given_up_is_told_and_keeps_no_run_from_beginning(home: Home) -> None:
+    assert CliRunner().invoke(group, ["clean"]).exit_code == 1
+    given_up = CliRunner().invoke(group, ["clean", "--forget"])
+    assert given_up.exit_code == 0
+    assert given_up.stdout.startswith("gave up files and processes of /tmp/vtax-1 on router: router did not confirm")
+    assert list(home.journal.iterdir()) == []
+    prepare_host(home)
+
+
+def test_programs_are_told_apart_what_stays_and_what_was_given_up(home: Home) -> None:
+    stays = json.loads(CliRunner().invoke(group, ["clean", "--json"]).stdout)
+    assert len(stays["problems"]) == 1
+    assert stays["given_up"] == []
+    given_up = json.loads(CliRunner().invoke(group, ["clean", "--json", "--forget"]).stdout)
+    assert given_up["problems"] == []
+    assert given_up["given_up"] == stays["problems"]
