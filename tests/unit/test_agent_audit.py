@@ -15,11 +15,11 @@ def taught(read_file):
 
 
 def test_the_kernels_command_line_is_told_but_for_what_no_two_guests_share():
-    line = "ro nosmt no_timer_check initcall_blacklist=a,b vtax.stream=vtax.agent ssl0=fd:7 vec0:transport=tap,mac=1"
+    line = "ro nosmt no_timer_check initcall_blacklist=a vtax.stream=vtax.agent ssl0=fd:7 vec0:mac=1 -- -s"
 
     told = taught(lambda path, most: line.encode())["command_line"](["nosmt"])
     assert told["kernel_options"] == ["nosmt"]
-    assert told["kernel_command_line"] == ["ro", "nosmt", "no_timer_check", "initcall_blacklist=a,b"]
+    assert told["kernel_command_line"] == ["ro", "nosmt", "no_timer_check", "initcall_blacklist=a"]
 
 
 def test_the_cpu_topology_is_told_in_words(tmp_path):

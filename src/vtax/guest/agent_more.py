@@ -116,8 +116,8 @@ def facts(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
 
 
 def command_line(wanted: list[str]) -> dict[str, Any]:
-    """The words of the kernel's command line: the wanted, and all but vtax's own."""
-    words = text_of("/proc/cmdline").split()
+    """The words of the kernel's command line: the wanted, and all but vtax's own. Those after `--` are init's."""
+    words = text_of("/proc/cmdline").partition(" -- ")[0].split()
     return {
         "kernel_options": [word for word in words if word.partition("=")[0] in wanted],
         "kernel_command_line": [word for word in words if not word.startswith(OWN_OPTIONS)],
