@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from vtax.errors import NetworkError, VtaxError
+from vtax.host.process import run
 from vtax.network.echo import echo
 from vtax.network.end import End
 from vtax.network.hop import Hop
@@ -14,6 +15,7 @@ from vtax.network.lab import Lab
 from vtax.network.readback import mtu_of
 from vtax.network.segment import port_name
 from vtax.network.settings import STRUCTURE, LinkSettings
+from vtax.network.uplink import card_mbit_s
 
 UNDER_TEST = "under_test.bytes"
 """The counter of all bytes through the cards of the guests under test."""
@@ -66,6 +68,7 @@ class Links:
         self._more_counters = more_counters
         self._more_hops = tuple(more_hops)
         self._verified = False
+        self._cards_mbit_s: list[float | None] = []
         for end in self.ends:
             end.aim(settings)
 
@@ -97,8 +100,9 @@ class Links:
 
     @property
     def link_mbit_s(self) -> float | None:
-        """The known rate of the link in each direction; None when it is not limited."""
-        return self.settings.rate_mbit_s
+        """The known rate of the link in each direction, or of the slower real card; None when neither is known."""
+        known = [rate for rate in (self.settings.rate_mbit_s, *self._cards_mbit_s) if rate is not None]
+        return min(known, default=None)
 
     def apply(self, link: Mapping[str, Any]) -> Sequence[Sequence[str]]:
         """Change MTU, offloads and rate at every hop without restarting a guest.
@@ -173,10 +177,17 @@ class Links:
         return total
 
     def _read_back(self) -> None:
-        """Ask every hop for its MTU and every card for its offloads. Raises NetworkError when a hop is too small."""
+        """Ask every hop for its MTU, every card for its offloads, and real ones for their speed.
+
+        Raises NetworkError when a hop is too small.
+        """
         for hop in self.hops:
             if (mtu := mtu_of(hop.namespace, hop.interface)) != self.settings.mtu:
                 raise NetworkError(f"{hop.name} has an MTU of {mtu}, not {self.settings.mtu}")
+        self._cards_mbit_s = [card_mbit_s(_here, hop.interface) for hop in self.hops if hop.kind == "nic"]
+        for end in self.ends:
+            if end.machine is not None and end.execute is not None:
+                self._cards_mbit_s.append(card_mbit_s(end.execute, end.machine.nic))
         states = {name: state for end in self.ends for name, state in end.states().items()}
         self.used = {
             "link": self.settings.model_dump(mode="json", exclude_none=True),
@@ -208,6 +219,10 @@ def lost(hops: Sequence[Hop], counted: Mapping[str, float]) -> float:
         for side, opposite in (("rx", "tx"), ("tx", "rx")):
             total += max(of(first, side), *(of(other, opposite) for other in others), 0.0)
     return total
+
+
+def _here(argv: Sequence[str]) -> str:
+    return run(argv).stdout
 
 
 def _change(end: End, argv: Sequence[str]) -> None:

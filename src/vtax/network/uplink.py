@@ -15,6 +15,7 @@ from typing import Any
 from vtax.errors import BadInput
 from vtax.host.process import find_program, run
 from vtax.host.resources import Undo
+from vtax.network.end import Execute
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
@@ -24,6 +25,8 @@ from vtax.network.settings import LinkSettings
 
 HOST = Namespace(Path("/proc/self/ns/net"))
 _UPLINK = "uplink"
+_SPEED = """[ -e "/sys/class/net/$1/device" ] && ! grep -q "^flags.* hypervisor" /proc/cpuinfo &&
+cat "/sys/class/net/$1/speed" 2>/dev/null || echo -1"""
 _SCOPES_OF_NOBODY = ("link", "host")
 
 
@@ -85,6 +88,16 @@ def lend(lab: Lab, network: BridgeSegment, settings: LinkSettings) -> None:
         Hop(f"nic.{nic}", HOST, nic, "nic"),
         Hop(f"lab.{_UPLINK}", inside, _UPLINK, "macvlan", limits=True),
     ]
+
+
+def card_mbit_s(execute: Execute, name: str) -> float | None:
+    """The rate at which a card is joined to its wire; None when its machine does not know, or the card is not real.
+
+    execute: runs a command on its machine. What a virtual card, or any card in a virtual machine, says of itself is
+    no limit: more may pass. It knows once the link is up.
+    """
+    told = execute(["sh", "-c", _SPEED, "vtax", name]).strip()
+    return float(told) if told.isdigit() and int(told) > 0 else None
 
 
 def _take_out(inside: Namespace) -> None:

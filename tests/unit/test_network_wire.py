@@ -1,0 +1,60 @@
+"""The rate of a real wire is the slower card's; the cards and what they say are invented."""
+
+from __future__ import annotations
+
+import pytest
+
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.network import check_link
+from vtax.errors import BenchmarkError
+from vtax.network import links
+from vtax.network.end import End
+from vtax.network.hop import Hop
+from vtax.network.lab import make_card
+from vtax.network.links import Flow, Links
+from vtax.network.plugboard import Machine
+from vtax.network.settings import LinkSettings
+from vtax.network.uplink import HOST, card_mbit_s
+
+
+@pytest.mark.parametrize(
+    ("told", "rate"), [("1000\n", 1000.0), ("-1\n", None), ("0\n", None), ("\n", None), ("10\n", 10.0)]
+)
+def test_a_card_that_does_not_know_its_speed_sets_no_limit(told: str, rate: float | None) -> None:
+    asked: list[str] = []
+    assert card_mbit_s(lambda argv: asked.extend(argv) or told, "enp3s0") == rate
+    assert asked[-1] == "enp3s0"
+
+
+def test_a_virtual_card_has_no_speed() -> None:
+    assert card_mbit_s(links._here, "lo") is None
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "limit", "rate"),
+    [
+        ("10000", "1000", None, 1000.0),
+        ("1000", "-1", None, 1000.0),
+        ("-1", "-1", None, None),
+        ("10000", "1000", 100.0, 100.0),
+        ("100", "1000", 500.0, 100.0),
+    ],
+)
+def test_the_slowest_of_both_cards_and_the_limit_is_the_rate(
+    here: str, there: str, limit: float | None, rate: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = LinkSettings(peer="ssh:x", nic="eth1", peer_nic="eth2", rate_mbit_s=limit)
+    peer = End("peer", [(make_card(0, 0, 1, settings), None)], under_test=False, machine=Machine("ssh:x", "eth2"))
+    monkeypatch.setattr(End, "segments", ())
+    monkeypatch.setattr(End, "states", lambda self: {})
+    monkeypatch.setattr(links, "mtu_of", lambda namespace, interface: settings.mtu)
+    monkeypatch.setattr(links, "_here", lambda argv: here)
+    peer.execute = lambda argv: there
+    hops = [Hop("nic.eth1", HOST, "eth1", "nic")]
+    made = Links(None, settings, [peer], [Flow("guest", "peer", "198.18.0.2", "198.18.0.1")], more_hops=hops)
+    assert made.link_mbit_s == limit
+    made._read_back()
+    assert made.link_mbit_s == rate
+    if rate is not None:
+        with pytest.raises(BenchmarkError, match="is impossible"):
+            check_link(rate * 1.2, Context(1, 1, link_mbit_s=made.link_mbit_s, mtu=1500), 10)
