@@ -1,6 +1,8 @@
 """What tests need to say about the machine they run on. Import it as `from support import needs_root`."""
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,25 @@ def needs_program(*names: str) -> pytest.MarkDecorator:
     """Skip, naming what is missing, unless every program is installed (the sbin directories count)."""
     missing = [name for name in names if find_program(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def of_process(entry: Path, name: str = "cmdline") -> bytes:
+    """A file of a process in /proc, which may end at any moment: empty when it has."""
+    try:
+        return (entry / name).read_bytes()
+    except OSError:
+        return b""
+
+
+def allowed_cpus(threads: Iterable[int]) -> dict[int, frozenset[int]]:
+    """Where each thread may run, of those that have not ended meanwhile."""
+    allowed = {}
+    for thread in threads:
+        try:
+            allowed[thread] = frozenset(os.sched_getaffinity(thread))
+        except OSError:
+            continue
+    return allowed
 
 
 def clock_keeps_pace(guest: Guest, seconds: int = 2) -> None:

@@ -14,9 +14,13 @@ from vtax.cli import calibrate, quiet
 from vtax.cli.main import group
 from vtax.doctor import knobs
 from vtax.doctor.examine import BOUND_S, examine, probe_all
+from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
+from vtax.host.process import run
+from vtax.host.resources import Tree
 from vtax.platforms import registry
+from vtax.platforms.base import Platform
 
 pytestmark = [needs_root, pytest.mark.root]
 
@@ -32,11 +36,25 @@ def test_it_answers_in_time_for_every_platform_and_leaves_nothing(image, private
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
 
 
+class HangingDriver:
+    """One whose probe is late on the fastest of hosts, too."""
+
+    name = "hanging"
+
+    def probe(self, options, image):
+        home = Home.from_environment()
+        with Journal(home.journal) as journal:
+            journal.hold(Tree(str(home.guests / "vtax-hangs")))
+            (home.guests / "vtax-hangs").mkdir()
+            run(["sleep", "60"])
+
+
 @pytest.mark.parametrize("seconds", [0.2, 0.8, 2.0])
 def test_probes_that_are_cut_short_leave_nothing(image, private_home, seconds):
-    platforms = [registry.get(name) for name in registry.names()]
+    hanging = Platform("hanging", HangingDriver(), registry.get("native").options)
+    platforms = [hanging, *(registry.get(name) for name in registry.names())]
     probes = probe_all(platforms, image, time.monotonic() + seconds)
-    assert any("did not end" in probe.reason for probe in probes.values())
+    assert "did not end" in probes["hanging"].reason
     assert not any("left behind" in probe.reason for probe in probes.values())
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
     home = f"VTAX_HOME={private_home.root}".encode()
@@ -80,10 +98,13 @@ def test_calibration_says_how_large_an_effect_this_host_sees_in_about_the_time_g
 ):
     monkeypatch.setattr(calibrate, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     result = CliRunner().invoke(group, ["doctor", "--calibrate=20s", "--json"])
+    if "blocks of sysbench-cpu only" in (refused := f"{result.output}{result.exception}"):
+        pytest.skip(f"this host is too busy: {refused}")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert told["seconds"] < 40
     (cpu,) = told["calibration"]
+    block_s = told["seconds"] / cpu["blocks"]  # above one block's, by what comes before the first
+    assert told["seconds"] < 20 + 2 * block_s
     assert cpu["benchmark"] == "sysbench-cpu"
     assert cpu["blocks"] >= 3
     assert cpu["ratio"]["low"] < cpu["ratio"]["estimate"] < cpu["ratio"]["high"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
-from support import needs_program, needs_root
+from support import allowed_cpus, needs_program, needs_root, of_process
 
 from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
@@ -47,8 +47,8 @@ def leftovers(name):
     found = [str(NAMES / name)] if (NAMES / name).exists() else []
     for top, directories, _ in os.walk("/sys/fs/cgroup"):
         found += [f"{top}/{d}" for d in directories if d.startswith(name)]
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        if name.encode() in entry.read_bytes() and entry.parent.name != str(os.getpid()):
+    for entry in Path("/proc").glob("[0-9]*"):
+        if name.encode() in of_process(entry) and entry.name != str(os.getpid()):
             found.append(str(entry))
     return found
 
@@ -65,9 +65,7 @@ def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(platfor
     assert guest.run(["nproc"]).stdout == "1\n"
     in_force = {"limit.cpus": str(LAST_CPU), "limit.cpu_time": 1.0, "limit.memory": MEMORY}
     assert running.limits_in_force() == in_force
-    allowed = {pid: os.sched_getaffinity(pid) for pid in running.group.pids()}
-    assert allowed
-    assert set(map(frozenset, allowed.values())) == {frozenset({LAST_CPU})}
+    assert set(allowed_cpus(running.group.pids()).values()) == {frozenset({LAST_CPU})}
     sandbox = {int(path.split("/")[2]) for path in leftovers(name) if path.startswith("/proc/")}
     assert sandbox
     assert sandbox <= set(running.group.pids())

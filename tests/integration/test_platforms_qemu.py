@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
-from support import clock_keeps_pace, needs_program, needs_root
+from support import allowed_cpus, clock_keeps_pace, needs_program, needs_root, of_process
 
 from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
@@ -103,7 +103,8 @@ def test_a_guest_is_pinned_thread_by_thread_and_counts_its_cpu_time(image, priva
     guest.hello(READY_S)
     threads = {}
     for task in Path(f"/proc/{running.process.pid}/task").iterdir():
-        threads[(task / "comm").read_text().strip(), task.name] = os.sched_getaffinity(int(task.name))
+        for cpus in allowed_cpus([int(task.name)]).values():
+            threads[of_process(task, "comm").decode().strip(), task.name] = cpus
     virtual = [cpus for (comm, _), cpus in threads.items() if comm.startswith("CPU ")]
     others = [cpus for (comm, _), cpus in threads.items() if not comm.startswith("CPU ")]
     assert virtual == [{CPUS[-1]}]
@@ -175,7 +176,7 @@ def test_every_card_carries_traffic_in_the_lab_and_the_host_is_unchanged(name, i
 
 def vhost_threads():
     """Whether the host's kernel carries a guest's packets, by its threads (linux/drivers/vhost)."""
-    return any(path.read_text().startswith("vhost-") for path in Path("/proc").glob("[0-9]*/comm"))
+    return any(of_process(entry, "comm").startswith(b"vhost-") for entry in Path("/proc").glob("[0-9]*"))
 
 
 @pytest.mark.parametrize("link", [{"queues": 2}, {"attachment": "macvtap"}, {"attachment": "macvtap", "queues": 2}])
