@@ -227,3 +227,23 @@ def test_a_shell_opens_in_a_fresh_guest_and_leaves_nothing(private_home: Home) -
     assert process.returncode == 3, process.stderr
     assert "13" in process.stdout
     assert nothing_left(private_home)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_shell_that_is_asked_to_stop_leaves_nothing(private_home: Home, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vtax", "shell", "native"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"echo begun\n")
+    process.stdin.flush()
+    heard = process.stdout.read(5)  # anything at all: its prompt, or the echo of what was typed
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, told
+    assert heard
+    assert nothing_left(private_home)

@@ -172,9 +172,14 @@ def test_after_a_reboot_only_files_and_what_is_elsewhere_are_undone(tmp_path: Pa
         FileValue(str(setting), "0"),
         Undo("a card", ("touch", str(tmp_path / "undone"))),
         Remote("host", "/x", ("touch", str(called))),
+        Undo("a container", ("true",), outlives_boot=True),
     )
     path = dead_journal(tmp_path / "journal", *resources, boot="0" * 32)
-    assert clean(tmp_path / "journal").removed == ("files and processes of /x on host", f"files {made}")
+    assert clean(tmp_path / "journal").removed == (
+        "a container",
+        "files and processes of /x on host",
+        f"files {made}",
+    )
     assert setting.read_text() == "1"
     assert called.exists()
     assert not (tmp_path / "undone").exists()

@@ -4,8 +4,8 @@ A journal is one append-only file of JSON lines in `VTAX_HOME/journal`, named af
 may have several, and the boot of the host. A `hold` line is written before a resource is made, a `gone` line after it
 was removed. A process that ends cleanly leaves an empty list and deletes its file; a killed one leaves a file whose
 owner is dead, and `clean` undoes what all of these hold, last made first. A lost line cannot happen through SIGKILL,
-since the kernel has the bytes once write(2) returns. A reboot takes everything but files and what is on other
-machines with it, and what then has the same name is no longer ours.
+since the kernel has the bytes once write(2) returns. A reboot takes everything but files, a host daemon's containers
+and what is on other machines with it, and what then has the same name is no longer ours.
 
 What a killed process had run may go on and make the very thing that is being undone, so such programs are ended
 first. They are found by their mark, which they carry only once they are executed; until then they keep the lock on
@@ -275,7 +275,7 @@ def _last_made_first(dead: Iterable[_Left]) -> list[tuple[dict[str, Any], _Left]
         made += [
             (record, left)
             for record in _unreleased(left.path)
-            if left.of_this_boot or record.get("kind") in _OUTLIVE_A_BOOT
+            if left.of_this_boot or record.get("kind") in _OUTLIVE_A_BOOT or record.get("outlives_boot")
         ]
     made.sort(key=lambda each: each[0].get("at", 0))
     return programs + made[::-1]

@@ -191,7 +191,8 @@ class Undo:
 
     argv: the command. harmless_statuses: exit statuses that mean there was nothing to remove, if stderr also has one
     of harmless_words where there are any: some programs end alike when they cannot know. late_s: for how long to ask
-    again after that, where a daemon may still be making it. For a command that only asks for an end: until, a command
+    again after that, where a daemon may still be making it. outlives_boot: it is still there after a reboot of this
+    host. For a command that only asks for an end: until, a command
     whose output is one of until_says when the end has come; it is asked for again, and waited for within_s at most.
     """
 
@@ -201,6 +202,7 @@ class Undo:
     harmless_statuses: tuple[int, ...] = (1,)
     harmless_words: tuple[str, ...] = ()
     late_s: float = 0.0
+    outlives_boot: bool = False
     until: tuple[str, ...] = ()
     until_says: tuple[str, ...] = ()
     within_s: float = 0.0

@@ -224,4 +224,5 @@ def _undo(daemon: Daemon, what: str, *arguments: str) -> Undo:
     """`docker` ends with 1 for what is gone as for a daemon that does not answer, and says which. The host's daemon
     may still have it then; with a private one, all is gone."""
     words = (*_GONE, _NO_DAEMON) if daemon.private else _GONE
-    return Undo(what, tuple(daemon.command(*arguments)), harmless_words=words)
+    command = tuple(daemon.command(*arguments))
+    return Undo(what, command, harmless_words=words, outlives_boot=not daemon.private)
