@@ -17,7 +17,8 @@ from vtax.network import registry as topologies
 from vtax.network.links import Links
 from vtax.platforms import registry as platforms
 from vtax.platforms.base import GuestSpec, Resources
-from vtax.runner.plan import Cell, Point
+from vtax.runner.plan import Cell
+from vtax.runner.points import Point
 from vtax.runner.trial import Endpoint, Lane, TrialResult, run_trial
 
 

@@ -16,7 +16,8 @@ from vtax.benchmarks import registry as benchmarks
 from vtax.benchmarks.base import Context
 from vtax.host.process import find_program
 from vtax.platforms import registry
-from vtax.runner.plan import Cell, Point
+from vtax.runner.plan import Cell
+from vtax.runner.points import Point
 from vtax.runner.trial import Lane, run_trial
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]

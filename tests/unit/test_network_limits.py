@@ -8,7 +8,7 @@ from vtax.benchmarks import iperf3
 from vtax.errors import BadInput
 from vtax.platforms import registry
 from vtax.runner.networks import refuse_beyond_platforms
-from vtax.runner.plan import Point
+from vtax.runner.points import Point
 
 
 def point(topology="point-to-point", **link):

@@ -160,18 +160,6 @@ class Analysis:
         """The sections of primary metrics."""
         return tuple(section for section in self.sections if section.metric.is_primary)
 
-    @property
-    def order(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
-        """Blocks (from 0) in the order they ran, each with its platforms in the order of their guests."""
-        found: list[tuple[int, dict[str, None]]] = []
-        for guest in self.guests:
-            if guest.block < 0:
-                continue
-            if not found or found[-1][0] != guest.block:
-                found.append((guest.block, {}))
-            found[-1][1][guest.platform] = None
-        return tuple((block, tuple(platforms)) for block, platforms in found)
-
     def ready_s(self, platform: str) -> list[float]:
         """Start to agent ready of every guest of a platform that became ready."""
         return [g.ready_s for g in self.guests if g.platform == platform and g.ready_s is not None]

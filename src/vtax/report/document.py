@@ -7,6 +7,7 @@ from typing import Any
 
 from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.report.answers import answers
+from vtax.report.method import order_of
 from vtax.stats.checks import Better
 
 SCHEMA = "vtax.analysis/1"
@@ -28,7 +29,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "started_at": analysis.started_at,
         "ended_at": analysis.ended_at,
         "took_s": analysis.took_s,
-        "order": [{"block": block + 1, "platforms": platforms} for block, platforms in analysis.order],
+        "order": [{"block": block + 1, "platforms": platforms} for block, platforms in order_of(analysis)],
         "baseline": analysis.baseline,
         "blocks": analysis.blocks,
         "trials": analysis.trials,

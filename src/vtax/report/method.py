@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.numbers import plain_percent
@@ -27,7 +28,7 @@ def method(analysis: Analysis) -> Iterator[str]:
         + f"A cell has {trials} measured trial{'s' if trials != 1 else ''} in a block"
         + _warmup_text(warm)
     )
-    if analysis.order:
+    if order_of(analysis):
         yield _order_text(analysis)
     yield _rule_text(analysis)
     yield (
@@ -53,6 +54,12 @@ def method(analysis: Analysis) -> Iterator[str]:
         f"over the comparisons of one table, so that the chance of any false word of a kind in a table is at most "
         f"{plain_percent(rule.alpha)}."
     )
+
+
+def order_of(analysis: Analysis) -> list[tuple[int, tuple[str, ...]]]:
+    """Blocks (from 0) in the order they ran, each with its platforms in the order of their guests."""
+    blocks = groupby((guest for guest in analysis.guests if guest.block >= 0), key=lambda guest: guest.block)
+    return [(block, tuple(dict.fromkeys(guest.platform for guest in guests))) for block, guests in blocks]
 
 
 def notes_under(section: Section, analysis: Analysis) -> Iterator[str]:
@@ -84,7 +91,7 @@ def _equal_text(analysis: Analysis) -> str:
 
 
 def _order_text(analysis: Analysis) -> str:
-    told = [f"{block + 1}: {', '.join(platforms)}" for block, platforms in analysis.order]
+    told = [f"{block + 1}: {', '.join(platforms)}" for block, platforms in order_of(analysis)]
     more = (
         f"; and {len(told) - _ORDER_SHOWN} more, by the positions in the CSV file" if len(told) > _ORDER_SHOWN else ""
     )

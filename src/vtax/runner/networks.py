@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, placed
 from vtax.network import registry as topology_registry
 from vtax.platforms.base import Platform
-
-if TYPE_CHECKING:
-    from vtax.runner.plan import Point
+from vtax.runner.points import Point
 
 
 def refuse_beyond_platforms(platforms: Sequence[Platform], points: Sequence[Point], source: str) -> None:

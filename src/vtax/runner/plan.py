@@ -8,48 +8,21 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from pydantic import ValidationError
-
-from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Benchmark, Context, Parameters
+from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, placed
 from vtax.image.image import Image
-from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform, Probe, Resources
 from vtax.runner import networks, tuning
-from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
-from vtax.study.keys import refusal
+from vtax.runner.points import Point, Surroundings, checked_points
+from vtax.study.expand import key_of
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
 from vtax.study.units import about_size, format_duration
-
-Surroundings = tuple[str, Hashable]
-"""Tuning, and the network or None."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """A combination of levels, checked. key: hash of all that defines it except the platform."""
-
-    key: str
-    label: str
-    benchmark: Benchmark
-    parameters: Parameters
-    topology: str
-    link: LinkSettings | None
-    levels: Mapping[str, Any]
-    tuning: str = ""
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """What a guest must have been started with to run this point: tuning, topology, structure of its links."""
-        return (self.tuning, (self.topology, self.link.structure()) if self.link else None)
 
 
 @dataclass(frozen=True)
@@ -197,25 +170,16 @@ def make_plan(
     a baseline that cannot run here.
     """
     study = loaded.study
-    if study.design.stop == "budget" and study.design.budget is None:
-        cure = "budget = '2h', or --budget 2h"
-        raise BadInput("the rule 'budget' needs a time", where=f"{loaded.source}: [design], key budget", cure=cure)
+    _refuse_no_budget(loaded)
     check_host(study.guest.vcpus, study.guest.memory, f"{loaded.source}: [guest]")
-    checked = _checked_points(loaded, image)
+    checked = checked_points(loaded, image)
     _refuse_too_short_timeout(loaded, checked)
     named = [resolve_platform(study, name, loaded.source) for name in study.platforms]
     networks.refuse_beyond_platforms(named, checked, loaded.source)
     tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
     networks.check_peers(checked, lambda name, where: resolve_platform(study, name, where), loaded.source)
     planned = tuple(PlannedPlatform(p, probes[p.name] if probes else p.probe(image)) for p in named)
-    baseline = next(p for p in planned if p.platform.name == study.baseline)
-    if not baseline.probe.available:
-        raise BadInput(
-            f"the baseline {study.baseline} does not run here: {baseline.probe.reason}",
-            where=f"{loaded.source}: key baseline",
-            cure=baseline.probe.cure,
-        )
-    _refuse_nothing_to_decide(study, planned, loaded.source)
+    _refuse_nothing_to_compare(study, planned, loaded.source)
     chosen_seed = seed if seed is not None else study.design.seed
     if chosen_seed is None:
         chosen_seed = random.SystemRandom().randrange(2**31)
@@ -243,8 +207,25 @@ def make_plan(
     )
 
 
-def _refuse_nothing_to_decide(study: Study, planned: Sequence[PlannedPlatform], source: str) -> None:
-    """Raise BadInput when verdicts are to end a run and no platform beside the baseline runs here."""
+def _refuse_no_budget(loaded: LoadedStudy) -> None:
+    """Raise BadInput when a time is to end a run and none is given, neither in the study nor by --budget."""
+    if loaded.study.design.stop == "budget" and loaded.study.design.budget is None:
+        raise BadInput(
+            "the rule 'budget' needs a time",
+            where=f"{loaded.source}: [design], key budget",
+            cure="budget = '2h', or --budget 2h",
+        )
+
+
+def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform], source: str) -> None:
+    """Raise BadInput when the baseline does not run here or, where verdicts are to end the run, nothing else does."""
+    baseline = next(entry for entry in planned if entry.platform.name == study.baseline)
+    if not baseline.probe.available:
+        raise BadInput(
+            f"the baseline {study.baseline} does not run here: {baseline.probe.reason}",
+            where=f"{source}: key baseline",
+            cure=baseline.probe.cure,
+        )
     others = [entry for entry in planned if entry.platform.name != study.baseline]
     if study.design.stop == "verdict" and not any(entry.probe.available for entry in others):
         why = "; ".join(f"{entry.platform.name}: {entry.probe.reason}" for entry in others)
@@ -311,17 +292,6 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
         )
 
 
-def _checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
-    guest = loaded.study.guest
-    context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
-    checked = []
-    for raw in points(loaded.study):
-        where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
-        with placed(where):
-            checked.append(_checked_point(raw, context, image, guest.model_dump(), where))
-    return tuple(checked)
-
-
 def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> None:
     """Raise BadInput when trials of a fixed duration would be ended before it; how long others take is not known."""
     guest, timeout_s = loaded.study.guest, loaded.study.design.timeout
@@ -336,62 +306,3 @@ def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> 
                 where=f"{loaded.source}: [design], key timeout",
                 cure="a timeout with room for the slowest platform",
             )
-
-
-def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping[str, Any], where: str) -> Point:
-    with placed(f"{where}, key name"):
-        benchmark = benchmark_registry.get(raw.benchmark)
-    parameters = _checked_parameters(benchmark, raw, where)
-    topology, link = "", None
-    if benchmark.needs_network:
-        topology = raw.topology or DEFAULT_TOPOLOGY
-        link = _checked_link(raw, where)
-        with placed(f"{where}, key topology"):
-            chosen = topology_registry.get(topology)
-        with placed(f"{where}, keys topology and link"):
-            chosen.check(raw.link)
-    elif raw.topology or raw.link:
-        raise BadInput(
-            f"{raw.benchmark} uses no network, so topology and link have no place",
-            where=f"{where}, key {'topology' if raw.topology else _link_key(raw, next(iter(raw.link)))}",
-        )
-    benchmark.commands(parameters, context)
-    defining = {
-        "benchmark": benchmark.name,
-        "parameters": parameters.model_dump(mode="json"),
-        "topology": topology,
-        "link": link.model_dump(mode="json") if link else {},
-        "guest": guest,
-        "image": image.key,
-    }
-    if raw.tuning:
-        defining["tuning"] = raw.tuning
-    return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning)
-
-
-def _checked_link(raw: RawPoint, where: str) -> LinkSettings:
-    try:
-        return LinkSettings.of(raw.link)
-    except BadInput as error:
-        cause = error.__cause__
-        location = cause.errors()[0]["loc"] if isinstance(cause, ValidationError) else ()
-        key = _link_key(raw, str(location[0])) if location else "link"
-        raise BadInput(error.what, where=f"{where}, key {key}", cure=error.cure) from error
-
-
-def _link_key(raw: RawPoint, setting: str) -> str:
-    return f"{'link_factors' if f'link.{setting}' in raw.levels else 'link'}.{setting}"
-
-
-def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
-    try:
-        return benchmark.Parameters.model_validate(dict(raw.parameters))
-    except ValidationError as error:
-        place, told = refusal(benchmark.Parameters, error, "parameter")
-        name = ".".join(map(str, place))
-        table = "factors" if name in raw.levels else "parameters"
-        raise BadInput(
-            f"{benchmark.name}: {told}",
-            where=f"{where}, key {table}.{name}" if name else where,
-            cure=f"vtax benchmarks {benchmark.name} explains every parameter",
-        ) from error

@@ -15,7 +15,8 @@ import numpy as np
 
 from vtax.benchmarks.base import Metric
 from vtax.errors import BadInput
-from vtax.runner.plan import Cell, Plan, Point
+from vtax.runner.plan import Cell, Plan
+from vtax.runner.points import Point
 from vtax.stats.checks import Array, StatsError, check_positive
 from vtax.stats.means import Average, average_of, average_with
 from vtax.stats.stopping import Decision, decide, rule_of, within_budget
