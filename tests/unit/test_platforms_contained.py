@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vtax.errors import BadInput, RunInterrupted, VtaxError
+from vtax.errors import BadInput, PlatformError, RunInterrupted, VtaxError
 from vtax.host import namespaces
 from vtax.host.cgroups import Hierarchy
 from vtax.host.namespaces import MountStep
@@ -104,6 +104,19 @@ def test_a_missing_program_is_the_reason_and_its_package_the_cure(monkeypatch):
     assert not probe.available
     assert probe.reason == "no-such-a, no-such-b, no-such-c are not installed"
     assert probe.cure == "apt install package-a package-b"
+
+
+def test_a_storage_that_the_hosts_docker_has_not_is_said_before_any_start(monkeypatch, spec):
+    daemon = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10")
+    options = docker.DockerOptions(daemon="host", storage="vfs")
+    monkeypatch.setattr(docker, "host_daemon", lambda: daemon)
+    with pytest.raises(PlatformError, match="stores by overlay2, not by vfs") as caught:
+        docker.daemon_for(options, spec, False)
+    assert "systemctl" not in caught.value.cure
+    monkeypatch.setattr(docker, "host_daemon", lambda: None)
+    with pytest.raises(PlatformError, match="does not run") as caught:
+        docker.daemon_for(options, spec, False)
+    assert "systemctl start docker" in caught.value.cure
 
 
 def test_a_probe_without_root_says_so(monkeypatch):

@@ -19,7 +19,7 @@ from vtax.host.home import Home
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
-from vtax.platforms import _qemu_probe, _qemu_trial, registry
+from vtax.platforms import _qemu_probe, _qemu_trial, registry, trial_start
 from vtax.platforms import qemu as qemu_driver
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qmp import Monitor
@@ -301,15 +301,17 @@ def test_a_host_with_an_emulated_processor_gets_more_time(factor, patience_s, mo
 def test_a_missing_kvm_and_a_missing_program_come_with_their_cure(monkeypatch):
     monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/no-kvm-here"))
     monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(trial_start, "find_program", lambda name: f"/usr/bin/{name}")
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
     assert "no /dev/no-kvm-here" in found.reason
     assert "VT-x" in found.cure
-    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: None)
+    monkeypatch.setattr(trial_start, "find_program", lambda name: None)
     found = registry.get("qemu-tcg").probe(None)
     assert (found.available, found.marks) == (False, ("emulated",))
-    assert found.cure == "apt install qemu-system-x86 qemu-utils"
+    assert f"{found.reason}; {found.cure}".endswith(
+        "qemu-img are not installed; apt install qemu-system-x86 qemu-utils"
+    )
 
 
 @pytest.mark.parametrize(
@@ -350,9 +352,7 @@ def test_what_a_whole_start_told_is_kept_until_something_that_decides_it_changes
     assert _qemu_probe.remembered(options, image, never) == told
 
 
-def test_a_probe_that_is_killed_while_it_keeps_its_answer_leaves_nothing_that_no_other_takes_up(
-    tmp_path, monkeypatch
-):
+def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
     monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/null"))
     monkeypatch.setattr(_qemu_probe, "find_program", lambda name: "/dev/null")

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from vtax.errors import GuestError, ImageError
+from vtax.errors import BadInput, GuestError, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image import uml as program
+from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.platforms._uml_stream import Stream
 
@@ -22,6 +23,22 @@ def test_without_the_program_the_cure_says_how_to_get_it(tmp_path, monkeypatch):
     probe = registry.get("uml").probe(None)
     assert not probe.available
     assert "vtax image uml" in probe.cure
+
+
+def test_another_program_is_not_taken_for_it(tmp_path, monkeypatch):
+    (tmp_path / "setarch").write_text("#!/bin/sh\necho 'false (GNU coreutils) 9.1'; echo 'Copyright'; exit 1\n")
+    (tmp_path / "setarch").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    probe = registry.make("mine", "uml", {"program": "/bin/false"}).probe(Image("key", tmp_path))
+    assert not probe.available
+    assert probe.reason == "/bin/false is not User Mode Linux, by what it says of its version"
+    assert "vtax image uml" in probe.cure
+
+
+@pytest.mark.parametrize(("driver", "option"), [("uml", "program"), ("gvisor", "runsc")])
+def test_a_program_without_a_name_is_refused(driver, option):
+    with pytest.raises(BadInput, match=f"option {option} is ''"):
+        registry.make("mine", driver, {option: ""})
 
 
 def test_expired_package_lists_are_refused_with_the_option_that_takes_them(tmp_path, monkeypatch):

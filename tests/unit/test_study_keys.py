@@ -131,6 +131,15 @@ def test_a_refusal_calls_keys_as_they_are_called() -> None:
         assert refusal(Table, caught.value, "option")[1].startswith(told)
 
 
+def test_a_table_that_takes_no_key_says_so() -> None:
+    class Empty(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+
+    with pytest.raises(ValidationError) as caught:
+        Empty.model_validate({"foo": 1})
+    assert refusal(Empty, caught.value, "option")[1] == "unknown option 'foo'; there is none"
+
+
 def every_model() -> dict[str, type[BaseModel]]:
     found: dict[str, type[BaseModel]] = {f"benchmark {n}": b.Parameters for n, b in benchmarks().items()}
     found |= {f"driver {n}": d.Options for n, d in drivers().items()}

@@ -29,7 +29,7 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image import host_kernel
 from vtax.image.image import Image
-from vtax.platforms import _qemu_trial
+from vtax.platforms import _qemu_trial, trial_start
 from vtax.platforms._qemu_command import PROGRAM
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import GuestSpec, Probe, Resources
@@ -71,8 +71,8 @@ def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
 
 def _missing(options: QemuOptions) -> tuple[str, str] | None:
     """What is not there, and the cure. Raises ImageError for the host's kernel."""
-    if missing := [name for name in _PACKAGES if find_program(name) is None]:
-        return f"{', '.join(missing)} is not installed", f"apt install {' '.join(_PACKAGES[n] for n in missing)}"
+    if lacking := trial_start.missing(_PACKAGES):
+        return lacking
     if os.geteuid() != 0:
         return "guests are started as root", "run vtax with sudo"
     if options.accel == "kvm":

@@ -67,7 +67,7 @@ class GvisorOptions(BaseModel):
     platform: Literal["systrap", "ptrace", "kvm"] = Field(
         "systrap", description="how system calls are caught: seccomp traps, ptrace, or the host's virtualization"
     )
-    runsc: str = Field("runsc", description="the runsc program: a name on PATH, or a path")
+    runsc: str = Field("runsc", pattern=r"^\S.*$", description="the runsc program: a name on PATH, or a path")
 
 
 class Gvisor:

@@ -55,10 +55,8 @@ def probe(
 
     if os.geteuid() != 0:
         return told(False, "guests are started as root", "run vtax with sudo")
-    if missing := [name for name in programs if find_program(name) is None]:
-        packages = dict.fromkeys(programs[name] for name in missing)
-        verb = "is" if len(missing) == 1 else "are"
-        return told(False, f"{', '.join(missing)} {verb} not installed", f"apt install {' '.join(packages)}")
+    if lacking := missing(programs):
+        return told(False, *lacking)
     version = ""
     try:
         if version_argv:
@@ -71,6 +69,16 @@ def probe(
     except Exception as error:
         return told(False, f"{type(error).__name__}: {error}", version=version)
     return told(True, "; ".join(notes), version=version)
+
+
+def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
+    """What is not installed of the programs, and the cure; None when all are. programs: as of `probe`."""
+    absent = [name for name in programs if find_program(name) is None]
+    if not absent:
+        return None
+    packages = dict.fromkeys(programs[name] for name in absent)
+    verb = "is" if len(absent) == 1 else "are"
+    return f"{', '.join(absent)} {verb} not installed", f"apt install {' '.join(packages)}"
 
 
 def host_image(directory: Path) -> Image:

@@ -12,6 +12,7 @@ CPU, the guest's processes, input and output) runs on the CPU the guest is pinne
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,8 @@ from vtax.errors import PlatformError, VtaxError
 from vtax.host import cgroups, namespaces
 from vtax.host.home import Home
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep, bind
-from vtax.host.process import find_program, spawn
+from vtax.host.patience import patience
+from vtax.host.process import find_program, run, spawn
 from vtax.image.image import Image
 from vtax.image.uml import program_file
 from vtax.network.namespace import NAMES
@@ -41,6 +43,7 @@ CURE = "sudo vtax image uml; or give the option program the path of a linux.uml 
 ONE_CPU = "one virtual CPU: the kernel of User Mode Linux is built for one"
 _PROGRAM = "/linux.uml"
 _MEMORY = "/dev/shm"
+_VERSION_S = 5.0
 _INIT_PATH = "/run/vtax/init"
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LOADER = f"{_LIBRARIES}/ld-linux-x86-64.so.2"
@@ -75,7 +78,9 @@ class UmlOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     program: str = Field(
-        "linux.uml", description="the kernel's program: a path, or a name on PATH or that `vtax image uml` fetched"
+        "linux.uml",
+        pattern=r"^\S.*$",
+        description="the kernel's program: a path, or a name on PATH or that `vtax image uml` fetched",
     )
     catch: Literal["seccomp", "ptrace"] = Field("seccomp", description="how the guest's system calls are caught")
 
@@ -100,20 +105,12 @@ class Uml:
             return Probe(False, f"{options.program} is not installed", CURE)
         if image is None:
             return Probe(False, "it starts from the image, and no image is built", "sudo vtax image build")
-        # Without setarch the program would execute itself again to be rid of randomized addresses: the loader, here.
-        version = (
-            "setarch",
-            "-R",
-            image.tree / _LOADER,
-            "--library-path",
-            image.tree / _LIBRARIES,
-            program,
-            "--version",
-        )
-        found = trial_start.probe(
-            lambda options, spec, argv: self.start(options, spec), options, image, programs={}, version_argv=version
-        )
-        return found if found.available or found.cure else replace(found, cure=CURE)
+        try:
+            version = _version(program, image)
+        except VtaxError as error:
+            return Probe(False, error.what, CURE)
+        found = trial_start.probe(lambda options, spec, argv: self.start(options, spec), options, image, programs={})
+        return replace(found, version=version, cure=found.cure if found.available or found.cure else CURE)
 
     def start(self, options: UmlOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""
@@ -131,6 +128,19 @@ def _program(options: UmlOptions) -> Path | None:
         fetched = program_file(Home.from_environment())
         return fetched if fetched.exists() else None
     return Path(found) if found else None
+
+
+def _version(program: Path, image: Image) -> str:
+    """What the program calls its version. Raises PlatformError for another kind of program, and CommandFailed.
+
+    Without setarch the program would execute itself again to be rid of randomized addresses: the loader, here.
+    """
+    loader = (image.tree / _LOADER, "--library-path", image.tree / _LIBRARIES)
+    argv: list[str | Path] = ["setarch", "-R", *loader, program, "--version"]
+    told = run(argv, check=False, timeout_s=_VERSION_S * patience()).stdout.strip()
+    if not re.fullmatch(r"\d+\.\d+\S*", told):
+        raise PlatformError(f"{program} is not User Mode Linux, by what it says of its version")
+    return told
 
 
 def _prepare(spec: GuestSpec, root: Root, program: Path) -> tuple[Path, list[MountStep]]:

@@ -80,9 +80,8 @@ def _sentence(
         table = _walk(model, place[:-1])[1] if len(place) > 1 else _Leaf(model, ())
         known = list(table.annotation.model_fields) if table and _is_model(table.annotation) else []
         near = get_close_matches(name, known, 2)
-        return f"unknown {word} {name!r}" + (
-            f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(known)}"
-        )
+        told = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+        return f"unknown {word} {name!r}; {told if known else 'there is none'}"
     if problem["type"] == "missing":
         return f"{word} {name!r} is missing"
     text = str(problem["msg"])
