@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
-from synthetic_run import begin, fill
+from synthetic_run import begin, fill, trial
 
 from vtax.report import charts, numbers
 from vtax.report.analysis import Analysis, Row, analyse
@@ -62,11 +64,38 @@ def test_the_html_and_the_json_hold_the_medians_and_the_bootstraps_intervals(pag
         for point, shown_point in zip(section.points, shown_section["points"], strict=True):
             for row, told in zip(point.rows, shown_point["rows"], strict=True):
                 assert row.summary is not None
-                for interval in numbers.full_intervals(row.summary, charts.scale_of(section)):
-                    assert interval in text
+                scale = charts.scale_of(section)
+                median, level = numbers.median_interval(row.summary, scale)
+                for interval in (median, numbers.full_intervals(row.summary, scale)[1]):
+                    assert f">{interval}</td>" in text
+                assert f"its {level} interval</th>" in text
                 found = mean_bootstrap(row)
                 assert (told["summary"]["bootstrap_low"], told["summary"]["bootstrap_high"]) == found
                 assert told["summary"]["median_low"] == row.summary.median_low
+
+
+def test_what_the_medians_intervals_cover_stands_beside_each_where_it_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
+        run = begin(store)
+        for block in range(8):
+            for number, cell in enumerate(each for each in run.cells if each.benchmark == "sysbench-cpu"):
+                if block < 5 or cell.platform == "native":
+                    given = {"events": 1000.0 + block + number, "latency": 1.0}
+                    run.add_trial(trial(cell, block=block, position=block * 9 + number, values=given))
+        page = html(analyse(store, resamples=0))
+    assert ">its interval</th>" in page
+    levels = re.findall(r'<td class="muted interval"><span class="whole">\[[^<]*\]</span> ([\d.]+)\xa0%</td>', page)
+    assert len(set(levels)) == 2
+
+
+def test_trials_and_the_blocks_that_intervals_rest_on_have_a_column_each(page: str) -> None:
+    titles = '<th scope="col" class="number">trials</th><th scope="col" class="number">blocks</th>'
+    assert page.count(titles) == 3
+    assert page.count('<td class="number">16</td><td class="number">8</td>') == 4 * 3 + 3
 
 
 def mean_bootstrap(row: Row) -> tuple[object, object]:

@@ -52,8 +52,10 @@ class Line:
     cv: str = ""
     median: str = ""
     median_interval: str = ""
+    median_level: str = ""
     mean_bootstrap: str = ""
-    n: str = ""
+    trials: str = ""
+    blocks: str = ""
     ratio: str = ""
     interval: str = ""
     bootstrap: str = ""
@@ -77,6 +79,12 @@ class Table:
     figures: tuple[Figure, ...]
     ranks: tuple[tuple[str, str], ...]
     is_primary: bool
+
+    @property
+    def median_level(self) -> str:
+        """What every interval of a median covers; empty where they do not cover the same."""
+        levels = {line.median_level for _, lines in self.groups for line in lines if line.median_level}
+        return levels.pop() if len(levels) == 1 else ""
 
     @property
     def has_bootstrap(self) -> bool:
@@ -178,9 +186,11 @@ def _line(row: Row, scale: numbers.Scale) -> Line:
     if row.summary is not None:
         s = row.summary
         mean, half = numbers.mean_and_half_width(s.mean, (s.high - s.low) / 2, scale)
-        median_interval, bootstrap = numbers.full_intervals(s, scale)
-        shown |= {"mean": mean, "half": half, "sd": scale.number(s.sd, 3), "cv": numbers.percent(s.cv), "n": str(s.n),
-                  "median": scale.number(s.median), "median_interval": median_interval, "mean_bootstrap": bootstrap,
+        _, bootstrap = numbers.full_intervals(s, scale)
+        median_interval, median_level = numbers.median_interval(s, scale)
+        shown |= {"mean": mean, "half": half, "sd": scale.number(s.sd, 3), "cv": numbers.percent(s.cv),
+                  "trials": str(s.n), "blocks": str(row.blocks.size), "median": scale.number(s.median),
+                  "median_interval": median_interval, "median_level": median_level, "mean_bootstrap": bootstrap,
                   }  # fmt: skip
     if row.platform.is_baseline:
         shown |= {"ratio": "1", "interval": "baseline"}

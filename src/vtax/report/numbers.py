@@ -130,13 +130,18 @@ def bounds(low: float, high: float, scale: Scale) -> str:
 
 def full_intervals(summary: Summary, scale: Scale) -> tuple[str, str]:
     """(the median's interval with what it covers, the bootstrap interval of the mean); empty where there is none."""
-    median = bootstrap = ""
-    if summary.blocks > 1:
-        covered = percent(summary.median_confidence)
-        median = f"{bounds(summary.median_low, summary.median_high, scale)} {covered}"
+    bootstrap = ""
+    median = " ".join(filter(None, median_interval(summary, scale)))
     if summary.bootstrap_low is not None and summary.bootstrap_high is not None:
         bootstrap = bounds(summary.bootstrap_low, summary.bootstrap_high, scale)
     return median, bootstrap
+
+
+def median_interval(summary: Summary, scale: Scale) -> tuple[str, str]:
+    """(the median's interval, what it covers); both empty where there is none."""
+    if summary.blocks < 2:
+        return "", ""
+    return bounds(summary.median_low, summary.median_high, scale), percent(summary.median_confidence)
 
 
 def percent(value: float) -> str:
