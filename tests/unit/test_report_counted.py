@@ -17,15 +17,15 @@ HOP = {"rx_packets": 10.0, "rx_bytes": 1e9, "tx_packets": 5.0, "tx_bytes": 3e8}
 LOST = {"rx_drops": 1.0, "tx_drops": 2.0, "rx_errors": 0.0, "tx_errors": 4.0}
 
 
-def cells() -> list[Counted]:
-    """A native cell, a virtual machine's, and one without a network."""
+def cells(**more: float) -> list[Counted]:
+    """A native cell, a virtual machine's, and one without a network. more: counters of the links."""
     records = [
         SimpleNamespace(point="p", label="iperf3", levels={"mtu": 1500}, platform="native"),
         SimpleNamespace(point="q", label="dd", levels={}, platform="native"),
         SimpleNamespace(point="p", label="iperf3", levels={"mtu": 1500}, platform="qemu-tcg"),
     ]
     link = {f"guest.eth0.{name}": value for name, value in {**HOP, **LOST}.items()} | {"under_test.bytes": 2e9}
-    link["lost.packets"] = 4.0
+    link |= {"lost.packets": 4.0, **more}
     values = {
         0: {
             "layer.host_cpu_s": 2.0,
@@ -73,6 +73,13 @@ def test_cpu_is_told_by_who_spent_it() -> None:
     assert (machine.layer_cpu_s, machine.guest_cpu_s, machine.ends_cpu_s) == (8.0, 7.0, {"peer": 0.5})
     assert native.cpu_per_gigabyte == pytest.approx(1.5)  # of all guests under test
     assert machine.cpu_per_gigabyte == pytest.approx(4.0)  # a run from before their sum was counted
+
+
+def test_a_switch_works_for_the_guest_that_decides_for_it() -> None:
+    native, machine = cells(**{"openflow.switched_bytes": 1e9, "switch.cpu_s": 2.0})
+    assert native.cpu_per_gigabyte == pytest.approx((3.0 + 2.0) / (2 + 2 * 1))
+    assert cells(**{"switch.cpu_s": 2.0})[0].cpu_per_gigabyte == pytest.approx(1.5)  # that of a lab
+    assert machine.under_test_bytes == 4e9
 
 
 def test_lost_packets_are_drops_and_errors() -> None:

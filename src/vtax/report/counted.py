@@ -47,8 +47,9 @@ class Counted:
     layer_cpu_s: CPU of the guest with its virtualization layer, as the host counts it. guest_cpu_s: what the guest's
     own kernel says; None where it has none. ends_cpu_s: of every other end, by role; of one on another machine, what
     that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_cpu_s, under_test_bytes: CPU of all
-    guests under test with their layers, and what went through their cards. retransmits: TCP segments sent again, by
-    the end that counted them. lost: packets on the whole way, each once. everything: every counter, `PLACE.NAME`.
+    guests under test with their layers, and what went through their cards; of a guest that decides for a switch also
+    the switch's, in and out. retransmits: TCP segments sent again, by the end that counted them. lost: packets on the
+    whole way, each once. everything: every counter, `PLACE.NAME`.
     used: by name, every different value that was really in force in a measured trial: socket buffers, MSS, offloads.
     """
 
@@ -124,6 +125,10 @@ def _of(
     link = {name: value for (place, name), value in found.items() if place == "link"}
     names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(".rx_bytes"))
     hops = tuple(_hop(name, link) for name in names)
+    under_test_cpu_s = found.get(("layer", "under_test_cpu_s"), found.get(("layer", "host_cpu_s")))
+    switched = link.get("openflow.switched_bytes")
+    if under_test_cpu_s is not None and switched is not None:
+        under_test_cpu_s += link.get("switch.cpu_s", 0.0)
     return Counted(
         label=record.label,
         levels=dict(record.levels),
@@ -133,8 +138,8 @@ def _of(
         guest_cpu_s=found.get(("guest", "kernel_cpu_s")),
         ends_cpu_s={p: v for p, v in _ends(found).items() if p not in ("layer", "guest")},
         switch_cpu_s=link.get("switch.cpu_s"),
-        under_test_cpu_s=found.get(("layer", "under_test_cpu_s"), found.get(("layer", "host_cpu_s"))),
-        under_test_bytes=link[_UNDER_TEST],
+        under_test_cpu_s=under_test_cpu_s,
+        under_test_bytes=link[_UNDER_TEST] + 2 * (switched or 0.0),
         retransmits={p: v for (p, n), v in found.items() if n == "tcp_retransmits"},
         hops=hops,
         lost=link.get("lost.packets", sum(hop.lost for hop in hops)),
