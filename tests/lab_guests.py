@@ -69,6 +69,20 @@ class LabGuests:
         """What a command printed in the guest of a role; it must succeed."""
         return self._output(self.guests[role], argv, timeout_s)
 
+    def context(self, flow_number: int) -> Context:
+        """What a benchmark is told of a trial over one flow."""
+        flow, settings = self.links.flows[flow_number], self.links.settings
+        return Context(
+            1,
+            self.memory_bytes,
+            guest_address=flow.client_address,
+            peer_address=flow.server_address,
+            link_mbit_s=self.links.link_mbit_s,
+            mtu=settings.mtu,
+            congestion=settings.congestion,
+            flow=flow_number,
+        )
+
     def measure(self, name: str, **parameters: object) -> Outcome:
         """One trial of a benchmark over the first flow."""
         return self.measure_flow(0, name, **parameters)
@@ -77,16 +91,7 @@ class LabGuests:
         """One trial of a benchmark over one flow."""
         benchmark = benchmarks.get(name)
         checked = benchmark.Parameters(**parameters)
-        flow = self.links.flows[flow_number]
-        context = Context(
-            1,
-            self.memory_bytes,
-            guest_address=flow.client_address,
-            peer_address=flow.server_address,
-            link_mbit_s=self.links.link_mbit_s,
-            mtu=self.links.settings.mtu,
-            congestion=self.links.settings.congestion,
-        )
+        flow, context = self.links.flows[flow_number], self.context(flow_number)
         server, client = benchmark.commands(checked, context)
         there, here = self.guests[flow.server], self.guests[flow.client]
         handle = there.start(server.argv)
@@ -107,13 +112,7 @@ class LabGuests:
         point = Point("point", name, benchmark, checked, self.topology, self.links.settings, {})
         lanes = [
             Lane(
-                Context(
-                    1,
-                    self.memory_bytes,
-                    guest_address=flow.client_address,
-                    peer_address=flow.server_address,
-                    flow=number,
-                ),
+                self.context(number),
                 {"guest": self.endpoints[flow.client], "peer": self.endpoints[flow.server]},
             )
             for number, flow in enumerate(self.links.flows)

@@ -121,7 +121,13 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
     assert each.keys() == roles - {"guest"} | {"layer"}
     assert min(each.values()) > 0.0005
     moved = trial.counters["link", "under_test.bytes"]
-    assert moved > 2 * 10e6 * len(lanes)  # every byte is counted where it leaves and where it arrives
+    through = {
+        role: sum(trial.counters["link", f"{role}.eth0.{way}_bytes"] for way in ("rx", "tx")) for role in roles
+    }
+    for flow in at.links.flows:
+        assert through[flow.client] > 1e6
+        assert through[flow.client] == pytest.approx(through[flow.server], rel=0.1)
+    assert moved == sum(through.values())  # every byte counts where it leaves and where it arrives
     assert trial.outcome.values["cpu_per_gigabyte"] == pytest.approx(sum(each.values()) / (moved / 1e9))
 
 

@@ -14,6 +14,7 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 RATE_MBIT_S = 4
+ROOM = 1.25  # for the tools' clocks within one second; a link without a limit carries many times the rate
 OPEN_VSWITCH = ("router-openflow", "vlan-pairs")
 CASES = [(name, attachment) for name, each in registry.topologies().items() for attachment in each.attachments]
 
@@ -39,7 +40,7 @@ def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, topology, a
         at.links.verify()
         for direction in ("send", "receive"):
             got = at.measure("iperf3", duration_s=1, direction=direction).values["throughput"]
-            assert 0.1 * RATE_MBIT_S < got < RATE_MBIT_S, direction
+            assert 0.1 * RATE_MBIT_S < got < ROOM * RATE_MBIT_S, direction
         at.links.apply({"attachment": attachment})
         assert at.measure("iperf3", duration_s=1).values["throughput"] > 2 * RATE_MBIT_S
 
@@ -49,4 +50,4 @@ def test_a_rate_can_be_set_and_changed_with_the_mtu_where_the_host_is_an_end(lab
         for rate, mtu in ((10, 1500), (20, 9000), (10, 600)):
             at.links.apply({"rate_mbit_s": rate, "mtu": mtu})
             for direction in ("send", "receive"):
-                assert at.measure("iperf3", duration_s=1, direction=direction).values["throughput"] < rate
+                assert at.measure("iperf3", duration_s=1, direction=direction).values["throughput"] < ROOM * rate
