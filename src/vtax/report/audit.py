@@ -14,7 +14,7 @@ from rich.text import Text
 
 from vtax.guest.audit import COMMON, Fact, changes, differences, started_alike, text_of
 from vtax.report.analysis import Analysis
-from vtax.report.views import plain_table
+from vtax.report.grid import Grid
 
 _SIGNS = "+ marks what not every platform has; what all of them have is left out."
 _REMARKS = {
@@ -160,8 +160,8 @@ def audit_json(found: Audit) -> dict[str, Any]:
     }
 
 
-def _table(*columns: str) -> Any:
-    table = plain_table()
+def _table(*columns: str) -> Grid:
+    table = Grid()
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column)
     return table

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from rich.box import Box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -32,7 +31,6 @@ __all__ = ["as_json", "bullets", "heading", "is_wide", "name_of", "put", "render
 STYLES: Mapping[Kind, str] = {
     "slower": "bold red", "faster": "bold green", "equivalent": "bold cyan", "undecided": "yellow",
 }  # fmt: skip
-LINES = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
 _BAR_CELLS = 10  # are the baseline
 _BAR_MOST = 12
 _WIDE = 132

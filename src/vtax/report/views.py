@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vtax.report import numbers
@@ -16,9 +15,10 @@ from vtax.report.contrast import Compared, Contrasts
 from vtax.report.document import finite
 from vtax.report.drift import p_text
 from vtax.report.factors import FactorEffect
+from vtax.report.grid import Grid
 from vtax.report.noise import CellNoise, NoiseTable, blocks_range, drifting, hardest, warnings_of
 from vtax.report.ranking import PointRanking
-from vtax.report.table import LINES, bullets, heading, name_of, result_table
+from vtax.report.table import bullets, heading, name_of, result_table
 from vtax.stats.interaction import Interaction
 from vtax.study.units import format_duration, format_percent
 
@@ -50,21 +50,16 @@ def noise_parts(tables: Sequence[NoiseTable], analysis: Analysis) -> list[Render
     return [*parts, *_warnings(warnings_of(given))]
 
 
-def plain_table() -> Table:
-    """A table as all of these views are: no frame, dim headings."""
-    return Table(box=LINES, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-
-
-def _noise_table(table: NoiseTable) -> Table:
-    shown = plain_table()
-    shown.add_column("platform", overflow="fold")
+def _noise_table(table: NoiseTable) -> Grid:
+    shown = Grid()
+    shown.add_column("platform")
     for column in ("CV", "n", "effective", "blocks", "trials", "within"):
-        shown.add_column(column, justify="right", no_wrap=True)
+        shown.add_column(column, right=True)
     _add_rows(shown, table, _noise_cells)
     return shown
 
 
-def _noise_cells(cell: CellNoise) -> list[RenderableType]:
+def _noise_cells(cell: CellNoise) -> list[str | Text]:
     summary = cell.row.summary
     if summary is None:
         return [Text("–", style="dim")]
@@ -73,17 +68,17 @@ def _noise_cells(cell: CellNoise) -> list[RenderableType]:
     return [numbers.percent(summary.cv), str(summary.n), effective, *shares]
 
 
-def _tested_table(first: str, second: str, level: str) -> Table:
+def _tested_table(first: str, second: str, level: str) -> Grid:
     """Columns of a name, a figure, its interval and its p-value."""
-    shown = plain_table()
-    shown.add_column(first, overflow="fold")
-    shown.add_column(second, justify="right", no_wrap=True)
-    shown.add_column(f"{level} interval", no_wrap=True)
-    shown.add_column("p", justify="right", no_wrap=True)
+    shown = Grid()
+    shown.add_column(first)
+    shown.add_column(second, right=True)
+    shown.add_column(f"{level} interval")
+    shown.add_column("p", right=True)
     return shown
 
 
-def _drift_table(table: NoiseTable, analysis: Analysis) -> Table:
+def _drift_table(table: NoiseTable, analysis: Analysis) -> Grid:
     shown = _tested_table("change over the run", "drift", analysis.level)
     _add_rows(shown, table, _drift_cells)
     return shown
@@ -93,24 +88,24 @@ def _has_drift(cell: CellNoise) -> bool:
     return cell.row.summary is not None and cell.drift is not None and abs(cell.drift.low) < float("inf")
 
 
-def _drift_cells(cell: CellNoise) -> list[RenderableType]:
+def _drift_cells(cell: CellNoise) -> list[str | Text]:
     if cell.drift is None or not _has_drift(cell):
         return [Text("–", style="dim")]
     interval = f"[{_signed(cell.drift.low)}, {_signed(cell.drift.high)}]"
     return [_signed(cell.drift.change), Text(interval, style="dim"), numbers.number(cell.drift_p, 2)]
 
 
-def _plan_table(table: NoiseTable, analysis: Analysis) -> Table:
-    shown = plain_table()
-    shown.add_column(f"ratio to {analysis.baseline}", overflow="fold")
+def _plan_table(table: NoiseTable, analysis: Analysis) -> Grid:
+    shown = Grid()
+    shown.add_column(f"ratio to {analysis.baseline}")
     target = f"for ±{numbers.plain_percent(analysis.rule.precision)}"
     for column in ("this run", "gave", "took", target, "or", "takes"):
-        shown.add_column(column, justify="right", no_wrap=True)
+        shown.add_column(column, right=True)
     _add_rows(shown, table, _plan_cells)
     return shown
 
 
-def _plan_cells(cell: CellNoise) -> list[RenderableType] | None:
+def _plan_cells(cell: CellNoise) -> list[str | Text] | None:
     """None for what has no ratio to plan for: the baseline."""
     if cell.row.ratio is None or cell.time_s is None:
         return None
@@ -123,16 +118,14 @@ def _plan_cells(cell: CellNoise) -> list[RenderableType] | None:
     ]
 
 
-def _add_rows(
-    shown: Table, table: NoiseTable, cells_of: Callable[[CellNoise], Sequence[RenderableType] | None]
-) -> None:
+def _add_rows(shown: Grid, table: NoiseTable, cells_of: Callable[[CellNoise], Sequence[str | Text] | None]) -> None:
     """A row per cell that has something to show, below the name of its point where there are several."""
     for point, cells in table.points:
         if point:
-            shown.add_row(Text(point, style="italic"))
+            shown.add_heading(Text(point, style="italic"))
         for cell in cells:
             if (found := cells_of(cell)) is not None:
-                shown.add_row(Text("  " if point else "").append_text(name_of(cell.row)), *found)
+                shown.add_row(name_of(cell.row), *found, indent=bool(point))
 
 
 def _share(value: float | None) -> str:
@@ -162,21 +155,20 @@ def _unranked(found: Sequence[PointRanking]) -> list[RenderableType]:
     return [Text(text, style="red") for text in dict.fromkeys(each.trouble for each in found)]
 
 
-def _ranking_table(found: Sequence[PointRanking]) -> Table:
-    shown = plain_table()
-    shown.add_column("platform", overflow="fold")
+def _ranking_table(found: Sequence[PointRanking]) -> Grid:
+    shown = Grid()
+    shown.add_column("platform")
     for number in range(max(len(each.rows) for each in found)):
-        shown.add_column(_ordinal(number), justify="right", no_wrap=True)
+        shown.add_column(_ordinal(number), right=True)
     for each in found:
         if each.point.levels:
-            shown.add_row(Text(each.point.name, style="italic"))
+            shown.add_heading(Text(each.point.name, style="italic"))
         if each.ranking is None:
-            shown.add_row(Text(each.trouble, style="red"))
+            shown.add_heading(Text(each.trouble, style="red"))
             continue
         for row, chances in zip(each.rows, each.ranking.probabilities.tolist(), strict=True):
-            indent = Text("  " if each.point.levels else "")
             cells = [Text(f"{p:.2f}", style="bold" if p >= 0.5 else "") if p >= 0.005 else "·" for p in chances]
-            shown.add_row(indent.append_text(name_of(row)), *cells)
+            shown.add_row(name_of(row), *cells, indent=bool(each.point.levels))
     return shown
 
 
@@ -203,7 +195,7 @@ def factor_parts(found: Sequence[FactorEffect], analysis: Analysis) -> list[Rend
     return [*parts, *_warnings(warnings)]
 
 
-def _factor_table(found: FactorEffect, analysis: Analysis) -> Table:
+def _factor_table(found: FactorEffect, analysis: Analysis) -> Grid:
     assert found.effect is not None
     shown = _tested_table("term", "ratio", analysis.level)
     first, platform = f"{found.factor}={found.levels[0]}", analysis.baseline
@@ -213,12 +205,12 @@ def _factor_table(found: FactorEffect, analysis: Analysis) -> Table:
         "interaction": f"of ratios to {platform}, to that at {first}",
     }
     for kind, relative_to in kinds.items():
-        shown.add_row(Text(relative_to, style="italic"))
+        shown.add_heading(Text(relative_to, style="italic"))
         for term in (each for each in found.effect.table if each.kind == kind):
             level = f"{found.factor}={term.level}"
             name = {"platform": term.platform, "factor": level}.get(kind, f"{term.platform} at {level}")
             interval = Text(numbers.interval(term.low, term.high), style="dim")
-            shown.add_row(f"  {name}", numbers.ratio(term.ratio), interval, numbers.number(term.p_value, 2))
+            shown.add_row(name, numbers.ratio(term.ratio), interval, numbers.number(term.p_value, 2), indent=True)
     return shown
 
 
