@@ -168,7 +168,8 @@ def test_every_knob_is_put_back_and_the_journal_knew_the_old_value_first(laptop,
 def test_a_killed_runs_knobs_are_undone_by_clean(laptop, tmp_path):
     journal = Journal(tmp_path / "journal")
     knobs.Turbo(laptop).apply(journal)
-    journal.path.rename(journal.path.with_name("0-1-dead.jsonl"))  # of a process that is gone
+    journal.path.rename(journal.path.with_name("0-1-dead.jsonl"))  # of a process that is gone,
+    os.close(journal._file)  # and with it its files
     assert clean(tmp_path / "journal").problems == ()
     assert (laptop / "sys/devices/system/cpu/intel_pstate/no_turbo").read_text() == "0"
 
