@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from lab_guests import LabGuests
 from support import needs_program, needs_root
@@ -43,6 +45,20 @@ def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, topology, a
             assert 0.1 * RATE_MBIT_S < got < ROOM * RATE_MBIT_S, direction
         at.links.apply({"attachment": attachment})
         assert at.measure("iperf3", duration_s=1).values["throughput"] > 2 * RATE_MBIT_S
+
+
+def test_a_rate_that_changes_leaves_the_bridge_to_an_openflow_controller_its_address(lab):
+    """Else the guest goes on sending to the old one, and the controller is silent for a minute."""
+    with lab("native", "router-openflow") as at:
+        (bridge,) = [hop for hop in at.links.hops if hop.name == "lab.control"]
+
+        def address():
+            return json.loads(bridge.namespace.run(["ip", "-j", "link", "show", "control"]).stdout)[0]["address"]
+
+        before = address()
+        for rate, mtu in ((10, 1500), (10, 1400), (None, 1500)):
+            at.links.apply({"rate_mbit_s": rate, "mtu": mtu})
+            assert address() == before
 
 
 def test_a_rate_can_be_set_and_changed_with_the_mtu_where_the_host_is_an_end(lab):

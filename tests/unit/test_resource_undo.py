@@ -16,8 +16,33 @@ def program(tmp_path: Path, text: str) -> tuple[str, ...]:
 
 
 def test_a_container_that_is_made_late_is_still_found(tmp_path: Path) -> None:
-    late = program(tmp_path, 'test -e "$1/asked" && exit 0; touch "$1/asked"; echo No such container >&2; exit 1')
-    assert Undo("a container", late, harmless_words=("No such",), late_s=30.0).remove() is True
+    inspect = program(tmp_path, 'test -e "$1/asked" && exit 0; touch "$1/asked"; echo No such container >&2; exit 1')
+    remove = program(tmp_path, 'touch "$1/removed"')  # as `docker rm --force`: 0 whether there is one or not
+    assert Undo("a container", remove, harmless_words=("No such",), if_any=inspect, late_s=30.0).remove() is True
+    assert (tmp_path / "removed").exists()
+
+
+def test_a_container_that_is_not_there_was_not_removed_and_a_daemon_that_does_not_answer_is_told(
+    tmp_path: Path,
+) -> None:
+    none = program(tmp_path, "echo No such >&2; exit 1")
+    assert Undo("a container", ("true",), harmless_words=("No such",), if_any=none).remove() is False
+    silent = program(tmp_path, "echo Cannot connect >&2; exit 1")
+    with pytest.raises(VtaxError, match="Cannot connect"):
+        Undo("a container", ("true",), harmless_words=("No such",), if_any=silent).remove()
+
+
+@pytest.mark.parametrize("words", [(), ("No such",), ("nothing", "No such")])
+def test_a_command_that_says_nothing_was_there_is_done(words: tuple[str, ...]) -> None:
+    argv = ("sh", "-c", "echo No such container >&2; exit 1")
+    assert Undo("a container", argv, harmless_words=words).remove() is False
+
+
+@pytest.mark.parametrize("status", [1, 2])
+def test_a_command_that_says_something_else_is_not_done(status: int) -> None:
+    argv = ("sh", "-c", f"echo Cannot connect to the daemon >&2; exit {status}")
+    with pytest.raises(VtaxError, match="Cannot connect"):
+        Undo("a container", argv, harmless_words=("No such",)).remove()
 
 
 STATE = 'cat "$1/state"'

@@ -28,7 +28,7 @@ def write(tmp_path: Path, text: str) -> str:
 
 def refusal(tmp_path: Path, text: str) -> BadInput:
     with pytest.raises(BadInput) as caught:
-        load(write(tmp_path, text))
+        load(write(tmp_path, text), {})
     return caught.value
 
 
@@ -151,9 +151,11 @@ def test_a_platform_that_is_made_and_not_used_is_refused(tmp_path: Path) -> None
 
 
 def test_a_platform_of_ones_own_may_be_a_peer_and_may_be_left_out_for_one_run(tmp_path: Path) -> None:
-    load(write(tmp_path, MINIMAL + 'link = { peer = "mine" }\n' + OWN))
-    load(write(tmp_path, MINIMAL + 'link_factors = { peer = ["mine", "ssh:b"] }\n' + OWN))
+    load(write(tmp_path, MINIMAL + 'link = { peer = "mine" }\n' + OWN), {})
+    load(write(tmp_path, MINIMAL + 'link_factors = { peer = ["mine", "ssh:b"] }\n' + OWN), {})
     load(write(tmp_path, MINIMAL.replace('"podman"', '"mine"') + OWN), {"platforms": ["native"]})
+    load(write(tmp_path, MINIMAL + OWN), {"platforms": ["native", "mine"]})
+    load(write(tmp_path, MINIMAL + OWN))  # --platform may yet name it
 
 
 def test_command_line_values_go_over_the_file(tmp_path: Path) -> None:

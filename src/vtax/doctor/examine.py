@@ -21,8 +21,10 @@ from typing import Any
 from vtax.doctor.checks import CHECKS, findings, judge_load
 from vtax.doctor.finding import Finding
 from vtax.doctor.load import watch
+from vtax.errors import RunInterrupted
 from vtax.host.home import Home
 from vtax.host.journal import clean
+from vtax.host.undisturbed import undisturbed
 from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.platforms.base import Platform, Probe
@@ -146,7 +148,7 @@ def _begin(platforms: Sequence[Platform], image: Image | None) -> tuple[Connecti
 def _probe_each(platforms: Sequence[Platform], image: Image | None, to_parent: Connection) -> None:
     """In the child. It leads a session of its own, so that the programs it runs end with it and Ctrl-C is not its."""
     os.setsid()
-    with suppress(BrokenPipeError):
+    with suppress(BrokenPipeError, RunInterrupted):  # whoever asks it to stop wants no answer
         for platform in platforms:
             to_parent.send((_identity(platform), platform.probe(image)))
 
@@ -154,13 +156,14 @@ def _probe_each(platforms: Sequence[Platform], image: Image | None, to_parent: C
 def _end(processes: Iterable[ForkProcess]) -> tuple[str, ...]:
     """Kill children that still probe and undo what they had begun; what could not be undone."""
     late = list(processes)
-    for process in late:
-        if process.pid:
-            with suppress(ProcessLookupError):  # it does not lead its group yet, and has run nothing
-                os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
-        process.join()
-    return clean(Home.from_environment().journal).problems if late else ()
+    with undisturbed():
+        for process in late:
+            if process.pid:
+                with suppress(ProcessLookupError):  # it does not lead its group yet, and has run nothing
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.join()
+        return clean(Home.from_environment().journal).problems if late else ()
 
 
 def _identity(platform: Platform) -> str:

@@ -182,34 +182,34 @@ def clean(directory: Path, progress: Callable[[str], None] = lambda line: None, 
             try:
                 resource = from_record(record)
                 what = str(resource)
-                if resource.remove():
+                with undisturbed():
+                    was_there = resource.remove()
+                    left.strike(record.get("hold"))
+                if was_there:
                     removed.append(what)
                     progress(what)
-                left.undone.append(record.get("hold"))
             except (VtaxError, OSError) as error:
                 failed.add(left.path)
                 problems.append(f"{what}: {_in_one_line(error)}")
         for left in dead:
-            if left.path in failed and not forget:
-                left.strike()
-            else:
+            if forget or left.path not in failed:
                 left.path.unlink(missing_ok=True)
     return Cleaned(tuple(removed), tuple(problems))
 
 
 @dataclass(frozen=True)
 class _Left:
-    """The journal of a dead process. undone: numbers of what is undone now."""
+    """The journal of a dead process."""
 
     path: Path
     of_this_boot: bool
     programs: Marked
-    undone: list[int | None]
 
-    def strike(self) -> None:
+    def strike(self, number: int | None) -> None:
         """Strike out what was undone, lest it is undone once more after somebody else made or set the same."""
-        with suppress(OSError), self.path.open("a") as file:
-            file.writelines(f'\n{{"gone": {number}}}\n' for number in self.undone if number is not None)
+        if number is not None:
+            with suppress(OSError), self.path.open("a") as file:
+                file.write(f'\n{{"gone": {number}}}\n')
 
 
 @contextmanager
@@ -239,7 +239,7 @@ def _left_by_the_dead(path: Path) -> _Left | None:
     of_this_boot = name[3] in (None, boot_id())
     if of_this_boot and start_time_of(pid) == start_time:
         return None
-    return _Left(path, of_this_boot, Marked(mark_of_run(pid, start_time), f"vtax {pid}, which was killed"), [])
+    return _Left(path, of_this_boot, Marked(mark_of_run(pid, start_time), f"vtax {pid}, which was killed"))
 
 
 def _await_executed(paths: Iterable[Path]) -> None:

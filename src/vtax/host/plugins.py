@@ -34,7 +34,7 @@ def discover(
             plugin = _loaded(entry, shape)
             if plugin.name in found:
                 raise ValueError(f"there is one of the name {plugin.name!r} already")
-        except Exception as error:  # whatever somebody else's package does when it is imported
+        except (Exception, SystemExit) as error:  # whatever somebody else's package does when it is imported
             told = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
             (tell or _on_stderr)(f"left out: {entry.name} ({entry.value}) of {_package_of(entry)}: {told}")
         else:

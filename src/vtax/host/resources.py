@@ -189,11 +189,12 @@ class ControlGroup:
 class Undo:
     """Anything a single command removes: a container, a domain, a daemon's record.
 
-    argv: the command. harmless_statuses: exit statuses that mean there was nothing to remove, if stderr also has one
-    of harmless_words where there are any: some programs end alike when they cannot know. late_s: for how long to ask
-    again after that, where a daemon may still be making it. outlives_boot: it is still there after a reboot of this
-    host. For a command that only asks for an end: until, a command
-    whose output is one of until_says when the end has come; it is asked for again, and waited for within_s at most.
+    argv: the command. if_any: one that fails when there is nothing to remove, asked first where argv would not tell.
+    harmless_statuses: exit statuses that mean there was nothing to remove, if stderr also has one of harmless_words
+    where there are any: some programs end alike when they cannot know. late_s: for how long to ask again after that,
+    where a daemon may still be making it. outlives_boot: it is still there after a reboot of this host. For a command
+    that only asks for an end: until, a command whose output is one of until_says when the end has come; it is asked
+    for again, and waited for within_s at most.
     """
 
     kind: ClassVar[str] = "command"
@@ -201,6 +202,7 @@ class Undo:
     argv: tuple[str, ...]
     harmless_statuses: tuple[int, ...] = (1,)
     harmless_words: tuple[str, ...] = ()
+    if_any: tuple[str, ...] = ()
     late_s: float = 0.0
     outlives_boot: bool = False
     until: tuple[str, ...] = ()
@@ -231,10 +233,13 @@ class Undo:
 
     def _ask(self) -> bool:
         """Run the command once; False when there was nothing to remove."""
-        result = run(list(self.argv), check=False)
-        if result.status != 0 and not self._is_harmless(result) and not self._has_ended():
-            raise VtaxError(f"{' '.join(self.argv)} failed: {result.stderr.strip()[-300:]}")
-        return result.status == 0
+        for argv in filter(None, (self.if_any, self.argv)):
+            result = run(list(argv), check=False)
+            if result.status != 0 and not self._is_harmless(result) and not self._has_ended():
+                raise VtaxError(f"{' '.join(argv)} failed: {result.stderr.strip()[-300:]}")
+            if result.status != 0:
+                return False
+        return True
 
     def _has_ended(self) -> bool:
         return bool(self.until) and run(list(self.until), check=False).stdout.strip() in self.until_says

@@ -252,6 +252,10 @@ class End:
             ["sh", "-c", f"S='{' '.join(pairs)}'; {_OFFLOADS}", "vtax", *cards],
         ]
 
+    def ask_below(self, argv: Sequence[str]) -> str:
+        """What a command says in the network namespace of the machine's own card; nothing before the guest is up."""
+        return "" if self.execute is None else self.execute(["sh", "-c", _BELOW, "vtax", *argv])
+
     def _below(self, *argv: str) -> list[Sequence[str]]:
         """A command on the machine's own card, whose name is its last word: nothing when this host has the guest."""
         return [] if self._machine is None else [["sh", "-c", _BELOW, "vtax", *argv, self._machine.nic]]

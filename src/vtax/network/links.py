@@ -186,8 +186,8 @@ class Links:
                 raise NetworkError(f"{hop.name} has an MTU of {mtu}, not {self.settings.mtu}")
         self._cards_mbit_s = [card_mbit_s(_here, hop.interface) for hop in self.hops if hop.kind == "nic"]
         for end in self.ends:
-            if end.machine is not None and end.execute is not None:
-                self._cards_mbit_s.append(card_mbit_s(end.execute, end.machine.nic))
+            if end.machine is not None:
+                self._cards_mbit_s.append(card_mbit_s(end.ask_below, end.machine.nic))
         states = {name: state for end in self.ends for name, state in end.states().items()}
         self.used = {
             "link": self.settings.model_dump(mode="json", exclude_none=True),

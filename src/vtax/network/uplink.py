@@ -25,8 +25,9 @@ from vtax.network.settings import LinkSettings
 
 HOST = Namespace(Path("/proc/self/ns/net"))
 _UPLINK = "uplink"
-_SPEED = """[ -e "/sys/class/net/$1/device" ] && ! grep -q "^flags.* hypervisor" /proc/cpuinfo &&
-cat "/sys/class/net/$1/speed" 2>/dev/null || echo -1"""
+_SPEED = """! grep -q "^flags.* hypervisor" /proc/cpuinfo && ethtool -i "$1" 2>/dev/null | grep -q "^bus-info: ." &&
+ethtool "$1" 2>/dev/null | sed -n "s/^[[:space:]]*Speed: \\([0-9]*\\)Mb.*/\\1/p"
+exit 0"""
 _SCOPES_OF_NOBODY = ("link", "host")
 
 
@@ -93,8 +94,8 @@ def lend(lab: Lab, network: BridgeSegment, settings: LinkSettings) -> None:
 def card_mbit_s(execute: Execute, name: str) -> float | None:
     """The rate at which a card is joined to its wire; None when its machine does not know, or the card is not real.
 
-    execute: runs a command on its machine. What a virtual card, or any card in a virtual machine, says of itself is
-    no limit: more may pass. It knows once the link is up.
+    execute: runs a command in its network namespace. What a virtual card, or any card in a virtual machine, says of
+    itself is no limit: more may pass. It knows once the link is up.
     """
     told = execute(["sh", "-c", _SPEED, "vtax", name]).strip()
     return float(told) if told.isdigit() and int(told) > 0 else None

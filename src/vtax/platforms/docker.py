@@ -84,12 +84,14 @@ class Docker:
             return []
 
         with ExitStack() as undo:
-            container = spec.journal.hold(undo_container(daemon, spec.name))
+            removal = undo_container(daemon, spec.name)
+            container = spec.journal.hold(removal)
             undo.callback(container.release)
             guest = contained.start(spec, program)
             undo.pop_all()
         guest.held.insert(0, container)  # until the container is there: after the client that may yet ask for it
         contained.finish_start(guest, spec, argv, None if daemon.private else first_process)
+        container.resource = replace(removal, late_s=0.0)  # it is there, no client will ask for it
         guest.held.append(guest.held.pop(0))
         return guest
 

@@ -210,8 +210,12 @@ def _get(path: Path, request: str) -> Any:
 
 def undo_container(daemon: Daemon, name: str) -> Undo:
     """The journal's entry of a container. The host's daemon makes one that it was asked for, though the client is
-    no more: it is looked for a while. Hold it before the client, so that `clean` ends the client first."""
-    undo = _undo(daemon, f"Docker container {name}", "rm", "--force", name)
+    no more: it is looked for a while. Hold it before the client, so that `clean` ends the client first.
+
+    `docker rm --force` of one that is not there ends with 0, so it is asked for before.
+    """
+    if_any = tuple(daemon.command("container", "inspect", "--format={{.Id}}", name))
+    undo = replace(_undo(daemon, f"Docker container {name}", "rm", "--force", name), if_any=if_any)
     return undo if daemon.private else replace(undo, late_s=_LATE_S * patience())
 
 

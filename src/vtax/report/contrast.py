@@ -249,14 +249,24 @@ def _unpaired(
     strictest that the rule of either run asks for after the blocks it made.
     """
     result, ratios = list(pairs), dict[int, Ratio]()
-    level = max(
-        interval_confidence(side.analysis.rule, row.block_means.size)
-        for pair in pairs
-        for side, row in zip(sides, (pair.left, pair.right), strict=True)
-    )
     for number, pair in enumerate(pairs):
         try:
             _check(pair)
+        except StatsError as error:
+            result[number] = replace(pair, trouble=str(error))
+    level = max(
+        (
+            interval_confidence(side.analysis.rule, row.block_means.size)
+            for pair in result
+            if not pair.trouble
+            for side, row in zip(sides, (pair.left, pair.right), strict=True)
+        ),
+        default=confidence,
+    )
+    for number, pair in enumerate(result):
+        if pair.trouble:
+            continue
+        try:
             ratio = unpaired_ratio(pair.left.block_means, pair.right.block_means, level)
             ratios[number] = replace(ratio, confidence=confidence)
         except StatsError as error:

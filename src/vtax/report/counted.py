@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from vtax.counters import cost
 from vtax.report import numbers
 from vtax.report.document import finite
 from vtax.report.grid import Grid
@@ -25,7 +26,6 @@ Counters = Mapping[tuple[int, str, str], tuple[float, int]]
 
 _HOP_COLUMNS = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes")
 _LOST = ("rx_drops", "tx_drops", "rx_errors", "tx_errors")
-_UNDER_TEST = "under_test.bytes"
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Counted:
     layer_cpu_s: CPU of the guest with its virtualization layer, as the host counts it. guest_cpu_s: what the guest's
     own kernel says; None where it has none. ends_cpu_s: of every other end, by role; of one on another machine, what
     that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_cpu_s, under_test_bytes: CPU of all
-    guests under test with their layers, and what went through their cards; of a guest that decides for a switch also
-    the switch's, in and out. retransmits: TCP segments sent again, by the end that counted them. lost: packets on the
-    whole way, each once. everything: every counter, `PLACE.NAME`.
-    used: by name, every different value that was really in force in a measured trial: socket buffers, MSS, offloads.
+    guests under test with their layers, and what went through their cards; where a guest decides for a switch of the
+    lab, with the switch's CPU and bytes, in and out. retransmits: TCP segments sent again, by the end that counted
+    them. lost: packets on the whole way, each once. everything: every counter, `PLACE.NAME`. used: by name, every
+    different value that was really in force in a measured trial: socket buffers, MSS, offloads.
     """
 
     label: str
@@ -71,10 +71,8 @@ class Counted:
 
     @property
     def cpu_per_gigabyte(self) -> float | None:
-        """CPU seconds of the guests under test for 10^9 bytes through their cards; None when too little moved."""
-        if self.under_test_cpu_s is None or self.under_test_bytes < 1e6:
-            return None
-        return self.under_test_cpu_s / (self.under_test_bytes / 1e9)
+        """CPU seconds of what carried the traffic for 10^9 bytes of it; None when too little moved."""
+        return cost.per_gigabyte(self.under_test_cpu_s, self.under_test_bytes)
 
 
 def counted(data: RunData, counters: Counters, in_force: Mapping[int, str]) -> list[Counted]:
@@ -93,7 +91,7 @@ def counted(data: RunData, counters: Counters, in_force: Mapping[int, str]) -> l
     return [
         _of(data, cell, by_cell[cell], trials[cell], used.get(cell, {}))
         for cell in order
-        if ("link", _UNDER_TEST) in by_cell[cell]
+        if ("link", cost.UNDER_TEST) in by_cell[cell]
     ]
 
 
@@ -126,9 +124,7 @@ def _of(
     names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(".rx_bytes"))
     hops = tuple(_hop(name, link) for name in names)
     under_test_cpu_s = found.get(("layer", "under_test_cpu_s"), found.get(("layer", "host_cpu_s")))
-    switched = link.get("openflow.switched_bytes")
-    if under_test_cpu_s is not None and switched is not None:
-        under_test_cpu_s += link.get("switch.cpu_s", 0.0)
+    under_test_cpu_s, under_test_bytes = cost.carried(found, under_test_cpu_s)
     return Counted(
         label=record.label,
         levels=dict(record.levels),
@@ -139,7 +135,7 @@ def _of(
         ends_cpu_s={p: v for p, v in _ends(found).items() if p not in ("layer", "guest")},
         switch_cpu_s=link.get("switch.cpu_s"),
         under_test_cpu_s=under_test_cpu_s,
-        under_test_bytes=link[_UNDER_TEST] + 2 * (switched or 0.0),
+        under_test_bytes=under_test_bytes,
         retransmits={p: v for (p, n), v in found.items() if n == "tcp_retransmits"},
         hops=hops,
         lost=link.get("lost.packets", sum(hop.lost for hop in hops)),

@@ -17,8 +17,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """Within the block the first signal raises RunInterrupted in the main thread; later ones only say to wait.
 
-    One that comes while a journal is left raises once everything in it is undone. A SIGHUP that whoever started vtax
-    had ignored (nohup) stays ignored.
+    One that comes while a journal is left raises once everything in it is undone. What whoever started vtax had
+    ignored (SIGHUP under nohup, SIGINT in the background of a script) stays ignored.
     The block is given a function to call before it cleans up: from then on no signal raises.
     message: told when a signal comes while cleaning up. The old handlers are put back at the end.
     """
@@ -37,7 +37,7 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
         nonlocal asked
         asked = True
 
-    left_alone = (signal.SIGHUP,) if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else ()
+    left_alone = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in _SIGNALS if number not in left_alone}
     try:
         yield hold_off

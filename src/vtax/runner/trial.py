@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Command, Context, Metric, Outcome, Place, Role
+from vtax.counters import cost
 from vtax.counters.host import HostSample, host_warnings
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.guest.guest import CommandResult, Guest, skew_warning
-from vtax.network.links import UNDER_TEST, Links
+from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
 from vtax.runner.plan import Cell
 
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
-_LEAST_BYTES = 1e6
 _LONGEST_REASON = 200
 UNDER_TEST_CPU = "under_test_cpu_s"
 """The counter, of the place `layer`, of the CPU of all guests under test with their layers, as the host counts it."""
@@ -129,17 +129,9 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
 
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
-    """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by.
-
-    Where a switch of the lab carries what a guest decides on, its CPU and its bytes, in and out, belong to them.
-    """
-    cpu_s, moved = counted.get(("layer", UNDER_TEST_CPU)), counted.get(("link", UNDER_TEST), 0.0)
-    switched = counted.get(("link", "openflow.switched_bytes"))
-    if cpu_s is not None and switched is not None:
-        cpu_s, moved = cpu_s + counted.get(("link", "switch.cpu_s"), 0.0), moved + 2 * switched
-    if CPU_PER_GIGABYTE not in metrics or cpu_s is None or moved < _LEAST_BYTES:
-        return {}
-    return {CPU_PER_GIGABYTE.name: cpu_s / (moved / 1e9)}
+    """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by."""
+    found = cost.per_gigabyte(*cost.carried(counted, counted.get(("layer", UNDER_TEST_CPU))))
+    return {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
 
 
 def own_cpu_s(counted: Mapping[tuple[str, str], float], guests: int) -> float | None:

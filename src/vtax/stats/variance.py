@@ -133,6 +133,7 @@ class Plan:
 
 
 MOST_BLOCKS = 1_000_000  # of a plan
+_LEVELS_SETTLE = 200  # blocks: up to here a level that depends on them may rise faster than the width falls
 
 
 def plan(
@@ -164,6 +165,9 @@ def plan(
         return t_quantile((1 + level) / 2, blocks - 1) * math.sqrt(variance / blocks)
 
     def needed(between: float) -> int:
+        for n in range(min_blocks, _LEVELS_SETTLE if callable(confidence) else min_blocks):
+            if reached(n, trials, between) <= half_width:
+                return n
         return _least(min_blocks, MOST_BLOCKS, lambda n: reached(n, trials, between) <= half_width)
 
     blocks = needed(between)

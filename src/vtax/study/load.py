@@ -55,7 +55,7 @@ def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = Non
     """Read and validate a study.
 
     overrides: top-level key -> value, or table -> {key: value}, put over what the file says (the command line's
-    options). Raises BadInput: no such study, not TOML, or not a valid study.
+    options); absent while these are not known yet. Raises BadInput: no such study, not TOML, or not a valid study.
     """
     path = find(reference)
     try:
@@ -71,7 +71,8 @@ def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = Non
         merged[key] = {**data.get(key, {}), **value} if isinstance(value, Mapping) else value
     study = validate(merged, str(path))
     _refuse_idle_keys(data.get("design", {}), str(path))
-    _refuse_idle_tables(data.get("platforms", []), study, str(path))
+    if overrides is not None:
+        _refuse_idle_tables({*data.get("platforms", ()), *study.platforms}, study, str(path))
     return LoadedStudy(study, str(path))
 
 
@@ -89,7 +90,10 @@ def _refuse_idle_keys(design: Mapping[str, Any], source: str) -> None:
 
 
 def _refuse_idle_tables(platforms: Iterable[str], study: Study, source: str) -> None:
-    """Raise BadInput for a [[platform]] that the file names neither among its platforms nor as the peer of a link."""
+    """Raise BadInput for a [[platform]] that is neither among the platforms nor the peer of a link.
+
+    platforms: those of the file and those of the command line.
+    """
     links = [(table.link, table.link_factors) for table in study.benchmark]
     peers = [peer for link, factors in links for peer in (link.get("peer"), *factors.get("peer", ()))]
     for number, table in enumerate(study.platform, 1):

@@ -22,6 +22,8 @@ from vtax.network.topology import Topology
 
 _END, _GUEST, _GATEWAY = 1, 2, 254
 _CONTROL = 2
+_CONTROL_MAC = f"02:76:74:{_CONTROL:02x}:fe:00"
+"""Of the bridge to the controller: else it were one of its ports', and another when a rate changes them."""
 _BRIDGE = "plane"
 _COOKIE = 0x76740001
 _CONTROLLER_TIMEOUT_S = 90.0
@@ -44,7 +46,7 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         route = (f"{address(1 - network, 0)}/24", address(network, _GATEWAY))
         card = make_card(0, network, _END, settings, (route,))
         ends.append(End(role, [(card, SwitchSegment(switch, _BRIDGE, number=network + 1))], under_test=False))
-    control = BridgeSegment(namespace, "control", settings.mtu, ends=True)
+    control = BridgeSegment(namespace, "control", settings.mtu, mac=_CONTROL_MAC, ends=True)
     namespace.ip(f"address add {address(_CONTROL, _GATEWAY)}/24 dev control")
     guest_card = make_card(0, _CONTROL, _GUEST, settings)
     told = json.dumps(_told([end.cards[0] for end in ends]))
