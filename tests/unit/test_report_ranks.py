@@ -6,12 +6,14 @@ import math
 import re
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from measured_run import NAN, measured, noisy, text_of
+from scipy import special
 
 from vtax.report import numbers, views
-from vtax.report.drift import drift_remarks
+from vtax.report.drift import caution, drift_remarks
 from vtax.report.factors import factor_effects
 from vtax.report.html import html
 from vtax.report.noise import drifting, noise
@@ -51,6 +53,20 @@ def test_noise_alone_is_rarely_called_drift() -> None:
     blocks = np.arange(10)
     runs = [[("place", blocks, random.normal(100, 1, 10)) for _ in range(6)] for _ in range(300)]
     assert sum(bool(drift_remarks(run, 0.95)) for run in runs) / 300 <= 0.08
+
+
+@pytest.mark.parametrize("cells", [1, 20, 500, 10_000])
+@pytest.mark.parametrize("blocks", [5, 8, 12, 19, 20, 25, 33])
+def test_the_cheap_look_at_drift_is_as_cautious_as_the_exact_test_needs(blocks: int, cells: int) -> None:
+    """Kendall's distribution of inversions: the nearest z that the exact test calls drift among so many cells."""
+    chances = np.ones(1)
+    for size in range(2, blocks + 1):
+        chances = np.convolve(chances, np.ones(size) / size)
+    level = 0.025 / cells
+    inversions = int(np.searchsorted(np.cumsum(chances), level, side="right")) - 1
+    if inversions >= 0:  # else nothing is drift
+        pairs, variance = blocks * (blocks - 1) // 2, blocks * (blocks - 1) * (2 * blocks + 5) / 18
+        assert (pairs - 2 * inversions) / variance**0.5 >= -caution(blocks) * special.ndtri(level)
 
 
 @settings(max_examples=30, deadline=None)

@@ -14,8 +14,6 @@ from vtax.stats.checks import StatsError
 from vtax.stats.verdict import holm
 from vtax.study.units import format_percent
 
-_CAUTION = 0.75  # of the normal quantile: the exact test of few blocks finds nothing that is nearer to 0 than that
-
 Series = tuple[str, NDArray[np.int64], NDArray[np.float64]]
 
 
@@ -26,7 +24,7 @@ def drift_remarks(series: Sequence[Series], confidence: float) -> tuple[Remark, 
     """
     alpha = 1 - confidence
     first_step = -float(special.ndtri(alpha / 2 / max(1, len(series))))
-    suspects = [each for each in series if _trend(each[2]) >= _CAUTION * first_step]
+    suspects = [each for each in series if _trend(each[2]) >= caution(each[2].size) * first_step]
     if not suspects:
         return ()
     from vtax.stats.steadiness import find_drift  # the test needs what takes a second to import
@@ -59,6 +57,11 @@ def _told(changes: Sequence[float], p: float) -> str:
 def p_text(p: float) -> str:
     """`p = 0.012`, `p < 0.001`: how sentences give a p-value."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def caution(blocks: int) -> float:
+    """The part of the normal quantile below which the exact test of Kendall's tau finds nothing in so many blocks."""
+    return 0.9 if blocks >= 20 else 0.75
 
 
 def _trend(values: NDArray[np.float64]) -> float:
