@@ -36,15 +36,20 @@ def shared_home() -> Home:
 
 
 @pytest.fixture
-def private_home(tmp_path: Path, shared_home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+def unmade_home(tmp_path: Path, shared_home: Home, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a home of the test's own would be (`VTAX_HOME`), also for child processes; nothing is there yet."""
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def private_home(unmade_home: Path, shared_home: Home) -> Home:
     """A fresh home, also for child processes (`VTAX_HOME`), that shares only built images and fetched programs."""
-    root = tmp_path / "home"
-    root.mkdir()
+    unmade_home.mkdir()
     for shared in (shared_home.images, shared_home.root / "uml"):
         if shared.is_dir():
-            (root / shared.name).symlink_to(shared)
-    monkeypatch.setenv("VTAX_HOME", str(root))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
+            (unmade_home / shared.name).symlink_to(shared)
     return Home.from_environment().ensure()
 
 

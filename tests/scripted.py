@@ -5,6 +5,7 @@ shell. The runner's tests use them; no platform is shown to work by them.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -123,6 +124,19 @@ class WiredBenchmark(ScriptBenchmark):
 
     name = "wired"
     needs_network = True
+
+
+class StopAfter(Silent):
+    """An observer that asks vtax to stop once so many trials have ended. made: the platforms of those that have."""
+
+    def __init__(self, trials: int) -> None:
+        self.trials = trials
+        self.made: tuple[str, ...] = ()
+
+    def trial_ended(self, platform: str, *_: Any) -> None:
+        self.made += (platform,)
+        if len(self.made) == self.trials:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:

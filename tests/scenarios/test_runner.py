@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, executed, install, plan_of, study
+from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, StopAfter, executed, install, plan_of, study
 from sqlalchemy import select
 
 from vtax.benchmarks.base import Metric, Outcome
@@ -171,18 +171,10 @@ def test_a_platform_that_cannot_run_here_is_noted_not_dropped(
 def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan(
     driver: ScriptedDriver, store: Store, home: Home
 ) -> None:
-    class StopAfter(Silent):
-        trials = 0
-
-        def trial_ended(self, *_: Any) -> None:
-            self.trials += 1
-            if self.trials == 5:
-                os.kill(os.getpid(), signal.SIGTERM)
-
     plan = plan_of(study())
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(RunInterrupted):
-        execute(plan, run, home, StopAfter())
+        execute(plan, run, home, StopAfter(5))
     assert store.open_run(run.name).status == "interrupted"
     kept = load_run(store.engine, run).trials.id.tolist()
     assert len(kept) == 5
@@ -201,18 +193,10 @@ def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan
 def test_a_budget_of_a_resumed_run_need_not_hold_again_what_is_made(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, spent_s: float, trials: int
 ) -> None:
-    class StopAfterEleven(Silent):
-        trials = 0
-
-        def trial_ended(self, *_: Any) -> None:
-            self.trials += 1
-            if self.trials == 11:
-                os.kill(os.getpid(), signal.SIGTERM)
-
     plan = plan_of(study(design={"blocks": 2, "budget": 92, "seed": 7}))
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(RunInterrupted):
-        execute(plan, run, home, StopAfterEleven())
+        execute(plan, run, home, StopAfter(11))
     monkeypatch.setattr(RunHandle, "spent_s", lambda run: spent_s)
     run = store.open_run(run.name)
     execute(plan, run, home, Silent())

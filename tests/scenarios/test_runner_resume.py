@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import install, plan_of, study
+from scripted import StopAfter, install, plan_of, study
 from synthetic_run import begin
 
 from vtax.counters.host import host_facts
@@ -17,7 +15,6 @@ from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
 from vtax.report.analysis import analyse
 from vtax.runner import execute as running
-from vtax.runner.events import Silent
 from vtax.runner.resume import check_host, note_resumption
 from vtax.store.query import load
 from vtax.store.store import Store
@@ -73,16 +70,8 @@ def test_a_run_of_this_host_is_a_run_of_this_host(store: Store) -> None:
 def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, design: dict[str, Any], trials: int, told: str
 ) -> None:
-    class StopAfter(Silent):
-        made: tuple[str, ...] = ()
-
-        def trial_ended(self, platform: str, *_: Any) -> None:
-            self.made += (platform,)
-            if len(self.made) == trials:
-                os.kill(os.getpid(), signal.SIGTERM)
-
     install(monkeypatch)
-    plan, home, watching = plan_of(study(design=design)), Home(tmp_path).ensure(), StopAfter()
+    plan, home, watching = plan_of(study(design=design)), Home(tmp_path).ensure(), StopAfter(trials)
     note_resumption(run := running.begin(store, plan, vtax_version="test"), plan)
     with pytest.raises(RunInterrupted):
         running.execute(plan, run, home, watching)

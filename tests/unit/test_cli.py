@@ -17,6 +17,7 @@ from typing import cast
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from command_line import output_of
 
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import COMMANDS, group, main
@@ -33,17 +34,7 @@ from vtax.store.store import RunHandle, Store
 from vtax.study.load import shipped
 from vtax.study.model import DesignTable
 
-
-@pytest.fixture(autouse=True)
-def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
-
-
-def output_of(*arguments: str) -> str:
-    result = CliRunner().invoke(group, list(arguments), catch_exceptions=False)
-    assert result.exit_code == 0
-    return result.output
+pytestmark = pytest.mark.usefixtures("unmade_home")
 
 
 def failure_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -18,10 +18,8 @@ from vtax.host.resources import Remote, to_record
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(unmade_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home with the journal of a dead process that held files on a machine that is unreachable now."""
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, tmp_path / "host.lock"))
     home = Home.from_environment().ensure()

@@ -7,26 +7,16 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import output_of
 from synthetic_run import begin, fill
 
-from vtax.cli.main import group, main
+from vtax.cli.main import main
 from vtax.cli.measure import prepare_host
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_lock
 from vtax.store.store import Store
 
-
-@pytest.fixture(autouse=True)
-def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
-
-
-def output_of(*arguments: str) -> str:
-    result = CliRunner().invoke(group, list(arguments), catch_exceptions=False)
-    assert result.exit_code == 0
-    return result.output
+pytestmark = pytest.mark.usefixtures("unmade_home")
 
 
 def statuses() -> dict[str, str]:

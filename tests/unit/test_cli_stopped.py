@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -25,23 +26,35 @@ def ended(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> object:
     return caught.value.code
 
 
+@contextmanager
+def something_made(tmp_path: Path) -> Iterator[Journal]:
+    """A journal that holds the directory `made`."""
+    with Journal(tmp_path / "journal") as journal:
+        journal.hold(Tree(str(tmp_path / "made")))
+        (tmp_path / "made").mkdir()
+        yield journal
+
+
+def nothing_stays(tmp_path: Path) -> bool:
+    """Whether what was made is gone, and the journal with it."""
+    return not (tmp_path / "made").exists() and list((tmp_path / "journal").iterdir()) == []
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_every_command_cleans_up_when_it_is_asked_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, status: int
 ) -> None:
-    made, went_on = tmp_path / "made", []
+    went_on = []
 
     def work() -> None:
-        with Journal(tmp_path / "journal") as journal:
-            journal.hold(Tree(str(made)))
-            made.mkdir()
+        with something_made(tmp_path):
             os.kill(os.getpid(), number)
             went_on.append("after the request")
 
     before = signal.getsignal(number)
     assert ended(monkeypatch, work) == status
-    assert not made.exists()
-    assert list((tmp_path / "journal").iterdir()) == went_on == []
+    assert nothing_stays(tmp_path)
+    assert went_on == []
     assert signal.getsignal(number) is before
 
 
@@ -65,18 +78,16 @@ def asks_while_cleaning(monkeypatch: pytest.MonkeyPatch) -> Asking:
 def test_a_request_while_a_command_cleans_up_waits_until_all_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks_while_cleaning: Asking, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made, went_on = tmp_path / "made", []
+    went_on = []
 
     def work() -> None:
-        with Journal(tmp_path / "journal") as journal:
-            journal.hold(Tree(str(made)))
-            made.mkdir()
+        with something_made(tmp_path) as journal:
             journal.hold(asks_while_cleaning)  # type: ignore[arg-type]
         went_on.append("after the request")
 
     assert ended(monkeypatch, work) == 143
-    assert not made.exists()
-    assert list((tmp_path / "journal").iterdir()) == went_on == []
+    assert nothing_stays(tmp_path)
+    assert went_on == []
     assert "taking everything down" in capsys.readouterr().err
 
 
