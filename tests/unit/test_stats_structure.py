@@ -93,8 +93,9 @@ def test_a_plan_is_made_at_the_level_that_its_number_of_blocks_has():
     rising = plan(noise, 0, 1, 0.02, lambda blocks: 0.95 if blocks < plain.blocks else 0.99)
     assert (rising.blocks, rising.half_width) == (strict.blocks, strict.half_width)
     assert strict.blocks > plain.blocks
-    falling_back = plan(noise, 0, 1, plain.half_width, lambda blocks: 0.95 if blocks <= plain.blocks else 0.999)
-    assert falling_back.blocks == plain.blocks
+    jump = plain.blocks + 1
+    dips = plan(noise, 0, 1, plain.half_width, lambda n: 0.95 if n < jump else 0.999, settled=jump)
+    assert dips.blocks == plain.blocks
 
 
 @pytest.mark.parametrize("trials", [1, 3])

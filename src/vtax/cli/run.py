@@ -27,7 +27,7 @@ from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, load
 from vtax.study.model import Study
-from vtax.study.units import duration_s, format_duration
+from vtax.study.units import duration_s, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
 _ENOUGH = f"{MINIMUM_BLOCKS} blocks"
@@ -145,7 +145,7 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     design = plan.study.design
     available = [p.platform.name for p in plan.platforms if p.probe.available]
     rules = {
-        "fixed": f"{design.blocks} block" + "s" * (design.blocks != 1),
+        "fixed": format_count(design.blocks, "block"),
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
         f"±{plain_percent(design.precision)}",
         "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
@@ -167,8 +167,7 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
         few = f"; a verdict needs {_ENOUGH}" if bought < MINIMUM_BLOCKS else ""
-        bought_blocks = f"{bought} whole block{'s' * (bought != 1)}"
-        say(f"the budget of {format_duration(design.budget)} buys about {bought_blocks}{few}")
+        say(f"the budget of {format_duration(design.budget)} buys about {format_count(bought, 'whole block')}{few}")
     for planned in plan.platforms:
         if not planned.probe.available:
             say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")

@@ -10,6 +10,7 @@ from vtax.report.analysis import Analysis, Row
 from vtax.report.numbers import number, plain_percent
 from vtax.stats.checks import Better
 from vtax.stats.verdict import Kind
+from vtax.study.units import format_count
 
 _MOST_NAMED = 4
 _KINDS: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
@@ -96,7 +97,7 @@ def _needed(these: list[_Found]) -> str:
     if not known or len(known) < len(needed):
         return ""
     settle = "would settle it" if len(known) == 1 else "would settle all"
-    return f"; about {max(known)} more block{'s' if max(known) > 1 else ''} {settle}"
+    return f"; about {format_count(max(known), 'more block')} {settle}"
 
 
 def _names(these: list[_Found]) -> str:

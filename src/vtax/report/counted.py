@@ -123,7 +123,7 @@ def _of(
     link = {name: value for (place, name), value in found.items() if place == "link"}
     names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(".rx_bytes"))
     hops = tuple(_hop(name, link) for name in names)
-    under_test_cpu_s = found.get(("layer", "under_test_cpu_s"), found.get(("layer", "host_cpu_s")))
+    under_test_cpu_s = found.get(("layer", cost.UNDER_TEST_CPU), found.get(("layer", "host_cpu_s")))
     under_test_cpu_s, under_test_bytes = cost.carried(found, under_test_cpu_s)
     return Counted(
         label=record.label,

@@ -11,7 +11,7 @@ from scipy import special
 
 from vtax.report.remarks import Remark
 from vtax.stats.checks import StatsError
-from vtax.stats.verdict import holm
+from vtax.stats.verdict import holm, p_text
 from vtax.study.units import format_percent
 
 Series = tuple[str, NDArray[np.int64], NDArray[np.float64]]
@@ -52,11 +52,6 @@ def _told(changes: Sequence[float], p: float) -> str:
     whose = f"the figures of {len(changes)} cells drift" if len(changes) > 1 else "the figures drift"
     size = f"by {least}" if least == most else f"by between {least} and {most}"
     return f"{whose} over the run {size} ({p_text(p)})"
-
-
-def p_text(p: float) -> str:
-    """`p = 0.012`, `p < 0.001`: how sentences give a p-value."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def caution(blocks: int) -> float:

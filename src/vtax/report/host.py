@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.study.units import about_size, format_duration
+from vtax.study.units import about_size, format_count, format_duration
 
 _NAMES = {
     "cpu_model": "CPU",
@@ -24,7 +24,7 @@ def host_line(host: Mapping[str, Any]) -> str:
     """`AMD EPYC 7B13, 2 CPUs, 24 GiB, Linux 6.18.0, Debian GNU/Linux 12`: what is known of it."""
     parts = [str(host.get("cpu_model", ""))]
     if "cpus" in host:
-        parts.append(f"{host['cpus']} CPU{'s' if host['cpus'] != 1 else ''}")
+        parts.append(f"{format_count(host['cpus'], 'CPU')}")
     if "memory_bytes" in host:
         parts.append(about_size(host["memory_bytes"]))
     if "kernel" in host:
@@ -40,8 +40,8 @@ def run_line(analysis: Analysis) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(analysis.started_at))
     failed = f" ({analysis.failed} failed)" if analysis.failed else ""
     parts = [
-        f"{analysis.status}: {analysis.blocks} block{'s' if analysis.blocks != 1 else ''}",
-        f"{analysis.trials} trial{'s' if analysis.trials != 1 else ''}{failed}",
+        f"{analysis.status}: {format_count(analysis.blocks, 'block')}",
+        f"{format_count(analysis.trials, 'trial')}{failed}",
         when,
     ]
     if analysis.took_s is not None:

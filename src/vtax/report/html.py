@@ -25,7 +25,7 @@ from vtax.report.method import method, notes_under
 from vtax.report.numbers import plain_percent
 from vtax.report.ranking import rank_point
 from vtax.report.reproduce import commands, study_toml
-from vtax.study.units import about_size
+from vtax.study.units import about_size, format_count
 
 
 @dataclass(frozen=True)
@@ -202,10 +202,10 @@ def _line(row: Row, scale: numbers.Scale) -> Line:
     if row.verdict is not None:
         kind, needed = row.verdict.kind, row.verdict.blocks_needed
         shown |= {"kind": kind, "sign": numbers.SIGNS[kind]}
-        shown["more"] = f"about {needed} more block{'s' if needed > 1 else ''}" if needed else ""
+        shown["more"] = f"about {format_count(needed, 'more block')}" if needed else ""
     notes = [row.trouble] if row.trouble else []
     if row.failed:
-        notes.append(f"{row.failed} failed trial{'s' if row.failed > 1 else ''}")
+        notes.append(format_count(row.failed, "failed trial"))
     if row.target_missed:
         notes.append("declared target not reached")
     return Line(row.platform.name, row.platform.marks, row.platform.is_baseline, tuple(notes), **shown)

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from vtax.report.analysis import Analysis, Row, Section
 from vtax.report.numbers import plain_percent
-from vtax.study.units import format_duration
+from vtax.study.units import format_count, format_duration
 
 _ORDER_SHOWN = 10  # blocks
 _BROUGHT = ("ssh", "libvirt")
@@ -22,10 +22,10 @@ def method(analysis: Analysis) -> Iterator[str]:
     order = "the order of the study" if in_a_row else "seeded random order"
     warm, trials = design.get("warmup", 0), design.get("trials", 1)
     yield (
-        f"The run is made of {analysis.blocks} block{'s' * (analysis.blocks != 1)}. A complete block runs every cell "
+        f"The run is made of {format_count(analysis.blocks, 'block')}. A complete block runs every cell "
         f"once in {order}, each platform in a freshly started guest{_equal_text(analysis)}. "
         + ("All blocks of one platform ran before those of the next. " if in_a_row else "")
-        + f"A cell has {trials} measured trial{'s' if trials != 1 else ''} in a block"
+        + f"A cell has {format_count(trials, 'measured trial')} in a block"
         + _warmup_text(warm)
     )
     if order_of(analysis):
@@ -137,8 +137,4 @@ def _has_bootstrap(analysis: Analysis) -> bool:
 def _warmup_text(warmup: int | str) -> str:
     if warmup == "detect":
         return " after a warm-up whose length was found by change point in a first guest; it is stored and not used."
-    return (
-        f" after {warmup} warm-up trial{'s' if warmup != 1 else ''}, which are stored and not used."
-        if warmup
-        else "."
-    )
+    return f" after {format_count(int(warmup), 'warm-up trial')}, which are stored and not used." if warmup else "."

@@ -24,7 +24,7 @@ from vtax.stats.stopping import interval_confidence
 from vtax.stats.variance import MOST_BLOCKS, Components, Plan, components, plan
 from vtax.stats.verdict import MINIMUM_BLOCKS, holm
 from vtax.store.query import RunData
-from vtax.study.units import format_duration
+from vtax.study.units import format_count, format_duration
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,8 @@ def _planned(
     fewest = {"fixed": MINIMUM_BLOCKS, "verdict": rule.looks[0]}.get(rule.stop, rule.min_blocks)
     try:
         best = plan(
-            joint, cost.block_s, cost.trial_s, rule.precision, partial(interval_confidence, rule), min_blocks=fewest,
+            joint, cost.block_s, cost.trial_s, rule.precision, partial(interval_confidence, rule),
+            settled=rule.looks[1] if rule.stop == "verdict" else 0, min_blocks=fewest,
             noise_confidence=rule.confidence,
         )  # fmt: skip
     except StatsError as error:
@@ -265,7 +266,7 @@ class Hardest:
     def words(self, precision: float) -> str:
         """What it takes to reach a half-width, and how sure that is: the headline of the plans."""
         target, plan = plain_percent(precision), self.plan
-        times = f"{_counted(plan.trials, 'trial')} x {_counted(plan.blocks, 'block')}"
+        times = f"{format_count(plan.trials, 'trial')} x {format_count(plan.blocks, 'block')}"
         takes = f"{format_duration(plan.time_s)}, {times}, for {self.where}"
         if self.unsure:
             where = f" for {self.unsure[0]}" if self.unsure[0] != self.where else ""
@@ -280,10 +281,6 @@ def blocks_range(plan: Plan) -> str:
     if plan.blocks_low == plan.blocks_high:
         return str(plan.blocks_low)
     return f"{plan.blocks_low} or more" if plan.blocks_high is None else f"{plan.blocks_low} to {plan.blocks_high}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def hardest(tables: tuple[NoiseTable, ...]) -> Hardest | None:

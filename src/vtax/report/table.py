@@ -25,6 +25,7 @@ from vtax.report.remarks import Remark
 from vtax.report.whole import Whole, whole
 from vtax.stats.intervals import Interval
 from vtax.stats.verdict import Kind
+from vtax.study.units import format_count
 
 __all__ = ["as_json", "bullets", "heading", "is_wide", "name_of", "put", "render", "result_table"]
 
@@ -203,7 +204,7 @@ def _verdict(row: Row) -> Text:
         sign, style = numbers.SIGNS[row.verdict.kind], STYLES[row.verdict.kind]
         parts.append(Text(whole(f"{sign} {row.verdict.kind}"), style=style))
         if needed := row.verdict.blocks_needed:
-            parts.append(Text(f"about {needed} more block{'s' if needed > 1 else ''}", style=style))
+            parts.append(Text(f"about {format_count(needed, 'more block')}", style=style))
     elif row.trouble:
         parts.append(Text(row.trouble, style="red"))
     if row.target_missed:
@@ -245,9 +246,9 @@ def _footer(analysis: Analysis, *, hidden: int) -> Iterator[RenderableType]:
         yield bullets("Warnings", [_remark(remark) for remark in shown])
     if hidden:
         left = len(analysis.remarks) - len(shown)
-        more = f"{hidden} more metric{'s' if hidden > 1 else ''}"
+        more = format_count(hidden, "more metric")
         if left:
-            more += f", with {left} more warning{'s' if left > 1 else ''}"
+            more += f", with {format_count(left, 'more warning')}"
         yield Text(f"{more}: vtax show {analysis.name} --all", style="dim")
 
 

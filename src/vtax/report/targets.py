@@ -12,6 +12,7 @@ from vtax.report.numbers import percent, plain_percent
 from vtax.report.remarks import place_of
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
+from vtax.study.units import format_count
 
 _MISSES = {"precision", "verdict"}  # rules with a target for every contrast
 
@@ -63,7 +64,7 @@ def failures(data: RunData) -> list[str]:
     for cell_index in dict.fromkeys(failure.cell for failure in measured):
         cell = data.run.cells[cell_index]
         times = sum(failure.cell == cell_index for failure in measured)
-        found.append(f"{times} failed trial{'s' if times > 1 else ''}: {place_of(cell)}")
+        found.append(f"{format_count(times, 'failed trial')}: {place_of(cell)}")
     return found
 
 
@@ -74,5 +75,5 @@ def _lack(rule: Rule, aim: Aim) -> str:
     if not made:
         return f"no interval where one of ±{plain_percent(rule.precision)} was wanted"
     if made < rule.min_blocks:
-        return f"{made} block{'s' if made != 1 else ''} where at least {rule.min_blocks} were wanted"
+        return f"{format_count(made, 'block')} where at least {rule.min_blocks} were wanted"
     return f"interval of ±{percent(half_width(rule, aim.logs))} where ±{plain_percent(rule.precision)} was wanted"

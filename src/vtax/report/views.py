@@ -13,14 +13,14 @@ from vtax.report import numbers
 from vtax.report.analysis import Analysis, Point, Section
 from vtax.report.contrast import Compared, Contrasts
 from vtax.report.document import finite
-from vtax.report.drift import p_text
 from vtax.report.factors import FactorEffect
 from vtax.report.grid import Grid
 from vtax.report.noise import CellNoise, NoiseTable, blocks_range, drifting, hardest, warnings_of
 from vtax.report.ranking import PointRanking
 from vtax.report.table import bullets, heading, name_of, result_table
 from vtax.stats.interaction import Interaction
-from vtax.study.units import format_duration, format_percent
+from vtax.stats.verdict import p_text
+from vtax.study.units import format_count, format_duration, format_percent
 
 _MOST_PLACES = 2
 
@@ -234,7 +234,7 @@ def contrast_parts(found: Contrasts, *, wide: bool) -> list[RenderableType]:
     margin = numbers.plain_percent(found.margin)
     parts.append(
         Text(f"{found.left.text} / {found.right.text}, {how}; within ±{margin} is equivalent; Holm-corrected over "
-             f"{found.family} contrast{'s' if found.family != 1 else ''}", style="dim")
+             f"{format_count(found.family, 'contrast')}", style="dim")
     )  # fmt: skip
     return [*parts, Text(), *_warnings(warnings)]
 

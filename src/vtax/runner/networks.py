@@ -9,6 +9,7 @@ from vtax.errors import BadInput, placed
 from vtax.network import registry as topology_registry
 from vtax.platforms.base import Platform
 from vtax.runner.points import Point
+from vtax.study.units import format_count
 
 
 def refuse_beyond_platforms(platforms: Sequence[Platform], points: Sequence[Point], source: str) -> None:
@@ -74,7 +75,7 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
         told = f"{cards} carry an MTU of at most {limits.mtu}, and {point.label} asks for {link.mtu}"
         raise refuse(told, "link setting mtu", f"{out}, or ask for at most {limits.mtu}")
     if link.queues > limits.queues:
-        most = f"at most {limits.queues} queue{'s' if limits.queues > 1 else ''}"
+        most = f"at most {format_count(limits.queues, 'queue')}"
         told = f"{cards} have {most}, and {point.label} asks for {link.queues}"
         raise refuse(told, "link setting queues", f"{out}, or ask for at most {limits.queues}")
     if topology.forwards and not limits.forwards:

@@ -26,8 +26,6 @@ from vtax.runner.plan import Cell
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
 _LONGEST_REASON = 200
-UNDER_TEST_CPU = "under_test_cpu_s"
-"""The counter, of the place `layer`, of the CPU of all guests under test with their layers, as the host counts it."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
     """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by."""
-    found = cost.per_gigabyte(*cost.carried(counted, counted.get(("layer", UNDER_TEST_CPU))))
+    found = cost.per_gigabyte(*cost.carried(counted, counted.get(("layer", cost.UNDER_TEST_CPU))))
     return {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
 
 
@@ -313,5 +311,5 @@ class _Counted:
             under_test = [layers.get(end.role) for end in self._links.guests]
             known = [cpu_s for cpu_s in under_test if cpu_s is not None]
             if len(known) == len(under_test):
-                read["layer", UNDER_TEST_CPU] = sum(known)
+                read["layer", cost.UNDER_TEST_CPU] = sum(known)
         return read

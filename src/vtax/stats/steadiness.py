@@ -11,6 +11,7 @@ from scipy import stats
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
 from vtax.stats.ratio import LARGEST_LOG
+from vtax.stats.verdict import p_text
 
 FEWEST_TRIALS = 20  # below, the first of n values is the odd one out by chance alone with probability 1/n > 5 %
 
@@ -123,6 +124,6 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
         warnings = (
             *warnings,
             f"values drift over the run by {changes[0] * 100:+.1f}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")
-            + f" ({'p < 0.001' if p < 0.001 else f'p = {p:.2g}'})",
+            + f" ({p_text(p)})",
         )
     return Drift(changes[0], low, high, p, confidence, warnings)

@@ -133,13 +133,12 @@ class Plan:
 
 
 MOST_BLOCKS = 1_000_000  # of a plan
-_LEVELS_SETTLE = 200  # blocks: up to here a level that depends on them may rise faster than the width falls
 
 
 def plan(
     noise: Components, block_s: float, trial_s: float, half_width: float,
     confidence: float | Callable[[int], float] = 0.95,
-    *, min_blocks: int = 5, max_trials: int = 100, noise_confidence: float = 0.95,
+    *, settled: int = 0, min_blocks: int = 5, max_trials: int = 100, noise_confidence: float = 0.95,
 ) -> Plan:  # fmt: skip
     """Cheapest trials per block and number of blocks for a ratio's relative half-width, from min_blocks on.
 
@@ -148,7 +147,8 @@ def plan(
     more of them would bring is not known. An estimate of no noise between blocks is not taken at its word: trials
     are then chosen for as much as the blocks do not rule out. The baseline is taken to be as noisy as the cell, which
     doubles the variance of a log-ratio. confidence: of the ratio's interval; where it depends on the number of
-    blocks, a function of that. noise_confidence: of the interval behind blocks_low and blocks_high. Raises StatsError
+    blocks, a function of that, constant from `settled` blocks on: before, it may rise faster than the width falls, so
+    those are tried one by one. noise_confidence: of the interval behind blocks_low and blocks_high. Raises StatsError
     without two blocks.
     """
     if block_s < 0 or trial_s <= 0 or half_width <= 0:
@@ -165,10 +165,11 @@ def plan(
         return t_quantile((1 + level) / 2, blocks - 1) * math.sqrt(variance / blocks)
 
     def needed(between: float) -> int:
-        for n in range(min_blocks, _LEVELS_SETTLE if callable(confidence) else min_blocks):
-            if reached(n, trials, between) <= half_width:
-                return n
-        return _least(min_blocks, MOST_BLOCKS, lambda n: reached(n, trials, between) <= half_width)
+        def enough(n: int) -> bool:
+            return reached(n, trials, between) <= half_width
+
+        first = next(filter(enough, range(min_blocks, settled)), None)
+        return first or _least(max(min_blocks, settled), MOST_BLOCKS, enough)
 
     blocks = needed(between)
     if reached(blocks, trials) > half_width:

@@ -130,6 +130,11 @@ def p_equivalence(ratio: Ratio, margin: float) -> float:
     return max(above, below)
 
 
+def p_text(p: float) -> str:
+    """`p = 0.012`, `p < 0.001`: how sentences give a p-value."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
 def holm(p_values: Values) -> Array:
     """P-values adjusted for their number by Holm's step-down method (1979), in the order given."""
     p = as_array(p_values, "p-values")

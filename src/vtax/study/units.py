@@ -63,6 +63,11 @@ def format_duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def format_count(number: int, noun: str) -> str:
+    """`1 block`, `5 blocks`."""
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
 def format_percent(share: float, spec: str = ".1f") -> str:
     """A share as percent; spec: of the number, `+.1f` to show its sign, `g` as it was declared: `2.5 %`."""
     return f"{share * 100:{spec}}\N{NO-BREAK SPACE}%"
