@@ -207,11 +207,23 @@ class Group:
 
 def create(name: str, journal: Journal) -> tuple[Group, Held]:
     """A new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when they refuse."""
-    bases = _bases(journal)
-    group = Group(tuple((hierarchy, base / name) for hierarchy, base in bases))
-    held = journal.hold(ControlGroup(tuple(str(path) for _, path in group.directories)))
+    group = _named(name, journal)
+    held = journal.hold(_resource(group))
     group.make()
     return group, held
+
+
+def hold_again(name: str, journal: Journal) -> Held:
+    """Hold a group of this name before what may make it once more after it was removed: it then goes at last, too."""
+    return journal.hold(_resource(_named(name, journal)))
+
+
+def _named(name: str, journal: Journal) -> Group:
+    return Group(tuple((hierarchy, base / name) for hierarchy, base in _bases(journal)))
+
+
+def _resource(group: Group) -> ControlGroup:
+    return ControlGroup(tuple(str(path) for _, path in group.directories))
 
 
 def group_of(pid: int) -> Group:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vtax.errors import PlatformError
 from vtax.guest import bootstrap
+from vtax.host import cgroups
 from vtax.host.cgroups import Group
 from vtax.host.process import find_program
 from vtax.image.image import Image
@@ -69,6 +70,8 @@ class Docker:
         self, options: DockerOptions, spec: GuestSpec, argv: Sequence[str], *, throw_away: bool = False
     ) -> StdioGuest:
         """Start a guest whose first program is argv. throw_away: keep nothing, the image neither."""
+        # A daemon that was asked for a container while the client was ended makes the cgroup anew.
+        group = cgroups.hold_again(spec.name, spec.journal)
         daemon = daemon_for(options, spec, throw_away)
         if throw_away and not daemon.private:
             spec.journal.hold(undo_image(daemon, f"vtax-guest:{spec.image.key}"))
@@ -93,6 +96,7 @@ class Docker:
         contained.finish_start(guest, spec, argv, None if daemon.private else first_process)
         container.resource = replace(removal, late_s=0.0)  # it is there, no client will ask for it
         guest.held.append(guest.held.pop(0))
+        guest.held.insert(0, group)
         return guest
 
 
