@@ -6,7 +6,7 @@ never written to. Everything else that a test makes goes into a home that no oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,26 @@ from vtax.image.image import Image
 settings.register_profile("vtax", deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("vtax")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--attacks", type=int, metavar="N", help="how many attacks each program of tests/security makes")
+    parser.addoption("--attack-seed", type=int, metavar="S", default=1, help="which attacks it makes")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line of figures for each campaign of attacks."""
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, text in report.user_properties:
+            if name == "attacks" and report.when == "call":
+                terminalreporter.write_line(text)
+
+
+@pytest.fixture
+def attacks(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """How many attacks a program makes: `--attacks`, or what the test finds enough for every day."""
+    asked = request.config.getoption("--attacks")
+    return lambda default: default if asked is None else asked
 
 
 @pytest.fixture(autouse=True)
