@@ -182,7 +182,23 @@ def test_a_plan_names_the_levels_of_links_and_of_tuning(monkeypatch: pytest.Monk
         '[[benchmark]]\nname = "iperf3"\nlabel = "tcp"\nlink_factors = { mtu = [500, 1500] }\n'
     )
     told = output_of("run", str(study), "--plan")
-    assert "  tcp (iperf3), point-to-point: mtu = 500, 1500\n  everything with tuning = default, pinned\n" in told
+    assert (
+        "  tcp (iperf3), point-to-point: link.mtu = 500, 1500\n  everything with tuning = default, pinned\n" in told
+    )
+
+
+def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    study = tmp_path / "rates.toml"
+    study.write_text(
+        'name = "rates"\nplatforms = ["native"]\n[[benchmark]]\nname = "iperf3"\n'
+        'parameters = { protocol = "udp" }\nfactors = { rate_mbit_s = [5, 10] }\n'
+        "link_factors = { rate_mbit_s = [100, 200] }\n"
+    )
+    told = output_of("run", str(study), "--plan")
+    assert "  iperf3, point-to-point: rate_mbit_s = 5, 10; link.rate_mbit_s = 100, 200\n" in told
 
 
 def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:

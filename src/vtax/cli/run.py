@@ -193,14 +193,13 @@ def _order(plan: Plan) -> str:
 
 
 def _what_varies(plan: Plan) -> list[str]:
-    """Every benchmark with its topology and its factors' levels: `iperf3, point-to-point: mtu = 500, 1500`."""
+    """Every benchmark with its topology and its factors' levels: `iperf3, point-to-point: link.mtu = 500, 1500`."""
     lines = []
     for table in plan.study.benchmark:
         label = table.label or table.name
         topology = next((point.topology for point in plan.points if point.label == label), "")
         tool = f" ({table.name})" if label != table.name else ""
-        factors = {**table.factors, **table.link_factors}
-        told = "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in factors.items())
+        told = "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items())
         lines.append(f"  {label}{tool}" + (f", {topology}" if topology else "") + (f": {told}" if told else ""))
     if plan.study.tuning:
         lines.append(f"  everything with tuning = {', '.join(plan.study.tuning)}")

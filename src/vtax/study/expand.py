@@ -50,9 +50,8 @@ def key_of(defining: Mapping[str, Any]) -> str:
 
 
 def _points_of(index: int, table: BenchmarkTable, tuning: str) -> Iterator[RawPoint]:
-    names = [*table.factors, *(f"link.{name}" for name in table.link_factors)]
-    for combination in product(*table.factors.values(), *table.link_factors.values()):
-        levels = dict(zip(names, combination, strict=True))
+    for combination in product(*table.varied.values()):
+        levels = dict(zip(table.varied, combination, strict=True))
         yield RawPoint(
             table=index,
             label=table.label or table.name,

@@ -122,6 +122,11 @@ class BenchmarkTable(_Table):
     )
     link_factors: dict[str, list[Level]] = Field(default_factory=dict, description="link setting -> its levels")
 
+    @property
+    def varied(self) -> dict[str, list[Level]]:
+        """Levels of every factor, by the name in plans, tables and exported columns: `link.mtu` for a link's."""
+        return {**self.factors, **{f"link.{name}": levels for name, levels in self.link_factors.items()}}
+
     @model_validator(mode="after")
     def _factors_make_sense(self) -> BenchmarkTable:
         for kind, factors, fixed in (
