@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
+from qemu_scripts import ABORTS, HANGS, RUNS_THE_TEST_PROGRAM, SEGFAULTS, put_in_qemus_place
 from support import allowed_cpus, clock_keeps_pace, needs_program, needs_root, of_process
 
 from vtax.errors import GuestError, PlatformError
@@ -17,7 +18,7 @@ from vtax.host.journal import clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.network.unchanged import host_network
-from vtax.platforms import registry
+from vtax.platforms import _qemu_probe, qemu, registry
 from vtax.platforms.base import GuestSpec, Resources
 
 pytestmark = [needs_root, needs_program("qemu-system-x86_64", "qemu-img"), pytest.mark.root]
@@ -221,10 +222,30 @@ def test_kvm_is_judged_by_doing_within_its_time(image, private_home):
     assert probe.seconds < 20
     if not probe.available:
         assert probe.reason
+        assert "Assertion" not in probe.reason
         assert probe.cure
     again = registry.get("kvm-virtio").probe(image)
     assert again.seconds < 2
     assert (again.available, again.reason) == (probe.available, probe.reason)
+    assert list(private_home.journal.iterdir()) == list(private_home.guests.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("then", "reason"),
+    [(ABORTS, "this host's {kvm} cannot run ordinary kernels (QEMU aborted in kvm_buf_set_msrs)"),
+     (SEGFAULTS, "this host's {kvm} cannot run ordinary kernels (QEMU was ended by SIGSEGV)"),
+     (HANGS, "the image's kernel did not come up: QEMU's monitor did not answer")],
+    ids=["aborts", "segfaults", "hangs"],
+)  # fmt: skip
+def test_a_kvm_that_runs_a_test_program_and_no_kernel_is_told_in_words(
+    then, reason, image, private_home, tmp_path, monkeypatch
+):
+    put_in_qemus_place(f"{RUNS_THE_TEST_PROGRAM}\n{then}", tmp_path, monkeypatch)
+    monkeypatch.setattr(qemu, "_MONITOR_TIMEOUT_S", 2.0)
+    probe = registry.get("kvm-virtio").probe(image)
+    assert not probe.available
+    assert probe.reason.startswith(reason.format(kvm=_qemu_probe.KVM))
+    assert "no hardware behind it" in probe.cure
     assert list(private_home.journal.iterdir()) == list(private_home.guests.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from vtax.errors import GuestError, VtaxError
+from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.guest.bootstrap import GREETING
 from vtax.host import tsc
 from vtax.host.home import Home
@@ -31,6 +31,7 @@ from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import _qemu_trial, trial_start
 from vtax.platforms._qemu_command import PROGRAM
+from vtax.platforms._qemu_crash import crash_in
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.contained import StdioGuest
@@ -46,6 +47,7 @@ _NO_KVM = (
     "turn on virtualization (VT-x, AMD-V/SVM) in the firmware and load kvm_intel or kvm_amd; "
     "inside a virtual machine, turn on nested virtualization outside it"
 )
+_NEWER_QEMU = "install another version of QEMU: this one crashes"
 _BROKEN_KVM = (
     "this host's KVM has no hardware behind it: use a physical machine or one with nested virtualization; "
     "the qemu-tcg platforms run here"
@@ -92,13 +94,8 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
 def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Probe, began: float) -> Probe:
     trial = _qemu_trial.run(options, _TRIAL_S * patience())
     if trial.problem:
-        broken = options.accel == "kvm" and "internal error" in trial.problem
-        reason = (
-            "/dev/kvm is there and cannot run an ordinary kernel: its first 64-bit instructions end in "
-            if broken
-            else "a trial start failed: "
-        )
-        return replace(found, reason=f"{reason}{trial.problem!r}", cure=_BROKEN_KVM if broken else "")
+        reason, cure = _failure(options, trial.problem, trial.broken)
+        return replace(found, reason=reason, cure=cure)
     if options.vhost == "on" and not os.access(VHOST, os.R_OK | os.W_OK):
         return replace(found, reason=f"this host has no {VHOST}", cure="modprobe vhost_net, or option vhost = 'off'")
     if options.accel == "tcg":
@@ -106,6 +103,16 @@ def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Pr
     if image is None:
         return replace(found, available=True, reason="a test program ran; no image was there to boot")
     return remembered(options, image, lambda: _whole(options, image, start, found, began + _WHOLE_S * patience()))
+
+
+def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str]:
+    """Why the platform does not run, and the cure. broken: see _qemu_trial.Trial."""
+    if options.accel == "kvm":
+        if broken:
+            return f"this host's {KVM} cannot run ordinary kernels ({problem})", _BROKEN_KVM
+        if "kvm" in problem.lower():
+            return f"QEMU cannot use {KVM}: {problem}", _NO_KVM
+    return f"QEMU did not run a test program: {problem}", _NEWER_QEMU if broken else ""
 
 
 def _whole(options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float) -> Probe:
@@ -117,16 +124,23 @@ def _whole(options: QemuOptions, image: Image, start: Start, found: Probe, deadl
         journal.hold(Tree(str(directory)))
         directory.mkdir(parents=True)
         resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
-        running = start(options, GuestSpec(name, image, resources, directory, journal))
         try:
-            await_greeting(running, deadline)
-        except GuestError as error:
-            reason = f"the image's kernel did not come up: {error.what}: {error.where}"
-            return replace(found, reason=reason, cure=_BROKEN_KVM)
-        finally:
-            with suppress(VtaxError):
-                running.stop()
+            _hear(start(options, GuestSpec(name, image, resources, directory, journal)), deadline)
+        except (GuestError, PlatformError) as error:
+            if crashed := crash_in(error.where):
+                reason, cure = _failure(options, crashed, broken=True)
+            else:
+                reason, cure = f"the image's kernel did not come up: {error.what}: {error.where}", error.cure
+            return replace(found, reason=reason, cure=cure or _BROKEN_KVM)
     return replace(found, available=True)
+
+
+def _hear(running: StdioGuest, deadline: float) -> None:
+    try:
+        await_greeting(running, deadline)
+    finally:
+        with suppress(VtaxError):
+            running.stop()
 
 
 def await_greeting(running: StdioGuest, deadline: float) -> None:

@@ -21,6 +21,7 @@ from vtax.host.journal import Journal
 from vtax.host.process import spawn
 from vtax.host.resources import Marked
 from vtax.platforms import _qemu_command as command
+from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import QemuOptions
 
 _MEMORY_BYTES = 64 << 20
@@ -51,10 +52,12 @@ PROGRAM = bytes.fromhex(
 
 @dataclass(frozen=True)
 class Trial:
-    """How a trial start went. problem: nothing when the program ran to its end."""
+    """How it went. problem: empty when the program ran to its end. broken: the machine was there and did not run it,
+    which is not a matter of options, programs or permissions."""
 
     problem: str
     seconds: float
+    broken: bool = False
 
 
 def firmware() -> bytes:
@@ -81,21 +84,23 @@ def run(options: QemuOptions, timeout_s: float) -> Trial:
         ]
         with Journal(home.journal) as journal:
             mark = f"vtax-trial-{secrets.token_hex(4)}"
-            held = journal.hold(Marked(mark, "a trial start of QEMU"))
-            process = spawn(argv, mark=mark, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            held = journal.hold(Marked(mark, "a probe of QEMU"))
+            process = spawn(
+                argv, mark=mark, stdout=subprocess.PIPE, stderr=subprocess.PIPE, before_exec=leave_no_core
+            )
             try:
-                problem = _watch(process, began + timeout_s)
+                problem, broken = _watch(process, began + timeout_s)
             finally:
                 process.kill()
                 process.communicate()
                 held.release()
     finally:
         os.close(descriptor)
-    return Trial(problem, time.monotonic() - began)
+    return Trial(problem, time.monotonic() - began, broken)
 
 
-def _watch(process: subprocess.Popen[bytes], deadline: float) -> str:
-    """Wait for the end, the program's byte, or the first sign that neither will come; returns the problem."""
+def _watch(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
+    """Wait for the end, or the first sign that it will not come; returns the problem and whether all is broken."""
     assert process.stdout is not None
     assert process.stderr is not None
     said = {"out": b"", "err": b""}
@@ -105,16 +110,19 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> str:
         while selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                return "nothing happened in the machine until the time was over"
+                return "nothing happened in the machine until the time was over", True
             for key, _ in ready:
                 part = os.read(key.fd, 65536)
                 said[key.data] += part
                 if not part:
                     selector.unregister(key.fileobj)
             if broken := [line for line in said["err"].splitlines() if BROKEN in line]:
-                return broken[0].decode(errors="replace")
+                return broken[0].decode(errors="replace"), True
     status = process.wait()
     if status == _EXIT_STATUS and said["out"] == b"v":
-        return ""
-    lines = [line for line in said["err"].decode(errors="replace").splitlines() if ": warning: " not in line]
-    return (lines[-1] if lines else f"QEMU ended with status {status}").removeprefix(f"{command.PROGRAM}: ")
+        return "", False
+    errors = said["err"].decode(errors="replace")
+    if crashed := crash(status, errors):
+        return crashed, True
+    lines = [line for line in errors.splitlines() if ": warning: " not in line]
+    return (lines[-1] if lines else f"QEMU ended with status {status}").removeprefix(f"{command.PROGRAM}: "), False

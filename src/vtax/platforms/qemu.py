@@ -30,6 +30,7 @@ from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
 from vtax.platforms import _qemu_probe
+from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
@@ -118,6 +119,7 @@ def _start(
     """Spawn QEMU stopped, pin its virtual CPUs, let it run."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
     vhost = bool(nics) and uses_vhost(options)
+    process = None
     helpers, notes = _helper_cpus(spec.resources)
     notes += _network_notes(options, spec, nics, vhost)
     with ExitStack() as undo, ExitStack() as fds:
@@ -144,7 +146,8 @@ def _start(
             machine = _pin_and_run(monitor, spec.resources)
             notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            raise start_error(spec, error, _complaint(stderr)) from error
+            said = describe(process, stderr, console) if process else _complaint(stderr)
+            raise start_error(spec, error, said) from error
         undo.pop_all()
         fd = agent.detach()
     channel = Channel(fd, fd, lambda: describe(process, stderr, console))
@@ -180,6 +183,7 @@ def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
         for fd in join:
             os.write(fd, b"0")
         os.sched_setaffinity(0, cpus)
+        leave_no_core()
 
     return enter
 
@@ -214,9 +218,12 @@ def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> s
         status: int | None = process.wait(0.05)
     except subprocess.TimeoutExpired:
         status = None
-    parts = ["QEMU is still running" if status is None else f"QEMU ended with status {status}"]
-    if complaint := _complaint(stderr):
-        parts.insert(0, f"QEMU: {complaint}")
+    if crashed := crash(status, _stderr(stderr)):
+        parts = [crashed]
+    else:
+        parts = ["QEMU is still running" if status is None else f"QEMU ended with status {status}"]
+        if complaint := _complaint(stderr):
+            parts.insert(0, f"QEMU: {complaint}")
     if shown := telling_lines(console):
         parts.insert(0, f"console: {shown}")
     return "; ".join(parts)
@@ -234,8 +241,10 @@ def telling_lines(console: Path) -> str:
 
 def _complaint(stderr: Path) -> str:
     """The first two lines of QEMU's stderr: the register dump of a broken machine comes after them."""
-    try:
-        lines = stderr.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    return " | ".join(line.removeprefix(f"{command.PROGRAM}: ") for line in lines[:2])
+    return " | ".join(line.removeprefix(f"{command.PROGRAM}: ") for line in _stderr(stderr).splitlines()[:2])
+
+
+def _stderr(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(errors="replace")
+    return ""

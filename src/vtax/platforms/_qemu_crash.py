@@ -1,0 +1,44 @@
+"""How QEMU crashed, in words: the function whose assertion failed, otherwise the signal that ended it.
+
+A host's KVM that cannot do what it promises shows as an assertion of QEMU (`kvm_buf_set_msrs`). What QEMU writes then
+is a line of its source, of no use to a reader.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import signal
+from contextlib import suppress
+
+# glibc: `FILE:LINE: FUNCTION: Assertion ... failed.`; glib: `ERROR:FILE:LINE:FUNCTION: assertion failed: ...`
+_ASSERTION = re.compile(r":\d+: ?(?:[^:\n]*\W)?(\w+)(?:\([^:\n]*\))?: [Aa]ssertion ")
+_CRASH = re.compile(r"QEMU (?:aborted in \w+|was ended by SIG\w+)")
+_SHELLS_OFFSET = 128  # sh(1): a program that a signal ended has status 128 + signal, where a script wraps QEMU
+
+
+def crash(status: int | None, stderr: str) -> str:
+    """`QEMU aborted in FUNCTION` or `QEMU was ended by SIGNAL`; empty when QEMU runs or ended by itself.
+
+    status: of the process as subprocess gives it; None while it runs, which it does a moment longer after it wrote of
+    a failed assertion.
+    """
+    if assertion := _ASSERTION.search(stderr):
+        return f"QEMU aborted in {assertion[1]}"
+    if status is not None:
+        with suppress(ValueError):
+            number = -status if status < 0 else status - _SHELLS_OFFSET
+            return f"QEMU was ended by {signal.Signals(number).name}"
+    return ""
+
+
+def crash_in(text: str) -> str:
+    """What `crash` said, in a longer text that contains it; empty when it does not."""
+    found = _CRASH.search(text)
+    return found[0] if found else ""
+
+
+def leave_no_core() -> None:
+    """Between fork and exec: a crash writes no core file into the working directory."""
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))

@@ -1,0 +1,34 @@
+"""Programs in QEMU's place, for hosts whose KVM is broken in a way that this host's is not."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from vtax.platforms import _qemu_probe
+
+ABORTS = """cat >&2 <<'END'
+qemu-system-x86_64: ../i386/kvm/kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == cpu->kvm_msr_buf->nmsrs' failed.
+END
+kill -ABRT $$"""
+SEGFAULTS = "kill -SEGV $$"
+HANGS = "exec sleep 60"
+NO_MODULE = """cat >&2 <<'END'
+Could not access KVM kernel module: No such file or directory
+qemu-system-x86_64: failed to initialize kvm: No such file or directory
+END
+exit 1"""
+RUNS_THE_TEST_PROGRAM = 'case "$*" in *isa-debug-exit*) printf v; exit 33;; esac'
+
+
+def put_in_qemus_place(script: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a shell script the QEMU of this process, and a file that opens its /dev/kvm."""
+    programs = directory / "programs"
+    programs.mkdir()
+    version = '[ "$1" != --version ] || { echo "QEMU emulator version 7.2.22"; exit; }'
+    for name, lines in {"qemu-system-x86_64": [version, script], "qemu-img": []}.items():
+        (programs / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        (programs / name).chmod(0o755)
+    (programs / "kvm").touch()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr(_qemu_probe, "KVM", programs / "kvm")

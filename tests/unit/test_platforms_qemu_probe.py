@@ -1,0 +1,212 @@
+"""What a probe of QEMU makes of what it sees: a test program, KVM broken in several ways, a whole guest."""
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from qemu_scripts import ABORTS, HANGS, NO_MODULE, SEGFAULTS, put_in_qemus_place
+
+from vtax.errors import GuestError
+from vtax.guest.bootstrap import GREETING
+from vtax.guest.channel import Channel
+from vtax.image.image import Image
+from vtax.platforms import _qemu_crash, _qemu_probe, _qemu_trial, registry, trial_start
+from vtax.platforms._qemu_options import QemuOptions
+from vtax.platforms.base import Probe
+from vtax.platforms.contained import StdioGuest
+
+
+def test_the_trial_firmware_starts_at_the_reset_vector():
+    rom = _qemu_trial.firmware()
+    assert len(rom) == 1 << 16
+    jump = int.from_bytes(rom[0xFFF1:0xFFF3], "little", signed=True)
+    assert rom[0xFFF0] == 0xE9
+    start = 0xFFF3 + jump
+    assert rom[start : start + len(_qemu_trial.PROGRAM)] == _qemu_trial.PROGRAM
+    assert start + len(_qemu_trial.PROGRAM) <= 0xFFF0
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump (binutils)")
+def test_the_trial_program_is_what_its_comments_say(tmp_path):
+    (tmp_path / "rom").write_bytes(_qemu_trial.firmware())
+    shown = "".join(
+        subprocess.run(
+            ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "-M", mode, "--adjust-vma=0xffff0000",
+             f"--start-address={first:#x}", f"--stop-address={last:#x}", tmp_path / "rom"],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for mode, first, last in (("i8086", 0xFFFFFF00, 0xFFFFFF18), ("i386", 0xFFFFFF18, 0xFFFFFF86),
+                                  ("x86-64", 0xFFFFFF86, 0xFFFFFFBA))
+    )  # fmt: skip
+    wanted = ("lgdt", "%eax,%cr0", "%eax,%cr3", "%eax,%cr4", "wrmsr", "$0xffffff86", "cpuid", "shlx", "$0x76", "hlt")
+    position = -1
+    for each in wanted:
+        position = shown.find(each, position + 1)
+        assert position >= 0, each
+
+
+def program(tmp_path, script):
+    """A running program in QEMU's place: writes to stderr, and its stdout is the agent's channel."""
+    stderr = tmp_path / "stderr.log"
+    with stderr.open("wb") as errors:
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=errors)
+    channel = Channel(process.stdout.fileno(), process.stdout.fileno())
+    return StdioGuest(process, channel, None, [], stderr)
+
+
+def test_a_guest_that_greets_is_heard(tmp_path):
+    running = program(tmp_path, f"import os; os.write(1, {GREETING!r})")
+    _qemu_probe.await_greeting(running, time.monotonic() + 20)
+    running.process.wait(5)
+
+
+def test_a_broken_machine_is_given_up_long_before_the_deadline(tmp_path):
+    running = program(tmp_path, "import os, time; os.write(2, b'KVM internal error. Suberror: 1'); time.sleep(60)")
+    began = time.monotonic()
+    with pytest.raises(GuestError, match="fell silent"):
+        _qemu_probe.await_greeting(running, began + 50)
+    assert time.monotonic() - began < 10
+    running.process.kill()
+    running.process.wait(5)
+
+
+def test_a_host_is_virtual_when_its_cpu_says_so():
+    assert _qemu_probe.is_virtual("model name\t: X\nflags\t\t: fpu hypervisor lahf_lm\nbugs\t\t: none\n")
+    assert not _qemu_probe.is_virtual("flags\t\t: fpu lahf_lm\nbugs\t\t: hypervisor\n")
+
+
+@pytest.mark.parametrize(("factor", "patience_s"), [(1, 6), (10, 60)])
+def test_a_host_with_an_emulated_processor_gets_more_time(factor, patience_s, monkeypatch):
+    def look(options, timeout_s):
+        asked.append(timeout_s)
+        return _qemu_trial.Trial("enough seen", 0.1)
+
+    asked = []
+    monkeypatch.setattr(_qemu_probe, "_missing", lambda options: None)
+    monkeypatch.setattr(_qemu_probe, "_version", lambda: "QEMU 9")
+    monkeypatch.setattr(_qemu_probe, "patience", lambda: factor)
+    monkeypatch.setattr(_qemu_probe._qemu_trial, "run", look)
+    assert not registry.get("kvm-virtio").probe(None).available
+    assert asked == [patience_s]
+
+
+def test_a_missing_kvm_and_a_missing_program_come_with_their_cure(monkeypatch):
+    monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/no-kvm-here"))
+    monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(trial_start, "find_program", lambda name: f"/usr/bin/{name}")
+    found = registry.get("kvm-virtio").probe(None)
+    assert not found.available
+    assert "no /dev/no-kvm-here" in found.reason
+    assert "VT-x" in found.cure
+    monkeypatch.setattr(trial_start, "find_program", lambda name: None)
+    found = registry.get("qemu-tcg").probe(None)
+    assert (found.reason, found.marks) == ("qemu-system-x86_64, qemu-img are not installed", ("emulated",))
+    assert (found.available, found.cure) == (False, "apt install qemu-system-x86 qemu-utils")
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason", "cure"),
+    [("KVM internal error. Suberror: 1", "cannot run ordinary kernels", "no hardware behind it"),
+     ("", "no /dev/no-vhost-here", "modprobe vhost_net")],
+)  # fmt: skip
+def test_vhost_is_asked_for_only_where_kvm_itself_works(problem, reason, cure, monkeypatch):
+    monkeypatch.setattr(_qemu_probe, "_missing", lambda options: None)
+    monkeypatch.setattr(_qemu_probe, "_version", lambda: "QEMU 9")
+    monkeypatch.setattr(_qemu_probe, "VHOST", Path("/dev/no-vhost-here"))
+    monkeypatch.setattr(_qemu_probe._qemu_trial, "run", lambda *_: _qemu_trial.Trial(problem, 0.1, bool(problem)))
+    found = registry.get("kvm-virtio-vhost").probe(None)
+    assert not found.available
+    assert reason in found.reason
+    assert cure in found.cure
+
+
+BROKEN = "this host's {kvm} cannot run ordinary kernels ({how})"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "cure"),
+    [(ABORTS, BROKEN.replace("{how}", "QEMU aborted in kvm_buf_set_msrs"), "no hardware behind it"),
+     (SEGFAULTS, BROKEN.replace("{how}", "QEMU was ended by SIGSEGV"), "no hardware behind it"),
+     (HANGS, BROKEN.replace("{how}", "nothing happened in the machine until the time was over"), "no hardware"),
+     (NO_MODULE, "QEMU cannot use {kvm}: failed to initialize kvm: No such file or directory", "VT-x")],
+    ids=["aborts", "segfaults", "hangs", "no module"],
+)  # fmt: skip
+def test_a_kvm_that_runs_no_kernel_is_told_in_words_with_a_cure(script, reason, cure, tmp_path, monkeypatch):
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(_qemu_probe, "_TRIAL_S", 1.0)
+    put_in_qemus_place(script, tmp_path, monkeypatch)
+    found = registry.get("kvm-virtio").probe(None)
+    assert not found.available
+    assert found.reason == reason.format(kvm=_qemu_probe.KVM)
+    assert cure in found.cure
+    assert list((tmp_path / "home/journal").iterdir()) == []
+
+
+def test_a_crash_while_emulating_is_no_fault_of_kvm(tmp_path, monkeypatch):
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
+    put_in_qemus_place(ABORTS, tmp_path, monkeypatch)
+    found = registry.get("qemu-tcg").probe(None)
+    assert found.reason == "QEMU did not run a test program: QEMU aborted in kvm_buf_set_msrs"
+    assert found.cure == "install another version of QEMU: this one crashes"
+
+
+@pytest.mark.parametrize(
+    ("status", "stderr", "how"),
+    [(-6, "x: ../kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == n' failed.", "aborted in kvm_buf_set_msrs"),
+     (-6, "x: ../kvm.c:9: int kvm_arch_init(X86CPU *, int): Assertion `a::b' failed.", "aborted in kvm_arch_init"),
+     (-6, "**\nERROR:../accel/kvm/kvm-all.c:2:kvm_init: assertion failed: (a == b)", "aborted in kvm_init"),
+     (None, "x: ../kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == n' failed.", "aborted in kvm_buf_set_msrs"),
+     (-11, "", "was ended by SIGSEGV"), (139, "Segmentation fault", "was ended by SIGSEGV"),
+     (-9, "x: warning: 1", "was ended by SIGKILL"),
+     (1, "unable to find CPU model 'x'", ""), (33, "", ""), (None, "", "")],
+)  # fmt: skip
+def test_a_crash_is_named_by_its_function_otherwise_by_its_signal(status, stderr, how):
+    crashed = _qemu_crash.crash(status, stderr)
+    assert crashed == (how and f"QEMU {how}")
+    assert _qemu_crash.crash_in(f"console: up; {crashed}") == crashed
+
+
+def test_what_a_whole_start_told_is_kept_until_something_that_decides_it_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    kvm = tmp_path / "kvm"
+    kvm.touch()
+    monkeypatch.setattr(_qemu_probe, "KVM", kvm)
+    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: str(kvm))
+    told = Probe(True, marks=("nested",), version="QEMU 9")
+    options, image, another = QemuOptions(accel="kvm"), Image("one", tmp_path), Image("two", tmp_path)
+
+    def never():
+        raise AssertionError
+
+    assert _qemu_probe.remembered(options, image, lambda: told) == told
+    assert _qemu_probe.remembered(options, image, never) == told
+    for changed, its_image in ((options, another), (QemuOptions(accel="kvm", cpu="max"), image)):
+        with pytest.raises(AssertionError):
+            _qemu_probe.remembered(changed, its_image, never)
+    next((tmp_path / "probes").iterdir()).write_text('{"available": ')  # killed while it wrote
+    assert _qemu_probe.remembered(options, image, lambda: told) == told
+    assert _qemu_probe.remembered(options, image, never) == told
+
+
+def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/null"))
+    monkeypatch.setattr(_qemu_probe, "find_program", lambda name: "/dev/null")
+    write = Path.write_text
+
+    def half(path, text):
+        write(path, text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    options, image, told = QemuOptions(accel="tcg"), Image("one", tmp_path), Probe(True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", half)
+        with pytest.raises(KeyboardInterrupt):
+            _qemu_probe.remembered(options, image, lambda: told)
+    assert _qemu_probe.remembered(options, image, lambda: told) == told
+    assert len(list((tmp_path / "probes").iterdir())) == 1
