@@ -19,6 +19,7 @@ def command(run_name: str, file_format: str, output: Path | None) -> None:
     """Write the report of RUN (default: the last one).
 
     html: everything in one file that needs no network. csv, parquet: one row per measurement. json: the analysis.
+    In CSV, a text that a spreadsheet would take for a formula begins with an apostrophe.
     """
     from vtax.report.files import write
     from vtax.store.store import Store

@@ -40,6 +40,10 @@ _LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers
 _ARROWS = ("◀", "▶")  # at the low and at the high end of an axis: something lies beyond it
 PLACEHOLDERS = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
 
+_NO_MARKUP = {
+    ord(character): f"\\u{ord(character):04x}" for character in "<>&\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}"
+}
+
 Spec = dict[str, Any]
 
 
@@ -184,8 +188,8 @@ def javascript() -> str:
 
 
 def spec_text(spec: Spec) -> str:
-    """A specification as JSON that may stand inside a script element."""
-    return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("</", "<\\/")
+    """A specification as JSON that may stand inside a script element: nothing in it begins or ends markup."""
+    return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
 
 
 def _rows(section: Section) -> tuple[list[tuple[str, Row]], dict[str, str]]:
@@ -340,7 +344,7 @@ def _chart(layers: list[Spec], labels: dict[str, str], description: str) -> Spec
             "title": None, "domain": False, "ticks": False, "labelPadding": 8,
             # Checking every label against a limit takes half of the time of a figure.
             "labelLimit": _LABEL_LIMIT_PX if max(map(len, labels.values()), default=0) > _SHORT_LABEL else 0,
-            "labelExpr": f"({json.dumps(labels, ensure_ascii=False)})[datum.value]",
+            "labelExpr": f"({json.dumps(labels)})[datum.value]",
             "labelFontWeight": {"condition": {"test": "datum.value[0] == 'h'", "value": 700}, "value": 400},
         },
     }  # fmt: skip

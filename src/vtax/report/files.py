@@ -2,11 +2,15 @@
 
 A failed trial has a row too, with its error and without a value, so that a reader of the file cannot take the rest
 for the whole. Warm-up trials are marked, not removed.
+
+A spreadsheet takes a text that begins with `=`, `+`, `-`, `@`, a tab or a line break for a formula, which may start
+programs. In CSV such a text gets an apostrophe before it, unless it is a number; Parquet holds every text as it is.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,8 @@ from vtax.store.query import RunData, load, used
 from vtax.store.store import Store
 
 _BATCH_ROWS = 1 << 16
+_FORMULA = re.compile(r"[=+\-@\t\r\n]")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
@@ -125,12 +131,30 @@ def _repeated(text: str, rows: int) -> Any:
 def _write_csv(table: pa.Table, path: Path) -> None:
     from pyarrow import csv
 
+    table = pa.table({field.name: _without_formulas(table[field.name]) for field in table.schema})
     plain = pa.schema(
         [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in table.schema]
     )  # fmt: skip
     with csv.CSVWriter(path, plain) as writer:
         for batch in table.to_batches(_BATCH_ROWS):
             writer.write_table(pa.Table.from_batches([batch]).cast(plain))
+
+
+def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column whose texts a spreadsheet takes for texts; numbers are as they were."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    texts = [
+        pa.array([no_formula(text) for text in chunk.dictionary.to_pylist()], pa.string()) for chunk in column.chunks
+    ]
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(c.indices, t) for c, t in zip(column.chunks, texts, strict=True)], column.type
+    )
+
+
+def no_formula(text: str) -> str:
+    """A text that no spreadsheet evaluates: with an apostrophe before it if it would, unless it is a number."""
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
