@@ -177,6 +177,82 @@ def test_ctrl_c_leaves_an_environment_that_does_not_look_finished(copy):
     assert not (copy.path / ".venv" / ".vtax-finished").exists()
 
 
+FAKE_APT = """#!/bin/sh
+case "$*" in *" install "*--simulate* | *--simulate*" install "* | *--download-only* | *update) exit 0 ;; esac
+touch /mnt/installing
+sleep 3
+"""
+
+
+def test_a_void_policy_of_a_killed_quickstart_is_removed_by_the_next_and_one_in_force_is_not(copy, tmp_path_factory):
+    apt = tmp_path_factory.mktemp("apt") / "apt-get"
+    apt.write_text(FAKE_APT)
+    apt.chmod(0o755)
+    script = f"""
+        {hidden("ethtool")}
+        mount --bind {apt} /usr/bin/apt-get
+        policy=/usr/sbin/policy-rc.d
+        rm -f $policy
+        ./quickstart --yes --install-only & first=$!
+        until [ -e /mnt/installing ]; do sleep 0.05; done
+        sh $policy any start && exit 1 || [ $? = 101 ]
+        ./quickstart --without ethtool || [ $? = 2 ]
+        [ -e $policy ] || {{ echo a policy in force was removed; exit 1; }}
+        kill -KILL $first
+        wait $first || true
+        sh $policy any start || {{ echo the policy outlives its process; exit 1; }}
+        ./quickstart --without ethtool || [ $? = 2 ]
+        [ ! -e $policy ] || {{ echo the void policy stays; exit 1; }}
+        echo '#!/bin/sh' > $policy
+        ./quickstart --without ethtool || [ $? = 2 ]
+        [ -e $policy ] || {{ echo a policy of others was removed; exit 1; }}
+    """
+    result = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-euc", script],
+        cwd=copy.path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result
+    assert result.stdout.count("a quickstart that was killed had left it") == 1
+
+
+def finished_environment(checkout: Path, made_in: Path) -> None:
+    """What a finished quickstart leaves in .venv, its scripts leading to the checkout where it was made."""
+    scripts = checkout / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "python3").symlink_to("/usr/bin/python3")
+    (scripts / "pip").write_text(f"#!{made_in}/.venv/bin/python3\n")
+    functions = (CHECKOUT / "quickstart").read_text().removesuffix('main "$@"\n')
+    stamp = 'fingerprint requirements.lock >"$stamp"'
+    subprocess.run(["bash", "-c", f"{functions}\n{stamp}"], cwd=checkout, check=True)
+
+
+def test_the_environment_of_a_copied_checkout_is_made_anew(copy):
+    finished_environment(copy.path, made_in=copy.path)
+    assert copy.run("--install-only").stdout == "Installed. Next: .venv/bin/vtax doctor\n"
+    shutil.rmtree(copy.path / ".venv")
+    finished_environment(copy.path, made_in=Path(f"/elsewhere{copy.path}"))
+    assert "A private Python environment will be made" in copy.run("--install-only").stdout
+    (copy.path / ".venv" / "of-the-other").touch()
+    started = subprocess.Popen(
+        ["unshare", "--net", "env", "PIP_RETRIES=30", "./quickstart", "--yes"],
+        cwd=copy.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    pip = copy.path / ".venv" / "bin" / "pip"
+    wait_until(lambda: pip.exists() and pip.read_text().startswith(f"#!{copy.path}/.venv/"))
+    assert not (copy.path / ".venv" / "of-the-other").exists()
+    os.killpg(started.pid, signal.SIGINT)
+    started.wait(30)
+
+
 def wait_until(condition: Callable[[], bool], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
