@@ -28,6 +28,8 @@ pytestmark = [needs_root, pytest.mark.root]
 SHARE_A_KERNEL = ["native", "podman", "lxc", "nspawn", "docker"]
 PLATFORMS = [*SHARE_A_KERNEL, "gvisor-systrap", "gvisor-ptrace"]
 CONTAINERS = PLATFORMS[1:]
+OVER_OUR_OVERLAY = ["native", "podman", "lxc", "nspawn"]  # Docker mounts its containers' files itself
+NOBODY = 65534
 MEMORY = 128 << 20
 LAST_CPU = max(os.sched_getaffinity(0))
 RESOURCES = Resources(1, MEMORY, (LAST_CPU,))
@@ -168,6 +170,18 @@ def test_native_scratch_is_a_plain_directory_of_the_host(module_home, module_jou
     running, guest = Starter("native", module_home, module_journal, image).ready()
     device = guest.run(["stat", "-c", "%d", "/scratch"]).stdout.strip()
     assert device == str(module_home.guests.stat().st_dev)
+    running.stop()
+
+
+@pytest.mark.parametrize("starter", OVER_OUR_OVERLAY, indirect=True)
+def test_setuid_files_and_device_nodes_of_a_guest_have_no_effect(starter):
+    running, guest = starter.ready()
+    for directory in ("/scratch", "/usr/local"):
+        program = f"cp /usr/bin/id {directory}/id && chmod 4755 {directory}/id && "
+        result = guest.run(["sh", "-c", f"{program} setpriv --reuid={NOBODY} --clear-groups {directory}/id -u"])
+        assert (result.status, result.stdout) == (0, f"{NOBODY}\n"), result.stderr
+        node = guest.run(["sh", "-c", f"mknod {directory}/zero c 1 5 && head -c 1 {directory}/zero"])
+        assert node.status != 0, f"a device node works in {directory}"
     running.stop()
 
 

@@ -23,7 +23,9 @@ from vtax.errors import BadInput
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
+MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x20, 0x1000, 0x4000, 0x80000
+UNTRUSTED = MS_NOSUID | MS_NODEV
+"""Flags of every file system that a guest writes: its setuid bits and device nodes have no effect on this host."""
 _MNT_DETACH = 2
 _OVERLAY_SPECIAL = frozenset(":,\\")
 
@@ -46,19 +48,27 @@ def bind(source: Path, target: Path) -> MountStep:
     return MountStep(target, source=source, flags=MS_BIND | MS_REC)
 
 
+def untrusted(target: Path) -> MountStep:
+    """The flags of what a guest writes, for a bind mount that is already at target: a bind mount ignores flags."""
+    return MountStep(target, flags=MS_REMOUNT | MS_BIND | UNTRUSTED)
+
+
 def tmpfs(target: Path, mode: int = 0o755) -> MountStep:
     """An empty tmpfs."""
-    return MountStep(target, "tmpfs", "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode:o}")
+    return MountStep(target, "tmpfs", "tmpfs", UNTRUSTED, f"mode={mode:o}")
 
 
 def overlay(lower: Path, upper: Path, work: Path, target: Path) -> MountStep:
-    """lower seen at target, with every change kept in upper. Raises BadInput on a path overlayfs cannot be told."""
+    """lower at target, nosuid and nodev, with every change kept in upper.
+
+    Raises BadInput for a path that overlayfs cannot use.
+    """
     for path in (lower, upper, work):
         if _OVERLAY_SPECIAL & set(str(path)):
             raise BadInput(
                 f"overlayfs cannot use {path}: it contains ':', ',' or a backslash", cure="move VTAX_HOME elsewhere"
             )
-    return MountStep(target, "overlay", "overlay", 0, f"lowerdir={lower},upperdir={upper},workdir={work}")
+    return MountStep(target, "overlay", "overlay", UNTRUSTED, f"lowerdir={lower},upperdir={upper},workdir={work}")
 
 
 def private(

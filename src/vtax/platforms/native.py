@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from vtax.guest import bootstrap
-from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind
+from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe
@@ -52,7 +52,8 @@ class Native:
         scratch.mkdir()
         scratch.chmod(0o1777)
         network = spec.plugboard is not None
-        mounts = [root.mount, *_host_views(root, network), bind(scratch, root.path / contained.SCRATCH)]
+        inside = root.path / contained.SCRATCH
+        mounts = [root.mount, *_host_views(root, network), bind(scratch, inside), untrusted(inside)]
         program = Program(argv, mounts, network=network, new_root=root.path, limited=True)
         guest = contained.start(spec, lambda group: program)
         if spec.plugboard is not None:
