@@ -83,7 +83,7 @@ def test_what_is_no_study_file_says_what_it_is_and_what_to_do(
     assert (status, "is a directory, not a study\n  to do: give the path of a TOML file" in told) == (2, True)
     (tmp_path / "bad.toml").write_text("a = ", encoding="utf-8")
     status, told = failure_of(["run", str(tmp_path / "bad.toml")], capsys)
-    assert (status, "not valid TOML" in told, "\n  to do: mend that place" in told) == (2, True, True)
+    assert (status, "not valid TOML" in told, "\n  to do: correct that place" in told) == (2, True, True)
 
 
 @pytest.mark.parametrize(("budget", "what"), [("5bananas", "'5bananas' is not understood"), ("0s", "above 0 s")])

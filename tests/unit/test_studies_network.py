@@ -10,7 +10,7 @@ from vtax.study.load import load
 @pytest.mark.parametrize("name", ["urschei2007", "urschei2007-paper", "urschei2007-reduced"])
 def test_urschei_is_the_full_factorial_of_the_paper(name):
     study = load(name).study
-    found = points(study)
+    found = list(points(study))
     assert len(found) == 112
     assert {point.link["mtu"] for point in found} == {500, 1500}
     assert {point.link["offloads"] for point in found} == {False}
@@ -20,6 +20,6 @@ def test_urschei_is_the_full_factorial_of_the_paper(name):
 
 
 def test_the_papers_own_repetition_is_netperfs():
-    parameters = points(load("urschei2007-paper").study)[0].parameters
+    parameters = next(points(load("urschei2007-paper").study)).parameters
     rule = [parameters[name] for name in ("confidence_percent", "min_iterations", "max_iterations")]
     assert rule == [95, 3, 10]

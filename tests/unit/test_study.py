@@ -63,7 +63,7 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
     ("change", "where", "what"),
     [
         ("blcks = 3", "key blcks", "unknown key 'blcks'"),
-        ("[design]\nblocks = 0", "[design], key blocks", "blocks is 0; it must be a whole number of at least 1"),
+        ("[design]\nblocks = 0", "[design], key blocks", "blocks is 0; it must be a whole number from 1 to 10000"),
         ("[guest]\nmemory = '512 bananas'", "[guest], key memory", "write for example 512MiB"),
         ("[design]\ntimeout = '5 fortnights'", "[design], key timeout", "write for example 500ms"),
         (
@@ -184,7 +184,7 @@ def test_factors_expand_to_every_combination_the_last_varying_fastest() -> None:
         },
         "test",
     )  # fmt: skip
-    made = points(study)
+    made = list(points(study))
     assert len(made) == 1 + 2 * 2 * 2
     assert made[0].levels == {}
     assert made[1].levels == {"a": 1, "b": "p", "link.mtu": 500}

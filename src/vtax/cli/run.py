@@ -25,21 +25,25 @@ from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, Session, make_plan
 from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
+from vtax.study.limits import INTEGERS, MOST_BLOCKS
 from vtax.study.load import LoadedStudy, load
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
+_CELLS_LISTED = 100_000
 _ENOUGH = f"{MINIMUM_BLOCKS} blocks"
 
 
 @click.command("run")
 @click.argument("study")
 @click.option("--platform", "-p", "platforms", multiple=True, help="Only this one and the baseline (repeatable).")
-@click.option("--blocks", type=click.IntRange(min=1), help="Exactly this many blocks.")
+@click.option("--blocks", type=click.IntRange(1, MOST_BLOCKS), help="Exactly this many blocks.")
 @click.option("--budget", metavar="TIME", help="As many blocks as fit into this time, e.g. 2h.")
-@click.option("--seed", type=int, help="Seed of the order; recorded either way.")
-@click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and stop; needs no root.")
+@click.option(
+    "--seed", type=click.IntRange(INTEGERS[0], INTEGERS[-1]), help="Seed of the order; recorded either way."
+)
+@click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and stop; needs no root.")
 @click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
@@ -98,7 +102,11 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *,
 
 
 def _for_programs(plan: Plan) -> dict[str, Any]:
-    """A plan as JSON. block_s: a first estimate of a block's length. order: guests of the blocks that are certain."""
+    """A plan as JSON.
+
+    block_s: a first estimate of a block's length. order: guests of the blocks that are certain, until they hold
+    100 000 cells.
+    """
     return {
         "study": plan.study.name,
         "title": plan.study.title,
@@ -113,7 +121,7 @@ def _for_programs(plan: Plan) -> dict[str, Any]:
                 "platform": session.platform.name,
                 "cells": [cell.key for cell in session.cells],
             }
-            for session in _first_sessions(plan)
+            for session in _as_many(_first_sessions(plan))
         ],
         "platforms": [
             {"name": p.platform.name, "available": p.probe.available, "reason": p.probe.reason, "cure": p.probe.cure}
@@ -180,10 +188,20 @@ def _first_sessions(plan: Plan) -> Iterator[Session]:
     return (session for block in range(plan.least_blocks) for session in plan.sessions(block))
 
 
+def _as_many(sessions: Iterator[Session]) -> Iterator[Session]:
+    """Sessions until they hold _CELLS_LISTED."""
+    listed = 0
+    for session in sessions:
+        if listed >= _CELLS_LISTED:
+            return
+        yield session
+        listed += len(session.cells)
+
+
 def _order(plan: Plan) -> str:
     """`order: block 1: lxc, native; block 2: native, lxc; and so on`."""
     if plan.study.design.order == "sequential":
-        return f"order: all blocks of {', then of '.join(dict.fromkeys(s.platform.name for s in plan.in_a_row()))}"
+        return f"order: all blocks of {', then of '.join(plan.platform_names)}"
     groups = groupby(_first_sessions(plan), key=lambda session: session.block)
     told = [
         f"block {block + 1}: {', '.join(dict.fromkeys(session.platform.name for session in sessions))}"
@@ -195,9 +213,10 @@ def _order(plan: Plan) -> str:
 def _what_varies(plan: Plan) -> list[str]:
     """Every benchmark with its topology and its factors' levels: `iperf3, point-to-point: link.mtu = 500, 1500`."""
     lines = []
+    topologies_of = {point.label: point.topology for point in plan.points}
     for table in plan.study.benchmark:
         label = table.label or table.name
-        topology = next((point.topology for point in plan.points if point.label == label), "")
+        topology = topologies_of[label]
         tool = f" ({table.name})" if label != table.name else ""
         told = "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items())
         lines.append(f"  {label}{tool}" + (f", {topology}" if topology else "") + (f": {told}" if told else ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vtax.cli.output import json_option, print_json, print_table
-from vtax.study.expand import points
+from vtax.study.expand import count_points
 from vtax.study.load import load, shipped
 from vtax.study.model import Study
 
@@ -27,4 +27,4 @@ def command(as_json: bool) -> None:
 
 def _cells(study: Study) -> int:
     """Cells of a block when every platform of the study runs here."""
-    return len(points(study)) * len(study.platforms)
+    return count_points(study) * len(study.platforms)

@@ -10,6 +10,7 @@ import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, placed
@@ -107,7 +108,7 @@ class Plan:
 
     def in_a_row(self) -> Iterator[Session]:
         """All fresh guests of a run in the papers' order: every block of one platform, then of the next."""
-        for name in dict.fromkeys(cell.platform.name for cell in self.cells):
+        for name in self.platform_names:
             for block in range(self.most_blocks):
                 yield from (session for session in self.sessions(block) if session.platform.name == name)
 
@@ -119,18 +120,22 @@ class Plan:
         """
         generator = random.Random(f"{self.seed}/{block}")
         sequential = self.study.design.order == "sequential"
-        available = [p.platform for p in self.platforms if p.probe.available]
         sessions = []
-        for surroundings in self._surroundings():
-            for platform in available:
-                cells = [c for c in self.cells if c.platform is platform and self._home_of(c.point) == surroundings]
-                if not sequential:
-                    generator.shuffle(cells)
-                groups = [cells] if platform.links_change else _by_link(cells)
-                sessions += [Session(block, platform, tuple(group)) for group in groups]
+        for together in self._together:
+            cells = list(together)
+            if not sequential:
+                generator.shuffle(cells)
+            platform = cells[0].platform
+            groups = [cells] if platform.links_change else _by_link(cells)
+            sessions += [Session(block, platform, tuple(group)) for group in groups]
         if not sequential:
             generator.shuffle(sessions)
         return sessions
+
+    @property
+    def platform_names(self) -> list[str]:
+        """The platforms that run here, as the study orders them."""
+        return list(dict.fromkeys(cell.platform.name for cell in self.cells))
 
     def expected_block_s(self) -> float:
         """A first estimate of a block's length, before anything was measured.
@@ -138,7 +143,7 @@ class Plan:
         Tools' own times, 3 s a guest, and where CPUs are emulated 1 s more around each trial: what `vtax run` of the
         urschei2007 studies took beside the tools' own times.
         """
-        guests = sum(1 for _ in self.sessions(0))
+        guests = len(self.sessions(0))
         context = self.context()
         emulated = {entry.platform.name for entry in self.platforms if "emulated" in entry.probe.marks}
         trial_s = sum(
@@ -147,17 +152,26 @@ class Plan:
         )
         return trial_s * self.trials_per_cell + 3.0 * guests
 
-    def _surroundings(self) -> list[Surroundings]:
-        """What guests are started with: every network, at every tuning; of a tuning without one, no network."""
-        networked = list(dict.fromkeys(p.surroundings for p in self.points if p.link))
-        tunings = {tuning for tuning, _ in networked}
-        return networked + list(dict.fromkeys(p.surroundings for p in self.points if p.tuning not in tunings))
+    @cached_property
+    def _together(self) -> list[tuple[Cell, ...]]:
+        """The cells that guests of the same platform and surroundings serve, in the study's order.
 
-    def _home_of(self, point: Point) -> Surroundings:
-        """Benchmarks without a network ride in the first topology's guest: one guest serves both."""
-        if point.link:
-            return point.surroundings
-        return next(found for found in self._surroundings() if found[0] == point.tuning)
+        Surroundings are every network at every tuning. Benchmarks without a network ride in the first guest of their
+        tuning: one guest serves both.
+        """
+        surroundings = {id(point): point.surroundings for point in self.points}
+        networked = dict.fromkeys(surroundings[id(point)] for point in self.points if point.link)
+        first: dict[str, Surroundings] = {}
+        for found in (*networked, *dict.fromkeys(surroundings.values())):
+            first.setdefault(found[0], found)
+        order = list(dict.fromkeys((*networked, *first.values())))
+        groups: dict[tuple[Surroundings, str], list[Cell]] = {
+            (found, entry.platform.name): [] for found in order for entry in self.platforms
+        }
+        for cell in self.cells:
+            found = surroundings[id(cell.point)] if cell.point.link else first[cell.point.tuning]
+            groups[found, cell.platform.name].append(cell)
+        return [tuple(cells) for cells in groups.values() if cells]
 
 
 def make_plan(

@@ -17,6 +17,7 @@ from vtax.network.settings import LinkSettings
 from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
 from vtax.study.keys import refusal
 from vtax.study.load import LoadedStudy
+from vtax.study.units import format_levels
 
 Surroundings = tuple[str, Hashable]
 """Tuning, and the network or None."""
@@ -48,12 +49,22 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     """
     guest = loaded.study.guest
     context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
-    checked = []
+    allowed = guest.model_dump()
+    checked: dict[str, Point] = {}
     for raw in points(loaded.study):
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
         with placed(where):
-            checked.append(_checked_point(raw, context, image, guest.model_dump(), where))
-    return tuple(checked)
+            point = _checked_point(raw, context, image, allowed, where)
+        _refuse_same(checked.get(point.key), point, where)
+        checked[point.key] = point
+    return tuple(checked.values())
+
+
+def _refuse_same(known: Point | None, point: Point, where: str) -> None:
+    """Raise BadInput for a point that another one of the study already is: `64KiB` and 65536 are one level."""
+    if known is not None:
+        same = " and ".join(format_levels(each.levels) or each.label for each in (known, point))
+        raise BadInput(f"{same} are the same point", where=where, cure="measure it once: keep one of the two")
 
 
 def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping[str, Any], where: str) -> Point:

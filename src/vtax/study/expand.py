@@ -32,15 +32,20 @@ class RawPoint:
     tuning: str = ""
 
 
-def points(study: Study) -> list[RawPoint]:
-    """All points of a study, benchmark tables in file order, levels varying fastest in the last factor."""
+def points(study: Study) -> Iterator[RawPoint]:
+    """All points of a study, benchmark tables in file order, levels varying fastest in the last factor.
+
+    One after the other: whoever refuses one has not made all of them.
+    """
     tunings: Sequence[str] = study.tuning or [""]
-    return [
-        point
-        for index, table in enumerate(study.benchmark)
-        for tuning in tunings
-        for point in _points_of(index, table, tuning)
-    ]
+    for index, table in enumerate(study.benchmark):
+        for tuning in tunings:
+            yield from _points_of(index, table, tuning)
+
+
+def count_points(study: Study) -> int:
+    """How many points a study has."""
+    return sum(table.points for table in study.benchmark) * max(1, len(study.tuning))
 
 
 def key_of(defining: Mapping[str, Any]) -> str:

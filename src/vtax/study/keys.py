@@ -19,6 +19,7 @@ from vtax.study.units import duration_s, format_size, size_bytes
 
 _UNITS = {"_mbit_s": "Mbit/s", "_percent": "%", "_per_second": "1/s", "_ms": "ms", "_us": "us", "_s": "s"}
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_TIMES = (("d", 86400), ("h", 3600), ("min", 60))
 _BOUNDS = ("ge", "gt", "le", "lt")
 
 
@@ -58,7 +59,7 @@ def refusal(model: type[BaseModel], error: ValidationError, word: str = "key") -
     The place is in names of keys and numbers of entries; several problems are counted, one is told. word: what a key
     of this model is called.
     """
-    problems = error.errors()
+    problems = error.errors(include_url=False)
     first = problems[0]
     place, info = _walk(model, first["loc"])
     if first["type"] == "disagreement":
@@ -92,11 +93,18 @@ def _sentence(
         return f"{called} is {shown(given)}: {told}" if is_plain else told
     if isinstance(place[-1] if place else "", int):
         called = f"entry {int(place[-1]) + 1} of {place[-2]}" if len(place) > 1 else "an entry"
-    given, text = problem["input"], shown(problem["input"])
-    if info and isinstance(given, int) and any(_is_size(leaf) for leaf in _leaves(info.annotation, info.metadata)):
-        text = format_size(given)
+    text = _given(problem["input"], info)
     allowed = _allowed(info.annotation, info.metadata) if info else "of another kind"
     return f"{called} is {text}; it must be {allowed}"
+
+
+def _given(value: Any, info: _Leaf | None) -> str:
+    """A value as it was given, sizes and durations with their units."""
+    leaves = _leaves(info.annotation, info.metadata) if info else ()
+    conversion = next(filter(None, (_conversion(leaf.metadata) for leaf in leaves)), None)
+    if isinstance(value, bool) or not isinstance(value, int | float) or conversion is None:
+        return shown(value)
+    return shown(value) if conversion is size_bytes and isinstance(value, float) else _written(value, conversion)
 
 
 def shown(value: Any) -> str:
@@ -107,7 +115,11 @@ def shown(value: Any) -> str:
         return f"{value:.15g}"
     if isinstance(value, Mapping):
         return "a table"
-    text = repr(value)
+    return cut(repr(value))
+
+
+def cut(text: str) -> str:
+    """A text of which people need the beginning only."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -211,7 +223,7 @@ def _words(leaf: _Leaf, unit: str) -> str:
     if origin is Literal:
         return _either([shown(value) for value in get_args(annotation)])
     if origin is list:
-        return "a list of tables, each under [[...]]" if _is_model(get_args(annotation)[0]) else "a list"
+        return _list(_is_model(get_args(annotation)[0]), leaf.metadata)
     if origin is dict or _is_model(annotation):
         return "a table"
     bounds = _bounds(leaf.metadata)
@@ -226,8 +238,24 @@ def _words(leaf: _Leaf, unit: str) -> str:
     return _KINDS.get(annotation, "a value") + _within(numbers) + beside * bool(numbers)
 
 
+def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
+    """`a list`, `a list of 1 to 64 entries`, `a list of tables, each under [[...]], at most 64`."""
+    fewest = max((each.min_length for each in metadata if isinstance(each, annotated_types.MinLen)), default=0)
+    most = min((each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)), default=None)
+    if most is None:
+        count = f"at least {fewest}" if fewest else ""
+    else:
+        count = f"{fewest} to {most}" if fewest else f"at most {most}"
+    if of_tables:
+        return "a list of tables, each under [[...]]" + (f", {count}" if count else "")
+    return f"a list of {count} entries" if count else "a list"
+
+
 def _written(bound: float, conversion: Any) -> str:
-    return format_size(int(bound)) if conversion is size_bytes else f"{bound:g}s"
+    if conversion is size_bytes:
+        return format_size(int(bound))
+    unit, seconds = next(((u, s) for u, s in _TIMES if bound >= s and bound % s == 0), ("s", 1))
+    return f"{bound / seconds:g}{unit}"
 
 
 def _within(bounds: Mapping[str, str]) -> str:

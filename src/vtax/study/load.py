@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
+import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from vtax.errors import BadInput
-from vtax.study.keys import refusal
+from vtax.study import limits, text
+from vtax.study.keys import cut, refusal
 from vtax.study.model import Study
 
 SHIPPED = Path(__file__).parent / "studies"
@@ -21,10 +23,14 @@ _KEYS_OF_RULES = {"blocks": ("fixed",), "max_blocks": ("precision", "verdict"), 
 
 @dataclass(frozen=True)
 class LoadedStudy:
-    """A validated study and where it came from (a path, or `run NAME` when taken from the store)."""
+    """A validated study and where it came from (a path, or `run NAME` when taken from the store).
+
+    digest: SHA-256 of the file as hexadecimal digits; empty for what is no file.
+    """
 
     study: Study
     source: str
+    digest: str = ""
 
 
 def shipped() -> dict[str, Path]:
@@ -37,16 +43,11 @@ def find(reference: str) -> Path:
     if reference in shipped():
         return shipped()[reference]
     path = Path(reference)
-    if path.is_file():
+    if reference and os.path.lexists(path):
         return path
-    if path.is_dir():
-        raise BadInput(
-            f"{reference!r} is a directory, not a study",
-            cure="give the path of a TOML file; vtax studies lists the shipped ones",
-        )
     near = get_close_matches(reference, shipped(), 3)
     raise BadInput(
-        f"there is no study {reference!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+        f"there is no study {cut(reference)!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
         cure="vtax studies lists the shipped ones; or give the path of a TOML file",
     )
 
@@ -58,22 +59,25 @@ def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = Non
     options); absent while these are not known yet. Raises BadInput: no such study, not TOML, or not a valid study.
     """
     path = find(reference)
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        cure = "mend that place; docs/study-files.md shows how a study is written"
-        raise BadInput(f"the study is not valid TOML: {error}", where=str(path), cure=cure) from error
-    except OSError as error:
-        cure = "make it readable, or give another file"
-        raise BadInput(f"the study cannot be read: {error.strerror}", where=str(path), cure=cure) from error
+    content = text.read(path)
+    data = text.parse(content, str(path))
     merged = dict(data)
     for key, value in (overrides or {}).items():
-        merged[key] = {**data.get(key, {}), **value} if isinstance(value, Mapping) else value
+        below = data.get(key, {})
+        if not isinstance(value, Mapping):
+            merged[key] = value
+        elif isinstance(below, Mapping):
+            merged[key] = {**below, **value}
     study = validate(merged, str(path))
     _refuse_idle_keys(data.get("design", {}), str(path))
     if overrides is not None:
-        _refuse_idle_tables({*data.get("platforms", ()), *study.platforms}, study, str(path))
-    return LoadedStudy(study, str(path))
+        _refuse_idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
+    return LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
+
+
+def _names(platforms: Any) -> list[str]:
+    """The platforms of a file whose own the command line has replaced, unchecked."""
+    return [name for name in platforms if isinstance(name, str)] if isinstance(platforms, list) else []
 
 
 def _refuse_idle_keys(design: Mapping[str, Any], source: str) -> None:
@@ -107,6 +111,13 @@ def _refuse_idle_tables(platforms: Iterable[str], study: Study, source: str) -> 
 
 def validate(data: Mapping[str, Any], source: str) -> Study:
     """A study from plain values. Raises BadInput naming source, table and key of the first problem."""
+    if found := limits.problem(data):
+        place, told = found
+        raise BadInput(
+            told,
+            where=f"{source}: {describe_location(place, data)}",
+            cure="docs/study-files.md has the limits of a study",
+        )
     try:
         return Study.model_validate(data)
     except ValidationError as error:
@@ -124,18 +135,21 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
         return "the file as a whole"
     first, *rest = location
     if rest and isinstance(rest[0], int):
-        number = rest.pop(0)
+        number = int(rest.pop(0))
         entries = data.get(str(first))
         if isinstance(entries, list) and not any(isinstance(entry, dict) for entry in entries):
-            return f"key {first}"
-        table = f"[[{first}]] number {int(number) + 1}"
-        try:
-            entry = data[str(first)][number]
-            table += f" ({entry.get('label') or entry['name']})" if isinstance(entry, dict) else ""
-        except (KeyError, IndexError, TypeError):
-            pass
+            return f"key {cut(str(first))}"
+        table = f"[[{cut(str(first))}]] number {number + 1}"
+        table += _called(entries[number]) if isinstance(entries, list) and number < len(entries) else ""
     elif rest or isinstance(data.get(str(first)), dict):
-        table = f"[{first}]"
+        table = f"[{cut(str(first))}]"
     else:
-        return f"key {first}"
-    return table + (f", key {'.'.join(map(str, rest))}" if rest else "")
+        return f"key {cut(str(first))}"
+    return table + (f", key {cut('.'.join(map(str, rest)))}" if rest else "")
+
+
+def _called(entry: Any) -> str:
+    """What a table of several calls itself, in brackets."""
+    names = [entry.get("label"), entry.get("name")] if isinstance(entry, dict) else []
+    name = next((name for name in names if isinstance(name, str) and name), "")
+    return f" ({cut(name)})" if name else ""

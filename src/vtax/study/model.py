@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import math
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from vtax.study import limits
 from vtax.study.units import duration_s, size_bytes
 
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
@@ -19,8 +21,8 @@ Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 def _name(text: str) -> str:
     import re
 
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text):
-        raise ValueError("names are lower-case letters, digits, '.', '_' and '-'")
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", text):
+        raise ValueError("names are at most 64 lower-case letters, digits, '.', '_' and '-'")
     return text
 
 
@@ -51,15 +53,17 @@ class DesignTable(_Table):
         description="rule that ends the run: after 'blocks'; when every interval is within 'precision'; when every "
         "contrast has its verdict; or when 'budget' is spent",
     )
-    blocks: int = Field(5, ge=1, description="number of blocks of the rule 'fixed'")
+    blocks: int = Field(5, ge=1, le=limits.MOST_BLOCKS, description="number of blocks of the rule 'fixed'")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="of every interval")
-    min_blocks: int = Field(5, ge=2, description="fewest blocks of an adaptive rule")
-    max_blocks: int = Field(30, ge=2, description="most blocks of an adaptive rule")
+    min_blocks: int = Field(5, ge=2, le=limits.MOST_BLOCKS, description="fewest blocks of an adaptive rule")
+    max_blocks: int = Field(30, ge=2, le=limits.MOST_BLOCKS, description="most blocks of an adaptive rule")
     precision: float = Field(
         0.02, gt=0, lt=1, description="target relative half-width of every ratio's interval, rule 'precision'"
     )
-    trials: int = Field(1, ge=1, description="measured trials of every cell in every block")
-    warmup: Annotated[int, Field(ge=0)] | Literal["detect"] = Field(
+    trials: int = Field(
+        1, ge=1, le=limits.MOST_TRIALS_OF_A_CELL, description="measured trials of every cell in every block"
+    )
+    warmup: Annotated[int, Field(ge=0, le=limits.MOST_TRIALS_OF_A_CELL)] | Literal["detect"] = Field(
         0,
         description="trials of every cell before the measured ones; kept, marked, not used. 'detect' finds their "
         "number by change point in a first guest of the baseline",
@@ -70,8 +74,12 @@ class DesignTable(_Table):
         "as published studies ran, with the rule 'fixed' only",
     )
     seed: int | None = Field(None, description="of the order; drawn and recorded when absent")
-    timeout: Duration = Field(600.0, gt=0, description="longest one trial may take, e.g. '5min'")
-    budget: Duration | None = Field(None, gt=0, description="no block starts that would end after this time")
+    timeout: Duration = Field(
+        600.0, gt=0, le=limits.LONGEST_TRIAL_S, description="longest one trial may take, e.g. '5min'"
+    )
+    budget: Duration | None = Field(
+        None, gt=0, le=limits.LONGEST_RUN_S, description="no block starts that would end after this time"
+    )
     spend: Literal["widest", "evenly"] = Field(
         "widest",
         description="rule 'budget', once 'min_blocks' are made: further blocks hold the half of the contrasts with "
@@ -127,6 +135,11 @@ class BenchmarkTable(_Table):
         """Levels of every factor, by the name in plans, tables and exported columns: `link.mtu` for a link's."""
         return {**self.factors, **{f"link.{name}": levels for name, levels in self.link_factors.items()}}
 
+    @property
+    def points(self) -> int:
+        """How many combinations its levels make."""
+        return math.prod(map(len, (*self.factors.values(), *self.link_factors.values())))
+
     @model_validator(mode="after")
     def _factors_make_sense(self) -> BenchmarkTable:
         for kind, factors, fixed in (
@@ -150,9 +163,12 @@ class Study(_Table):
     title: str = ""
     question: str = ""
     baseline: str = Field("native", description="the platform all others are compared with")
-    platforms: list[str] = Field(min_length=1, description="names; see vtax platforms, or [[platform]] below")
+    platforms: list[str] = Field(
+        min_length=1, max_length=limits.MOST_PLATFORMS, description="names; see vtax platforms, or [[platform]] below"
+    )
     tuning: list[Tuning] = Field(
         default_factory=list,
+        max_length=len(get_args(Tuning)),
         description="levels of a factor over everything: vCPUs left to the scheduler (default) or each on a host CPU "
         "of its own (pinned), memory as the host gives it or in huge pages; absent: all is pinned, and no factor",
     )
@@ -163,8 +179,8 @@ class Study(_Table):
         description="fields of the equivalence audit that must be equal on every platform, or the run is refused; "
         "a name also stands for all that start with it and a dot",
     )
-    platform: list[PlatformTable] = Field(default_factory=list)
-    benchmark: list[BenchmarkTable] = Field(min_length=1)
+    platform: list[PlatformTable] = Field(default_factory=list, max_length=limits.MOST_PLATFORMS)
+    benchmark: list[BenchmarkTable] = Field(min_length=1, max_length=limits.MOST_BENCHMARKS)
 
     @model_validator(mode="after")
     def _names_agree(self) -> Study:
@@ -184,10 +200,33 @@ class Study(_Table):
                 told = "a parameter tuning cannot be a factor beside the study's own tuning; give it one value"
                 raise _problem(told, "benchmark", number, "factors", "tuning")
         labels = [b.label or b.name for b in self.benchmark]
+        known: set[str] = set()
         for number, label in enumerate(labels):
-            if label in labels[:number]:
+            if label in known:
                 problem = f"benchmark {label!r} appears twice; give each a label of its own"
                 raise _problem(problem, "benchmark", number, "label")
+            known.add(label)
+        return self
+
+    @model_validator(mode="after")
+    def _is_not_too_large(self) -> Study:
+        points = 0
+        for number, table in enumerate(self.benchmark):
+            points += table.points * max(1, len(self.tuning))
+            if points > limits.MOST_POINTS:
+                told = f"the levels of this study combine to more than {limits.MOST_POINTS} points"
+                raise _problem(told, "benchmark", number, "factors" if table.factors else "link_factors")
+        cells = points * len(self.platforms)
+        if cells > limits.MOST_CELLS:
+            told = (
+                f"{points} points on {len(self.platforms)} platforms are {cells} cells; at most {limits.MOST_CELLS}"
+            )
+            raise _problem(told, "platforms")
+        design = self.design
+        blocks = {"fixed": design.blocks, "budget": 1}.get(design.stop, design.max_blocks)
+        warmup = 0 if design.warmup == "detect" else design.warmup
+        if (trials := cells * blocks * (design.trials + warmup)) > limits.MOST_TRIALS:
+            raise _problem(f"the study asks for {trials} trials; at most {limits.MOST_TRIALS}", "design")
         return self
 
     def declared(self) -> dict[str, Any]:

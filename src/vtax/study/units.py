@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 _SIZE_FACTORS = {
     "": 1, "b": 1,
@@ -13,25 +16,36 @@ _SIZE_FACTORS = {
     "t": 1024**4, "tib": 1024**4, "tb": 1000**4,
 }  # fmt: skip
 _TIME_FACTORS = {"": 1.0, "ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZES = "512MiB, 64KiB, 1GB or 4096"
+_DURATIONS = "500ms, 7s, 10min or 2h"
+_TOO_LARGE = 2.0**63
+_SHOWN = 60  # characters
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def size_bytes(text: str | int) -> int:
     """Bytes of a size: a plain number, IEC units (KiB, MiB, ...; a bare K, M, G is binary) or SI (kB, MB, ...).
 
-    Raises ValueError with the units it knows.
+    Raises ValueError with the units it knows. What is neither is given back as it is, for who asked to refuse.
     """
-    if isinstance(text, int):
-        return text
-    number, unit = _split(text, _SIZE_FACTORS, "512MiB, 64KiB, 1GB or 4096")
+    if not isinstance(text, str):
+        return _not_bool(text, _SIZES)
+    number, unit = _split(text, _SIZE_FACTORS, _SIZES)
+    if number * _SIZE_FACTORS[unit] >= _TOO_LARGE:
+        raise ValueError(f"{_cut(text)} is more than any machine has; write for example {_SIZES}")
     return round(number * _SIZE_FACTORS[unit])
 
 
 def duration_s(text: str | float) -> float:
-    """Seconds of a duration: a plain number, or with ms, s, min, h, d. Raises ValueError with the units it knows."""
-    if isinstance(text, int | float):
-        return float(text)
-    number, unit = _split(text, _TIME_FACTORS, "500ms, 7s, 10min or 2h")
+    """Seconds of a duration: a plain number, or with ms, s, min, h, d. Raises ValueError with the units it knows.
+
+    What is neither is given back as it is, for who asked to refuse.
+    """
+    if not isinstance(text, str):
+        return _not_bool(text, _DURATIONS)
+    number, unit = _split(text, _TIME_FACTORS, _DURATIONS)
+    if number * _TIME_FACTORS[unit] >= _TOO_LARGE:
+        raise ValueError(f"{_cut(text)} is longer than anything lasts; write for example {_DURATIONS}")
     return number * _TIME_FACTORS[unit]
 
 
@@ -78,8 +92,19 @@ def format_levels(levels: Mapping[str, object]) -> str:
     return ", ".join(f"{factor}={level}" for factor, level in levels.items())
 
 
-def _split(text: str, factors: dict[str, float] | dict[str, int], examples: str) -> tuple[float, str]:
+def _split(text: str, factors: Mapping[str, float], examples: str) -> tuple[float, str]:
     match = _NUMBER.fullmatch(text)
     if not match or match[2].lower() not in factors:
-        raise ValueError(f"{text!r} is not understood; write for example {examples}")
+        raise ValueError(f"{_cut(text)} is not understood; write for example {examples}")
     return float(match[1]), match[2].lower()
+
+
+def _not_bool(value: Number, examples: str) -> Number:
+    """A value that is not true or false, which Python takes for 1 and 0. Raises ValueError."""
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is not understood; write for example {examples}")
+    return value
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

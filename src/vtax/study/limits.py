@@ -1,0 +1,83 @@
+"""How large a study may be. Whoever wrote the file, reading and planning it take little time and memory."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST_BYTES = 256 * 1024
+"""Of a study file."""
+MOST_VALUES = 20_000
+"""Values and tables in a study."""
+DEEPEST = 8
+"""Tables and lists within one another."""
+LONGEST_KEY = 200
+LONGEST_TEXT = 4096
+INTEGERS = range(-(2**63), 2**63)
+"""TOML 1.0, "Integer": 64 bits are to be handled without loss. The store keeps no longer ones."""
+MOST_PLATFORMS = 64
+MOST_BENCHMARKS = 256
+MOST_POINTS = 10_000
+"""Combinations of levels, over all benchmarks and tunings."""
+MOST_CELLS = 50_000
+"""Points on platforms."""
+MOST_BLOCKS = 10_000
+MOST_TRIALS_OF_A_CELL = 10_000
+"""In one block."""
+MOST_TRIALS = 10_000_000
+"""Of a run."""
+LONGEST_TRIAL_S = 30 * 86400.0
+LONGEST_RUN_S = 366 * 86400.0
+
+Place = tuple[str | int, ...]
+
+
+def problem(data: Mapping[str, Any]) -> tuple[Place, str] | None:
+    """(where, a sentence) of the first value of a study that no study may hold; None when there is none.
+
+    Depth, numbers and text are bounded here, once, before anything looks at what they mean.
+    """
+    for count, (place, value) in enumerate(_values(data)):
+        if count > MOST_VALUES:
+            return (), f"a study holds at most {MOST_VALUES} values and tables"
+        if found := _problem(place, value):
+            return place, found
+    return None
+
+
+def _values(data: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+    """Every value with its place, tables and lists before what is in them; nothing below the deepest."""
+    waiting: list[tuple[Place, Any]] = [((), data)]
+    while waiting:
+        place, value = waiting.pop()
+        yield place, value
+        if isinstance(value, Mapping):
+            waiting += [((*place, str(key)), each) for key, each in reversed([*value.items()])]
+        elif isinstance(value, list):
+            waiting += [((*place, number), each) for number, each in reversed(list(enumerate(value)))]
+
+
+def _problem(place: Place, value: Any) -> str:
+    if len(place) > DEEPEST:
+        return f"tables and lists are nested more than {DEEPEST} deep"
+    name = next((part for part in reversed(place) if isinstance(part, str)), "")
+    if len(name) > LONGEST_KEY:
+        return f"a key has {len(name)} characters; at most {LONGEST_KEY}"
+    if _is_unprintable(name):
+        return f"the key {name!r} holds a control character"
+    if isinstance(value, str):
+        if len(value) > LONGEST_TEXT:
+            return f"{name} is a text of {len(value)} characters; at most {LONGEST_TEXT}"
+        if _is_unprintable(value.replace("\n", "").replace("\t", "")):
+            return f"the text of {name} holds a control character"
+    if isinstance(value, int) and value not in INTEGERS:
+        return f"{name} is a whole number of more than 64 bits"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{name} is {value}; it must be a finite number"
+    return ""
+
+
+def _is_unprintable(text: str) -> bool:
+    return not text.isprintable() and any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text)

@@ -1,0 +1,76 @@
+"""From a file to plain values: what a path that somebody gives may turn out to be, and TOML that is meant to harm."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from vtax.errors import BadInput
+from vtax.study.keys import cut
+from vtax.study.limits import DEEPEST, MOST_BYTES
+from vtax.study.units import about_size
+
+_GIVE = "give the path of a TOML file; vtax studies lists the shipped ones"
+_WRITE = "correct that place; docs/study-files.md shows how a study is written"
+# tomllib needs time that grows with the square of the parts of a key: a.a.a.a...
+_LONG_KEY = re.compile(
+    rf"""(?<![\w."'-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{2 * DEEPEST}}}"""
+)
+_OTHER_FILES = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def read(path: Path) -> bytes:
+    """What a study file holds. Never waits for a writer. Raises BadInput for anything but a small regular file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode):
+                raise BadInput(f"{cut(str(path))!r} is {_kind(mode)}, not a study", cure=_GIVE)
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read(MOST_BYTES + 1)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        told = getattr(error, "strerror", None) or str(error)
+        cure = "make it readable, or give another file"
+        raise BadInput(f"the study cannot be read: {told}", where=str(path), cure=cure) from error
+    if len(content) > MOST_BYTES:
+        raise BadInput(f"a study file has at most {about_size(MOST_BYTES)}", where=str(path), cure=_GIVE)
+    return content
+
+
+def parse(content: bytes, source: str) -> dict[str, Any]:
+    """The values of a TOML document; a byte order mark before it is skipped. Raises BadInput naming the line."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise BadInput(
+            f"the study is not UTF-8: line {line} holds the byte 0x{content[error.start]:02x}",
+            where=source,
+            cure="save the file as UTF-8",
+        ) from error
+    if _LONG_KEY.search(text):
+        raise BadInput("a key of the study has too many parts", where=source, cure=_WRITE)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"the study is not valid TOML: {error}", where=source, cure=_WRITE) from error
+    except RecursionError as error:
+        raise BadInput("the study's lists or tables are nested too deep", where=source, cure=_WRITE) from error
+    except ValueError as error:  # int() refuses thousands of digits
+        raise BadInput("whole numbers have at most 64 bits", where=source, cure=_WRITE) from error
+
+
+def _kind(mode: int) -> str:
+    return next((name for is_one, name in _OTHER_FILES if is_one(mode)), "not a regular file")

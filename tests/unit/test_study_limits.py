@@ -1,0 +1,167 @@
+"""How large a study may be, what its file may be, and that planning takes time in proportion to its points."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtax.cli.run import announce
+from vtax.errors import BadInput
+from vtax.image.image import Image
+from vtax.platforms.base import Probe
+from vtax.runner.plan import Plan, make_plan
+from vtax.study import limits
+from vtax.study.load import LoadedStudy, load, validate
+
+SMALL = 'name = "small"\nplatforms = ["native"]\n[[benchmark]]\nname = "stream"\n'
+TABLE = {"name": "small", "platforms": ["native"], "benchmark": [{"name": "stream"}]}
+
+
+def refusal(path: Path, content: str | bytes) -> BadInput:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(BadInput) as caught:
+        load(str(path), {})
+    return caught.value
+
+
+def planned(declared: dict[str, Any]) -> Plan:
+    study = validate(declared, "test")
+    probes = {name: Probe(True) for name in study.platforms}
+    return make_plan(LoadedStudy(study, "test"), image=Image("key", Path("/nowhere")), seed=1, probes=probes)
+
+
+def levels(count: int, first: int = 1) -> list[int]:
+    return list(range(first, first + count))
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("[guest]\nmemory = 1.5", "[guest], key memory", "memory is 1.5; it must be a size of at least 64MiB"),
+        ("[guest]\nmemory = []", "[guest], key memory", "memory is []; it must be a size"),
+        ("[guest]\nmemory = true", "[guest], key memory", "true is not understood"),
+        ("[guest]\nmemory = '999999999TiB'", "[guest], key memory", "more than any machine has"),
+        ("[design]\ntimeout = [60]", "[design], key timeout", "timeout is [60]; it must be a duration above 0s"),
+        ("[design]\ntimeout = '31d'", "[design], key timeout", "timeout is 31d; it must be a duration above"),
+        ("[design]\nbudget = inf", "[design], key budget", "budget is inf; it must be a finite number"),
+        ("[design]\nmargin = nan", "[design], key margin", "margin is nan; it must be a finite number"),
+        ("[design]\nbudget = '9" + "9" * 400 + "h'", "[design], key budget", "longer than anything lasts"),
+        ("[design]\ntrials = 1000000000000000000", "[design], key trials", "a whole number from 1 to 10000"),
+        ("[design]\ntrials = 10000\nblocks = 10000", "[design]", "asks for 100000000 trials; at most 10000000"),
+        ("[design]\nseed = 99999999999999999999", "[design], key seed", "seed is a whole number of more"),
+        ("[design]\nseed = " + "9" * 5000, "mine.toml", "whole numbers have at most 64 bits"),
+        ("[guest]\nx = " + "[" * 90 + "]" * 90, "[guest], key x", "nested more than 8 deep"),
+        ("[guest]\nx = " + "[" * 9000 + "]" * 9000, "mine.toml", "nested too deep"),
+        ("a." * 9000 + "b = 1", "mine.toml", "a key of the study has too many parts"),
+        ("[guest]\nx = '" + "y" * 5000 + "'", "[guest], key x", "x is a text of 5000 characters; at most 4096"),
+        ('[guest]\nx = "\\u0000"', "[guest], key x", "the text of x holds a control character"),
+        ('[guest]\n"\\u001b[2J" = 1', "[guest], key", "the key '\\x1b[2J' holds a control character"),
+        ("[design]\nx = [" + "1," * 20_000 + "]", "the file as a whole", "at most 20000 values"),
+        ("[design]\n" + "#" * 300_000, "mine.toml", "a study file has at most 256 KiB"),
+    ],
+)  # fmt: skip
+def test_what_no_study_may_hold_is_refused_with_its_place(tmp_path: Path, text: str, where: str, what: str) -> None:
+    top_level, tables = (text, "") if not text.startswith("[") else ("", text)
+    error = refusal(tmp_path / "mine.toml", f"{top_level}\n{SMALL}\n{tables}")
+    assert what in error.what
+    assert where in error.where
+    assert error.cure
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "what"),
+    [
+        ({"platforms": ["native", *(f"p{n}" for n in range(64))]}, "key platforms", "a list of 1 to 64 entries"),
+        ({"tuning": ["default"] * 9000}, "key tuning", "a list of at most 4 entries"),
+        ({"platform": [{"name": "x", "driver": "lxc"}] * 65}, "platform", "each under [[...]], at most 64"),
+        ({"benchmark": [{"name": "stream"}] * 257}, "benchmark", "each under [[...]], 1 to 256"),
+        (
+            {"benchmark": [{"name": "dd", "factors": {f"f{n}": [1, 2] for n in range(200)}}]},
+            "[[benchmark]] number 1 (dd), key factors",
+            "combine to more than 10000 points",
+        ),
+        (
+            {
+                "platforms": ["native", *(f"p{n}" for n in range(9))],
+                "benchmark": [{"name": "stream", "factors": {"threads": levels(5001)}}],
+            },
+            "key platforms",
+            "5001 points on 10 platforms are 50010 cells; at most 50000",
+        ),
+    ],
+)
+def test_what_a_study_may_ask_for_is_limited(change: dict[str, Any], where: str, what: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        validate({**TABLE, **change}, "test")
+    assert what in caught.value.what
+    assert where in caught.value.where
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(SMALL, encoding="utf-8-sig")
+    assert load(str(path), {}).study.name == "small"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_another_encoding_is_named_with_its_line(tmp_path: Path, encoding: str) -> None:
+    error = refusal(tmp_path / "mine.toml", f"{SMALL}# \N{LATIN SMALL LETTER U WITH DIAERESIS}".encode(encoding))
+    assert "the study is not UTF-8: line" in error.what
+    assert error.cure == "save the file as UTF-8"
+
+
+def test_what_is_no_regular_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, told in (
+        (tmp_path, "is a directory, not a study"),
+        (tmp_path / "pipe", "is a named pipe, not a study"),
+        (Path("/dev/zero"), "is a device, not a study"),
+    ):
+        with pytest.raises(BadInput, match=told):
+            load(str(path))
+
+
+@pytest.mark.parametrize("reference", ["x" * 5000, "\0", "", "tour/x", "a\nb"])
+def test_a_path_that_no_file_can_have_is_no_study(reference: str) -> None:
+    with pytest.raises(BadInput, match=r"no study|cannot be read"):
+        load(reference)
+
+
+def test_values_that_are_one_level_in_two_spellings_are_refused() -> None:
+    with pytest.raises(BadInput, match="length=64KiB and length=65536 are the same point") as caught:
+        planned({**TABLE, "benchmark": [{"name": "iperf3", "factors": {"length": ["64KiB", 65536]}}]})
+    assert "[[benchmark]] number 1 (iperf3)" in caught.value.where
+
+
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        {"name": "sysbench-cpu", "factors": {"duration_s": levels(100), "cpu_max_prime": levels(100, 1000)}},
+        {
+            "name": "netperf",
+            "factors": {"message_size": levels(50, 64), "socket_buffer": levels(25, 4096)},
+            "link_factors": {"mtu": levels(4, 1500), "queues": [1, 2]},
+        },
+    ],
+    ids=["processor", "network"],
+)
+def test_ten_thousand_points_are_planned_in_five_seconds(benchmark: dict[str, Any]) -> None:
+    declared = {**TABLE, "platforms": ["native", "podman", "lxc"], "benchmark": [benchmark]}
+    began = time.process_time()
+    plan = planned(declared)
+    announce(plan, lambda line: None)
+    assert time.process_time() - began < 5.0
+    assert len(plan.points) == limits.MOST_POINTS
+    assert sum(len(session.cells) for session in plan.sessions(0)) == 3 * limits.MOST_POINTS
+
+
+def test_ten_thousand_blocks_of_one_platform_after_the_other_are_announced_at_once() -> None:
+    lines: list[str] = []
+    began = time.process_time()
+    announce(planned({**TABLE, "design": {"order": "sequential", "blocks": 10_000}}), lines.append)
+    assert time.process_time() - began < 1.0
+    assert "order: all blocks of native" in lines
