@@ -39,7 +39,9 @@ class LabGuests:
         self.guests: dict[str, Guest] = {}
         self.endpoints: dict[str, Endpoint] = {}
         with ExitStack() as started:
-            self.links: Links = topologies.get(self.topology).build(self.journal, self.link)
+            self.links: Links = topologies.get(self.topology).build(
+                self.journal, topologies.settings(self.topology, self.link)
+            )
             started.callback(self.links.close)
             for end in self.links.ends:
                 self._start(started, end)
@@ -64,6 +66,10 @@ class LabGuests:
         self.guests[end.role] = guest
         self.endpoints[end.role] = Endpoint(running, guest)
         end.connected(lambda argv: self._output(guest, argv))
+
+    def apply(self, link: dict) -> None:
+        """Change the links as a study's values say."""
+        self.links.apply(topologies.settings(self.topology, link))
 
     def run(self, role: str, *argv: str, timeout_s: float = 60) -> str:
         """What a command printed in the guest of a role; it must succeed."""

@@ -132,14 +132,14 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
 
 
 @pytest.mark.parametrize(
-    ("attachment", "bridges", "cables"),
+    ("attachment", "bridges", "veth_pairs"),
     [("bridge", [], 2), ("veth", [], 1), ("nat", ["lab.br0", "lab.br1"], 2), ("macvtap", [], 1)],
 )
-def test_hops_are_those_that_the_kernel_counts_and_both_ends_of_a_cable_are_known(
-    attachment, bridges, cables, image, journal, private_home
+def test_hops_are_those_that_the_kernel_counts_and_both_ends_of_a_veth_pair_are_known(
+    attachment, bridges, veth_pairs, image, journal, private_home
 ):
     with LabGuests("point-to-point", "native", image, journal, private_home, link={"attachment": attachment}) as at:
         counted = at.links.counters()
-        ends = Counter(hop.cable for hop in at.links.hops if hop.cable)
+        ends = Counter(hop.veth_pair for hop in at.links.hops if hop.veth_pair)
     assert sorted({name.rpartition(".")[0] for name in counted if ".br" in name}) == bridges
-    assert sorted(ends.values()) == [2] * cables
+    assert sorted(ends.values()) == [2] * veth_pairs

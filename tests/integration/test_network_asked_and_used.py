@@ -36,8 +36,8 @@ def lab(image, journal, private_home):
 def test_every_card_has_the_queues_that_were_asked_for(topology, attachment, lab):
     link = {"attachment": attachment, "queues": 2}
     with lab("native", topology, **link) as at:
-        at.links.apply(link)
-        assert {name: card["queues"] for name, card in at.links.used["cards"].items()} == {
+        at.apply(link)
+        assert {name: state["queues"] for name, state in at.links.effective["interfaces"].items()} == {
             "peer.eth0": 2,
             "guest.eth0": 2,
         }
@@ -46,7 +46,7 @@ def test_every_card_has_the_queues_that_were_asked_for(topology, attachment, lab
 
 def test_queues_that_a_guest_with_one_cpu_does_not_use_are_a_warning(lab):
     with lab("qemu-tcg", queues=2) as at:
-        at.links.apply({"queues": 2})
+        at.apply({"queues": 2})
         assert "guest.eth0: queues asked 2, used 1" in at.links.warnings
 
 

@@ -39,9 +39,9 @@ def test_the_largest_mtu_of_a_platform_crosses_every_hop_in_one_piece(name, lab)
         at.links.verify()
         assert everywhere(at) == {largest}
         if not name.startswith("gvisor"):  # its guests keep the MTU they were started with
-            at.links.apply({"mtu": SMALLEST})
+            at.apply({"mtu": SMALLEST})
             assert everywhere(at) == {SMALLEST}
-            at.links.apply({"mtu": largest})
+            at.apply({"mtu": largest})
             assert at.run("guest", "cat", "/sys/class/net/eth0/mtu").strip() == str(largest)
         assert at.measure("iperf3", duration_s=1).values["throughput"] > 0
 
@@ -51,7 +51,7 @@ def test_one_byte_more_is_too_much_for_a_card_model(name, lab):
     beyond = platforms.get(name).network_limits.mtu + 1
     refused = (NetworkError, AssertionError)  # by the tap, or by the guest's own kernel
     with lab(name) as at, pytest.raises(refused, match=r"mtu greater than device maximum|Invalid argument"):
-        at.links.apply({"mtu": beyond})
+        at.apply({"mtu": beyond})
 
 
 @pytest.mark.parametrize("name", ["native", "qemu-tcg"])
@@ -62,5 +62,5 @@ def test_tcp_over_the_smallest_mtu_leaves_nothing_behind_that_a_larger_one_meets
         at.guests["peer"].run(["iperf3", "-c", at.links.flows[0].client_address, "-t", "1"], timeout_s=30)
         at.guests["guest"].stop(server)
         assert "mtu lock" in at.run("peer", "ip", "route", "get", at.links.flows[0].client_address)
-        at.links.apply({"mtu": 9000})
+        at.apply({"mtu": 9000})
         assert at.measure("iperf3", duration_s=1).used["mss"] == 8948

@@ -7,6 +7,7 @@ from support import needs_program, needs_root
 from vtax.errors import BenchmarkError, NetworkError
 from vtax.network.echo import echo
 from vtax.network.namespace import NAMES
+from vtax.network.settings import LinkSettings
 from vtax.network.unchanged import host_network
 from vtax.platforms import registry as platforms
 
@@ -49,7 +50,7 @@ def test_mtu_and_offloads_change_while_the_guest_lives(platform, image, journal,
     with lab(platform, image, journal, private_home) as at:
         peer = at.links.end("peer").namespace
         for mtu in (500, 9000, 1500):
-            at.links.apply({"mtu": mtu, "offloads": mtu != 500})
+            at.apply({"mtu": mtu, "offloads": mtu != 500})
             at.links.verify()
             assert at.run("guest", "cat", "/sys/class/net/eth0/mtu").strip() == str(mtu)
             with pytest.raises(NetworkError):
@@ -57,7 +58,7 @@ def test_mtu_and_offloads_change_while_the_guest_lives(platform, image, journal,
         used = at.measure("iperf3", duration_s=1).used
         assert used["mss"] == 1448
         assert used["congestion"] == "cubic"
-        at.links.apply({"mtu": 500})
+        at.apply({"mtu": 500})
         assert at.measure("iperf3", duration_s=1).used["mss"] == 448
 
 
@@ -67,14 +68,14 @@ def test_a_rate_limit_makes_a_known_link_in_both_directions(platform, rate, imag
         for direction in ("send", "receive"):
             got = at.measure("iperf3", duration_s=2, direction=direction).values["throughput"]
             assert 0.3 * rate < got < rate
-        at.links.apply({})
+        at.apply({})
         assert at.measure("iperf3", duration_s=1).values["throughput"] > 1.1 * rate
 
 
 def test_ipv6_connects_the_ends_and_returns_with_the_mtu(image, journal, private_home):
     with lab("native", image, journal, private_home, mtu=500) as at:
         assert "2001:2:" not in at.run("guest", "ip", "-6", "address")
-        at.links.apply({"mtu": 1500})
+        at.apply({"mtu": 1500})
         at.run("guest", "ping", "-c", "1", "-W", "2", "2001:2::1")
 
 
@@ -114,7 +115,7 @@ def test_a_peer_without_the_tool_fails_the_trial_with_its_name(image, journal, p
 def test_closing_leaves_no_namespace(journal):
     from vtax.network import registry
 
-    links = registry.get("point-to-point").build(journal, {})
+    links = registry.get("point-to-point").build(journal, LinkSettings())
     name = f"vtax-{links.lab.token}-lab"
     assert (NAMES / name).exists()
     links.close()

@@ -43,7 +43,7 @@ def test_a_rate_holds_in_both_directions_and_can_be_lifted(platform, topology, a
         for direction in ("send", "receive"):
             got = at.measure("iperf3", duration_s=1, direction=direction).values["throughput"]
             assert 0.1 * RATE_MBIT_S < got < ROOM * RATE_MBIT_S, direction
-        at.links.apply({"attachment": attachment})
+        at.apply({"attachment": attachment})
         assert at.measure("iperf3", duration_s=1).values["throughput"] > 2 * RATE_MBIT_S
 
 
@@ -57,13 +57,13 @@ def test_a_rate_that_changes_leaves_the_bridge_to_an_openflow_controller_its_add
 
         before = address()
         for rate, mtu in ((10, 1500), (10, 1400), (None, 1500)):
-            at.links.apply({"rate_mbit_s": rate, "mtu": mtu})
+            at.apply({"rate_mbit_s": rate, "mtu": mtu})
             assert address() == before
 
 
 def test_a_rate_can_be_set_and_changed_with_the_mtu_where_the_host_is_an_end(lab):
     with lab("native", "guest-to-host") as at:
         for rate, mtu in ((10, 1500), (20, 9000), (10, 600)):
-            at.links.apply({"rate_mbit_s": rate, "mtu": mtu})
+            at.apply({"rate_mbit_s": rate, "mtu": mtu})
             for direction in ("send", "receive"):
                 assert at.measure("iperf3", duration_s=1, direction=direction).values["throughput"] < ROOM * rate

@@ -55,7 +55,7 @@ def bytes_of(outcome, duration_s=1):
 
 def measured(at, flow=0, **parameters):
     """One short trial and what every hop carried during it."""
-    at.links.apply(at.link)
+    at.apply(at.link)
     before = at.links.counters()
     outcome = at.measure_flow(flow, "iperf3", duration_s=1, **parameters)
     after = at.links.counters()
@@ -69,8 +69,8 @@ def test_every_attachment_carries_the_test_in_both_directions(platform, attachme
         for direction, side in (("send", "rx_bytes"), ("receive", "tx_bytes")):
             outcome, carried = measured(at, direction=direction)
             assert carried["peer.eth0"][side] > bytes_of(outcome)
-        at.links.apply({"attachment": attachment, "mtu": 9000})
-        at.links.apply({"attachment": attachment, "mtu": 500})
+        at.apply({"attachment": attachment, "mtu": 9000})
+        at.apply({"attachment": attachment, "mtu": 500})
         if attachment == "veth" and platform != "qemu-tcg":
             assert {hop.name for hop in at.links.hops} == {"peer.eth0", "guest.eth0"}
 
@@ -84,12 +84,12 @@ def test_behind_translation_the_peer_never_sees_the_guests_address(platform, lab
         assert result.status != 0
 
 
-def through(carried, role, card=0):
-    """Bytes that a guest sent and received by one of its cards, from whichever side of the card can be read."""
-    if f"{role}.eth{card}" in carried:
-        own = carried[f"{role}.eth{card}"]
+def through(carried, role, interface=0):
+    """Bytes that a guest sent and received by one of its interfaces, from whichever side of it can be read."""
+    if f"{role}.eth{interface}" in carried:
+        own = carried[f"{role}.eth{interface}"]
         return own["tx_bytes"], own["rx_bytes"]
-    port = carried[f"lab.{role}-eth{card}"]
+    port = carried[f"lab.{role}-eth{interface}"]
     return port["rx_bytes"], port["tx_bytes"]
 
 
@@ -122,7 +122,7 @@ def test_a_router_forwards_every_byte_and_keeps_none(platform, attachment, lab):
         assert through(carried, "guest", 1)[0] > bytes_of(outcome)
         assert through(carried, "receiver")[1] > bytes_of(outcome)
         assert delivered_segments(at) < 0.01 * bytes_of(outcome) / 1448
-        at.links.apply({"attachment": attachment, "mtu": 600})
+        at.apply({"attachment": attachment, "mtu": 600})
         assert at.measure("iperf3", duration_s=1).used["mss"] == 548
 
 
@@ -137,7 +137,7 @@ def delivered_segments(at):
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
 @pytest.mark.parametrize("platform", WITH_UML)
 def test_several_cards_carry_a_flow_each(platform, attachment, lab):
-    with lab(platform, "multi-nic", attachment=attachment, cards=2) as at:
+    with lab(platform, "multi-nic", attachment=attachment, interfaces=2) as at:
         assert len(at.links.flows) == 2
         for number in (0, 1):
             outcome, carried = measured(at, flow=number)
@@ -157,7 +157,7 @@ TOOLS = {
 
 def at_once(at, tool, **parameters):
     """A trial of two flows of a topology, at once, whose figures add up: what every hop carried."""
-    at.links.apply(at.link)
+    at.apply(at.link)
     calls = []
 
     def noted(name):
@@ -197,15 +197,15 @@ def least_of(tool):
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_cards_of_a_guest_carry_their_flows_at_once_and_rates_add_up(tool, lab):
-    with lab("native", "multi-nic", cards=2) as at:
+    with lab("native", "multi-nic", interfaces=2) as at:
         carried = at_once(at, tool, **TOOLS[tool])
-        assert min(through(carried, "guest", card)[0] for card in (0, 1)) > least_of(tool)
+        assert min(through(carried, "guest", interface)[0] for interface in (0, 1)) > least_of(tool)
 
 
 def test_an_emulated_guests_cards_carry_their_flows_at_once_too(lab):
-    with lab("qemu-tcg", "multi-nic", cards=2) as at:
+    with lab("qemu-tcg", "multi-nic", interfaces=2) as at:
         carried = at_once(at, "iperf3", **TOOLS["iperf3"])
-        assert min(through(carried, "guest", card)[0] for card in (0, 1)) > least_of("iperf3")
+        assert min(through(carried, "guest", interface)[0] for interface in (0, 1)) > least_of("iperf3")
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -218,16 +218,16 @@ def test_all_pairs_send_at_once_over_the_trunk_and_rates_add_up(tool, lab):
 
 def test_what_a_topology_cannot_be_built_with_is_refused_before_the_run():
     with pytest.raises(BadInput, match="macvtap"):
-        registry.get("router").check({"attachment": "macvtap"})
-    with pytest.raises(BadInput, match="cards"):
-        registry.get("router").check({"cards": 3})
+        registry.get("router").check(registry.settings("router", {"attachment": "macvtap"}))
+    with pytest.raises(BadInput, match="interfaces"):
+        registry.settings("router", {"interfaces": 3})
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @needs_program("ovs-vswitchd", "ovs-vsctl", "ovs-ofctl")
 def test_only_the_first_packets_of_a_flow_reach_the_controller_in_the_guest(platform, lab):
     with lab(platform, "router-openflow") as at:
-        at.links.apply({})
+        at.apply({})
         before = at.links.counters()
         outcome = at.measure("iperf3", duration_s=2)
         after = at.links.counters()
@@ -274,7 +274,7 @@ import sys, time
 from pathlib import Path
 from vtax.host.journal import Journal
 from vtax.network import registry
-links = registry.get("vlan-pairs").build(Journal(Path(sys.argv[1])), {})
+links = registry.get("vlan-pairs").build(Journal(Path(sys.argv[1])), registry.settings("vlan-pairs", {}))
 print(links.lab.token, flush=True)
 time.sleep(60)
 """

@@ -1,6 +1,6 @@
-"""The peer on a second machine: here one of namespaces, with an sshd of its own and two cables to this host.
+"""The peer on a second machine: here one of namespaces, with an sshd of its own and two veth pairs to this host.
 
-`host` and `other` are network namespaces that stand for the two machines. One cable is for ssh; the other joins
+`host` and `other` are network namespaces that stand for the two machines. One veth pair is for ssh; the other joins
 `lab0` of the host to `lab1` of the other, and is what a study names. vtax runs in `host`, so that what it finds there
 is all the host it has.
 """
@@ -79,14 +79,14 @@ def ip(namespace, *words):
 def network(namespace):
     """Links with their details, addresses, routes and offloads of a machine's network."""
     parts = [ip(namespace, *(["-d"] if view == ("link",) else []), *view) for view in VIEWS]
-    card = "lab0" if namespace.endswith("host") else "lab1"
-    argv = ["nsenter", f"--net=/run/netns/{namespace}", "ethtool", "-k", card]
+    interface = "lab0" if namespace.endswith("host") else "lab1"
+    argv = ["nsenter", f"--net=/run/netns/{namespace}", "ethtool", "-k", interface]
     parts.append(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
     return [line.strip() for part in parts for line in part.splitlines()]
 
 
-def carried(namespace, card):
-    (found,) = json.loads(ip(namespace, "-j", "-s", "link", "show", "dev", card))
+def carried(namespace, interface):
+    (found,) = json.loads(ip(namespace, "-j", "-s", "link", "show", "dev", interface))
     return found["stats64"]["rx"]["bytes"] + found["stats64"]["tx"]["bytes"]
 
 
@@ -117,13 +117,13 @@ def machines(tmp_path):
     try:
         for here, there, number in (("lab0", "lab1", 0), ("ssh0", "ssh1", 1)):
             ip(host, "link", "add", here, "type", "veth", "peer", there, "netns", other)
-            for name, card, last in ((host, here, 1), (other, there, 2)):
+            for name, interface, last in ((host, here, 1), (other, there, 2)):
                 if number:
-                    ip(name, "address", "add", f"198.19.255.{last}/30", "dev", card)
-                    ip(name, "link", "set", card, "up")
+                    ip(name, "address", "add", f"198.19.255.{last}/30", "dev", interface)
+                    ip(name, "link", "set", interface, "up")
         ip(other, "link", "set", "lab1", "up")
         ip(host, "link", "set", "lab0", "up")
-        ip(host, "link", "set", "lab0", "down")  # one card is down before, but has been up, which it shows
+        ip(host, "link", "set", "lab0", "down")  # one interface is down before, but has been up, which it shows
         for name in (host, other):
             ip(name, "link", "set", "lo", "up")
         eventually(lambda: "tentative" not in ip(host, "address") + ip(other, "address"))
@@ -190,11 +190,13 @@ def test_every_byte_crosses_the_named_cards_and_both_machines_are_left_as_they_w
     told = trials(machines)
     assert len(told) == (4 if platform == "native" else 8)
     moved = sum(trial["under_test.bytes"] for trial in told)
-    for namespace, card, was in zip((machines.host, machines.other), ("lab0", "lab1"), crossed_before, strict=True):
-        assert carried(namespace, card) - was > 0.95 * moved
+    for namespace, interface, was in zip(
+        (machines.host, machines.other), ("lab0", "lab1"), crossed_before, strict=True
+    ):
+        assert carried(namespace, interface) - was > 0.95 * moved
     for trial in told:
-        card = trial["nic.lab0.rx_bytes"] + trial["nic.lab0.tx_bytes"]
-        assert card > 0.95 * trial["under_test.bytes"] > 1e5
+        uplink = trial["nic.lab0.rx_bytes"] + trial["nic.lab0.tx_bytes"]
+        assert uplink > 0.95 * trial["under_test.bytes"] > 1e5
     assert_as_before(machines, before)
 
 
@@ -235,11 +237,11 @@ def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image
         ({"host": "plain"}, "on the peer plain one is user 65534, and only root may make a network namespace"),
         ({"host": "bare"}, "the peer bare lacks iperf3"),
         ({"peer": "native"}, "native is a platform of driver native, and a peer is another machine"),
-        ({"nic": "lab9"}, "this host has no network card lab9"),
-        ({"peer_nic": "lab9"}, "the peer other has no network card lab9"),
+        ({"nic": "lab9"}, "this host has no network interface lab9"),
+        ({"peer_nic": "lab9"}, "the peer other has no network interface lab9"),
         ({"nic": "ssh0"}, "ssh0 of this host has the address 198.19.255.1, so it is in use"),
         ({"peer_nic": "ssh1"}, "ssh1 of the peer other has the address 198.19.255.2, so it is in use"),
-        ({"nic": "lo"}, "lo of this host is no Ethernet card"),
+        ({"nic": "lo"}, "lo of this host is no Ethernet interface"),
     ],
 )
 def test_what_a_peer_lacks_is_said_before_the_run(changed, said, machines, image, private_home, tmp_path):

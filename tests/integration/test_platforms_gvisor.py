@@ -110,7 +110,7 @@ def test_a_missing_tree_is_a_failed_start_that_leaves_nothing(platform, journal,
 
 def test_packets_cross_the_topology_with_the_mtu_of_the_start(platform, image, journal, private_home):
     with LabGuests("point-to-point", platform.name, image, journal, private_home, {"mtu": 9000}) as at:
-        at.links.apply({"mtu": 9000})
+        at.apply({"mtu": 9000})
         assert "mtu 9000" in at.run("guest", "ip", "link", "show", "dev", "eth0")
         before = at.links.counters()
         outcome = at.measure("iperf3", duration_s=1, direction="send")
@@ -126,7 +126,7 @@ def test_every_topology_but_a_router_carries_its_packets(topology, link, image, 
     if not probe.available:
         pytest.skip(f"gvisor-systrap does not run here: {probe.reason}")
     with LabGuests(topology, "gvisor-systrap", image, journal, private_home, link) as at:
-        at.links.apply(link)
+        at.apply(link)
         assert at.measure("iperf3", duration_s=1, direction="send").values["throughput"] > 1
 
 

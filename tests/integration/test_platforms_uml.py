@@ -154,7 +154,7 @@ def test_every_card_carries_traffic_in_the_lab_and_the_host_is_unchanged(platfor
 @pytest.mark.parametrize("mtu", [500, 9000])
 def test_a_link_has_the_mtu_of_its_guests_start(mtu, uml, image, private_home, journal):
     with LabGuests("point-to-point", "uml", image, journal, private_home, {"mtu": mtu}) as at:
-        at.links.apply({"mtu": mtu})
+        at.apply({"mtu": mtu})
         at.links.verify()
         assert at.measure("iperf3", duration_s=1).used["mss"] == mtu - 52
 

@@ -70,7 +70,7 @@ def test_a_buffer_above_the_hosts_limit(
 @pytest.mark.parametrize(
     ("platform", "limit"), [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg-microvm", 65521)]
 )
-def test_an_mtu_that_a_card_model_cannot_carry(platform: str, limit: int) -> None:
+def test_an_mtu_that_a_nic_model_cannot_carry(platform: str, limit: int) -> None:
     planned({"name": "iperf3", "link": {"mtu": limit}}, platform)
     error = refused({"name": "iperf3", "link_factors": {"mtu": [1500, limit + 1]}}, platform)
     assert f"{platform} carry an MTU of at most {limit}" in error.what
@@ -79,14 +79,20 @@ def test_an_mtu_that_a_card_model_cannot_carry(platform: str, limit: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("topology", "link", "needed"), [("router", {}, 2), ("multi-nic", {"cards": 3}, 3)], ids=["router", "multi-nic"]
+    ("topology", "link", "needed"),
+    [("router", {}, 2), ("multi-nic", {"interfaces": 3}, 3)],
+    ids=["router", "multi-nic"],
 )
-def test_a_topology_with_more_cards_than_a_platform(
+def test_a_topology_with_more_interfaces_than_a_platform(
     topology: str, link: dict[str, Any], needed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native.Native, "network_limits", lambda self, options: NetworkLimits(cards=1), raising=False)
+    monkeypatch.setattr(
+        native.Native, "network_limits", lambda self, options: NetworkLimits(interfaces=1), raising=False
+    )
     error = refused({"name": "iperf3", "topology": topology, "link": link})
-    assert f"{topology} needs guests with {needed} network cards, and those of native have at most 1" in error.what
+    assert (
+        f"{topology} needs guests with {needed} network interfaces, and those of native have at most 1" in error.what
+    )
     assert "topology of iperf3" in error.where
 
 
@@ -121,17 +127,17 @@ def test_no_open_vswitch(topology: str, monkeypatch: pytest.MonkeyPatch) -> None
     ("topology", "link", "said"),
     [
         ("router", {"attachment": "macvtap"}, "router cannot be built with macvtap"),
-        ("router", {"cards": 3}, "router has a fixed number of cards"),
-        ("router", {"peer": "ssh:x", "nic": "a", "peer_nic": "b"}, "no end of router can stand on another machine"),
-        ("point-to-point", {"peer": "ssh:x"}, "both nic and peer_nic name the network cards"),
+        ("router", {"interfaces": 3}, "link setting interfaces: router has no such setting"),
+        ("router", {"peer": "ssh:x", "nic": "a", "peer_nic": "b"}, "link setting peer: router has no such setting"),
+        ("point-to-point", {"peer": "ssh:x"}, "both nic and peer_nic name the network interfaces"),
         ("point-to-point", {"nic": "eth1"}, "nic and peer_nic belong to peer, which is not set"),
         (
             "point-to-point",
             {"peer": "ssh:x", "nic": "a", "peer_nic": "b", "attachment": "nat"},
             "nat does not lead to another machine",
         ),
-        ("point-to-point", {"peer": "ssh:x", "nic": "nosuch0", "peer_nic": "b"}, "no network card nosuch0"),
-        ("point-to-point", {"peer": "ssh:x", "nic": "much-too-long-for-a-card", "peer_nic": "b"}, "nic"),
+        ("point-to-point", {"peer": "ssh:x", "nic": "nosuch0", "peer_nic": "b"}, "no network interface nosuch0"),
+        ("point-to-point", {"peer": "ssh:x", "nic": "much-too-long-for-a-nic", "peer_nic": "b"}, "nic"),
     ],
 )
 def test_links_that_a_topology_cannot_have(topology: str, link: dict[str, Any], said: str) -> None:

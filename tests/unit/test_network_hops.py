@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vtax.network.hop import Hop
-from vtax.network.links import lost
+from vtax.network.links import drops
 from vtax.network.namespace import Namespace
 
 NOWHERE = Namespace(Path("/nowhere"))
@@ -18,8 +18,8 @@ def counts(name: str, **some: float) -> dict[str, float]:
     return {f"{name}.{column}": some.get(column, 0.0) for column in columns}
 
 
-def hop(name: str, cable: str = "") -> Hop:
-    return Hop(name, NOWHERE, name, "veth", cable=cable)
+def hop(name: str, veth_pair: str = "") -> Hop:
+    return Hop(name, NOWHERE, name, "veth", veth_pair=veth_pair)
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,14 @@ def hop(name: str, cable: str = "") -> Hop:
         ({"rx_drops": 1, "tx_errors": 2}, {"tx_drops": 1, "rx_errors": 2}, 3),
     ],
 )
-def test_a_packet_lost_on_a_cable_counts_once(sent: dict[str, float], received: dict[str, float], total: int) -> None:
+def test_a_packet_dropped_on_a_veth_pair_counts_once(
+    sent: dict[str, float], received: dict[str, float], total: int
+) -> None:
     both = [hop("guest.eth0", "guest-eth0"), hop("lab.guest-eth0", "guest-eth0")]
-    assert lost(both, {**counts("guest.eth0", **sent), **counts("lab.guest-eth0", **received)}) == total
+    assert drops(both, {**counts("guest.eth0", **sent), **counts("lab.guest-eth0", **received)}) == total
 
 
 def test_losses_of_different_hops_add_up() -> None:
     hops = [hop("lab.guest-eth0"), hop("nic.eth1"), hop("peer.eth0", "peer-eth0"), hop("lab.peer-eth0", "peer-eth0")]
     found = {name: value for each in hops for name, value in counts(each.name, rx_drops=1, tx_drops=2).items()}
-    assert lost(hops, found) == 3 + 3 + 4
+    assert drops(hops, found) == 3 + 3 + 4

@@ -1,4 +1,4 @@
-"""What a platform's network cards cannot do is said before a run, naming platform, limit and setting."""
+"""What a platform's network interfaces cannot do is said before a run, naming platform, limit and setting."""
 
 from types import SimpleNamespace
 
@@ -13,15 +13,15 @@ from vtax.runner.points import Point
 
 def point(topology="point-to-point", **link):
     from vtax.benchmarks.iperf3 import BENCHMARK, Iperf3Parameters
-    from vtax.network.settings import LinkSettings
+    from vtax.network import registry
 
-    return Point("k", "iperf3", BENCHMARK, Iperf3Parameters(), topology, LinkSettings(**link), {})
+    return Point("k", "iperf3", BENCHMARK, Iperf3Parameters(), topology, registry.settings(topology, link), {})
 
 
 @pytest.mark.parametrize(
     ("platform", "limit"), [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg", 65521)]
 )
-def test_an_mtu_beyond_a_card_model_is_refused(platform, limit):
+def test_an_mtu_beyond_a_interface_model_is_refused(platform, limit):
     chosen = [registry.get("native"), registry.get(platform)]
     with pytest.raises(BadInput, match=f"{platform} carry an MTU of at most {limit}") as caught:
         refuse_beyond_platforms(chosen, [point(mtu=limit + 1)], "study.toml")
@@ -29,7 +29,7 @@ def test_an_mtu_beyond_a_card_model_is_refused(platform, limit):
     refuse_beyond_platforms(chosen, [point(mtu=limit)], "study.toml")
 
 
-def test_an_attachment_that_a_card_cannot_have_is_refused():
+def test_an_attachment_that_a_interface_cannot_have_is_refused():
     chosen = [registry.get("native"), registry.get("uml")]
     for attachment in ("bridge", "veth", "nat"):
         refuse_beyond_platforms(chosen, [point(attachment=attachment)], "study.toml")
@@ -39,19 +39,21 @@ def test_an_attachment_that_a_card_cannot_have_is_refused():
     assert "bridge or veth or nat" in caught.value.cure
 
 
-def test_more_cards_than_a_platform_has_are_refused(monkeypatch):
+def test_more_interfaces_than_a_platform_has_are_refused(monkeypatch):
     from vtax.platforms import native
     from vtax.platforms.base import NetworkLimits
 
-    monkeypatch.setattr(native.Native, "network_limits", lambda self, options: NetworkLimits(cards=1), raising=False)
-    with pytest.raises(BadInput, match="router needs guests with 2 network cards"):
+    monkeypatch.setattr(
+        native.Native, "network_limits", lambda self, options: NetworkLimits(interfaces=1), raising=False
+    )
+    with pytest.raises(BadInput, match="router needs guests with 2 network interfaces"):
         refuse_beyond_platforms([registry.get("native")], [point("router")], "study.toml")
 
 
 @pytest.mark.parametrize(
     "platform", ["qemu-tcg-e1000", "qemu-tcg-rtl8139", "qemu-tcg-microvm", "uml", "gvisor-ptrace"]
 )
-def test_more_queues_than_a_card_has_are_refused(platform):
+def test_more_queues_than_a_interface_has_are_refused(platform):
     chosen = [registry.get("native"), registry.get(platform)]
     refuse_beyond_platforms(chosen, [point(queues=1)], "study.toml")
     with pytest.raises(BadInput, match=f"{platform} have at most 1 queue, and iperf3 asks for 4") as caught:
@@ -59,15 +61,15 @@ def test_more_queues_than_a_card_has_are_refused(platform):
     assert "queues" in caught.value.where
 
 
-def test_cards_that_have_several_queues_are_not_refused():
+def test_interfaces_that_have_several_queues_are_not_refused():
     chosen = [registry.get(name) for name in ("native", "docker", "qemu-tcg")]
     refuse_beyond_platforms(chosen, [point(queues=16)], "study.toml")
 
 
 def test_a_platform_that_cannot_route_is_refused_as_a_router_only():
     chosen = [registry.get("native"), registry.get("gvisor-systrap")]
-    refuse_beyond_platforms(chosen, [point("router-openflow"), point("multi-nic", cards=2)], "study.toml")
-    with pytest.raises(BadInput, match="router needs guests that route between their cards") as caught:
+    refuse_beyond_platforms(chosen, [point("router-openflow"), point("multi-nic", interfaces=2)], "study.toml")
+    with pytest.raises(BadInput, match="router needs guests that route between their interfaces") as caught:
         refuse_beyond_platforms(chosen, [point("router")], "study.toml")
     assert "gvisor-systrap" in caught.value.what
     assert "topology of iperf3" in caught.value.where
@@ -136,7 +138,7 @@ def test_a_missing_switch_is_said_before_the_run(topology, monkeypatch):
 
     monkeypatch.setattr(openvswitch, "find_program", lambda name: None)
     with pytest.raises(BadInput, match="needs Open vSwitch") as caught:
-        registry.get(topology).check({})
+        registry.get(topology).check(registry.settings(topology, {}))
     assert "openvswitch-switch" in caught.value.cure
 
 

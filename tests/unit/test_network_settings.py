@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 
 from vtax.errors import BadInput
-from vtax.network import registry
+from vtax.image.image import Image
+from vtax.network import openvswitch, registry
 from vtax.network.echo import checksum
 from vtax.network.end import address_lines
-from vtax.network.lab import address, address6, make_card
+from vtax.network.lab import address, address6, make_interface
 from vtax.network.namespace import parse_traffic
-from vtax.network.readback import CardState, features
+from vtax.network.readback import InterfaceState, features
 from vtax.network.settings import LinkSettings
+from vtax.runner.points import checked_points
+from vtax.study.expand import points
+from vtax.study.load import LoadedStudy, load, validate
 
 NET_DEV = """Inter-|   Receive                                                |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
@@ -38,7 +42,7 @@ def test_an_impossible_setting_is_named(values, name):
 
 
 def test_defaults_are_filled_in_for_cells():
-    link = registry.get("point-to-point").check({"mtu": 500})
+    link = registry.settings("point-to-point", {"mtu": 500})
     assert link.mtu == 500
     assert link.attachment == "bridge"
 
@@ -49,8 +53,45 @@ def test_an_unknown_topology_says_which_are_near():
 
 
 def test_a_setting_a_topology_cannot_take_is_refused():
-    with pytest.raises(BadInput, match="cards"):
-        registry.get("point-to-point").check({"cards": 2})
+    with pytest.raises(BadInput, match="link setting interfaces: point-to-point has no such setting") as caught:
+        registry.settings("point-to-point", {"interfaces": 2})
+    assert "multi-nic" in caught.value.cure
+
+
+def test_a_former_name_of_a_setting_is_understood_with_a_warning(tmp_path, capsys):
+    study = tmp_path / "old.toml"
+    table = 'name = "old"\nplatforms = ["native"]\n[[benchmark]]\nname = "iperf3"\ntopology = "multi-nic"\n'
+    study.write_text(table + "link_factors = { cards = [1, 2] }\n")
+    loaded = load(str(study))
+    load(str(study), {})
+    assert loaded.study.benchmark[0].link_factors == {"interfaces": [1, 2]}
+    assert [point.levels for point in points(loaded.study)] == [{"link.interfaces": 1}, {"link.interfaces": 2}]
+    text = "key link_factors.cards is deprecated; it is called interfaces now"
+    assert capsys.readouterr().err == f"warning: {study}: [[benchmark]] number 1, {text}\n"
+
+
+def test_a_former_name_beside_the_current_one_is_refused(tmp_path):
+    table = {"name": "iperf3", "topology": "multi-nic", "link": {"cards": 1, "interfaces": 2}}
+    study = validate({"name": "x", "platforms": ["native"], "benchmark": [table]}, "x.toml")
+    with pytest.raises(BadInput, match="unknown link setting 'cards'"):
+        checked_points(LoadedStudy(study, "x.toml"), Image("key", tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("topology", "link", "key"),
+    [
+        ("point-to-point", {}, "d20796f7196c"),
+        ("multi-nic", {"interfaces": 3}, "36fb3d548094"),
+        ("vlan-pairs", {"pairs": 2}, "85f010d62892"),
+    ],
+)
+def test_cells_have_the_keys_that_stored_runs_know(topology, link, key, tmp_path, monkeypatch):
+    """The keys are those that vtax made when every topology had all settings."""
+    monkeypatch.setattr(openvswitch, "find_program", lambda name: f"/usr/bin/{name}")
+    table = {"name": "iperf3", "topology": topology, "link": link}
+    study = validate({"name": "x", "platforms": ["native"], "benchmark": [table]}, "x.toml")
+    (point,) = checked_points(LoadedStudy(study, "x.toml"), Image("key", tmp_path))
+    assert point.key == key
 
 
 def test_only_what_needs_fresh_guests_changes_the_structure():
@@ -66,14 +107,14 @@ def test_addresses_are_of_the_networks_set_aside_for_benchmarks():
 
 
 def test_ipv6_is_left_out_below_its_least_mtu():
-    card = make_card(0, 0, 2, LinkSettings(mtu=500))
-    assert not any("2001:" in line for line in address_lines(card, LinkSettings(mtu=500)))
-    assert any("2001:" in line for line in address_lines(card, LinkSettings(mtu=1280)))
+    interface = make_interface(0, 0, 2, LinkSettings(mtu=500))
+    assert not any("2001:" in line for line in address_lines(interface, LinkSettings(mtu=500)))
+    assert any("2001:" in line for line in address_lines(interface, LinkSettings(mtu=1280)))
 
 
 def test_every_route_carries_the_congestion_control():
-    card = make_card(0, 0, 2, LinkSettings(), (("198.18.1.0/24", "198.18.0.1"),))
-    routes = [line for line in address_lines(card, LinkSettings(congestion="reno")) if line.startswith("route")]
+    interface = make_interface(0, 0, 2, LinkSettings(), (("198.18.1.0/24", "198.18.0.1"),))
+    routes = [line for line in address_lines(interface, LinkSettings(congestion="reno")) if line.startswith("route")]
     assert len(routes) == 3
     assert all(line.endswith("congctl reno") for line in routes)
 
@@ -94,12 +135,14 @@ def test_the_documentations_topology_is_one():
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
     made: dict = {}
     exec(compile(code, "docs/network.md", "exec"), made)
-    assert made["TOPOLOGY"].check({"mtu": 9000}).mtu == 9000
+    topology = made["TOPOLOGY"]
+    topology.check(topology.Settings.of({"mtu": 9000}))
 
 
 def test_the_documentation_names_every_topology_and_setting():
     text = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
-    for name in [*registry.topologies(), *LinkSettings.model_fields]:
+    settings = {name for topology in registry.topologies().values() for name in topology.Settings.model_fields}
+    for name in [*registry.topologies(), *settings]:
         assert f"`{name}`" in text
 
 
@@ -113,11 +156,11 @@ def test_offloads_are_read_from_what_ethtool_prints():
     assert features("ethtool: bad command line argument(s)") == {}
 
 
-def test_what_is_not_as_asked_is_said():
-    on, off = CardState(1500, ethtool("veth")), CardState(1500, ethtool("veth-off"), queues=1)
+def test_what_is_not_as_requested_is_a_warning():
+    on, off = InterfaceState(1500, ethtool("veth")), InterfaceState(1500, ethtool("veth-off"), queues=1)
     assert on.differences("guest.eth0", LinkSettings()) == []
     assert off.differences("guest.eth0", LinkSettings(offloads=False)) == []
     assert len(off.differences("guest.eth0", LinkSettings())) == 3
-    assert on.differences("guest.eth0", LinkSettings(mtu=500)) == ["guest.eth0: MTU asked 500, used 1500"]
+    assert on.differences("guest.eth0", LinkSettings(mtu=500)) == ["guest.eth0: MTU requested 500, effective 1500"]
     queues = off.differences("guest.eth0", LinkSettings(offloads=False, queues=2))
-    assert queues == ["guest.eth0: queues asked 2, used 1"]
+    assert queues == ["guest.eth0: queues requested 2, effective 1"]

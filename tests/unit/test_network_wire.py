@@ -1,4 +1,4 @@
-"""The rate of a real wire is the slower card's; the cards and what they say are invented."""
+"""The rate of a real wire is the slower interface's; the interfaces and what they report are invented."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from vtax.errors import BenchmarkError
 from vtax.network import links
 from vtax.network.end import End
 from vtax.network.hop import Hop
-from vtax.network.lab import make_card
+from vtax.network.lab import make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.plugboard import Machine
-from vtax.network.settings import LinkSettings
-from vtax.network.uplink import HOST, card_mbit_s
+from vtax.network.topologies.point_to_point import PointToPointSettings
+from vtax.network.uplink import HOST, nic_rate_mbit_s
 
 
 @pytest.mark.parametrize(
     ("told", "rate"), [("1000\n", 1000.0), ("-1\n", None), ("0\n", None), ("\n", None), ("10\n", 10.0)]
 )
-def test_a_card_that_does_not_know_its_speed_sets_no_limit(told: str, rate: float | None) -> None:
+def test_an_interface_that_does_not_know_its_speed_sets_no_limit(told: str, rate: float | None) -> None:
     asked: list[str] = []
-    assert card_mbit_s(lambda argv: asked.extend(argv) or told, "enp3s0") == rate
+    assert nic_rate_mbit_s(lambda argv: asked.extend(argv) or told, "enp3s0") == rate
     assert asked[-1] == "enp3s0"
 
 
-def test_a_virtual_card_has_no_speed() -> None:
-    assert card_mbit_s(links._here, "lo") is None
+def test_a_virtual_interface_has_no_speed() -> None:
+    assert nic_rate_mbit_s(links._here, "lo") is None
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,13 @@ def test_a_virtual_card_has_no_speed() -> None:
         ("100", "1000", 500.0, 100.0),
     ],
 )
-def test_the_slowest_of_both_cards_and_the_limit_is_the_rate(
+def test_the_slowest_of_both_interfaces_and_the_limit_is_the_rate(
     here: str, there: str, limit: float | None, rate: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = LinkSettings(peer="ssh:x", nic="eth1", peer_nic="eth2", rate_mbit_s=limit)
-    peer = End("peer", [(make_card(0, 0, 1, settings), None)], under_test=False, machine=Machine("ssh:x", "eth2"))
+    settings = PointToPointSettings(peer="ssh:x", nic="eth1", peer_nic="eth2", rate_mbit_s=limit)
+    peer = End(
+        "peer", [(make_interface(0, 0, 1, settings), None)], under_test=False, machine=Machine("ssh:x", "eth2")
+    )
     monkeypatch.setattr(End, "segments", ())
     monkeypatch.setattr(End, "states", lambda self: {})
     monkeypatch.setattr(links, "mtu_of", lambda namespace, interface: settings.mtu)

@@ -50,7 +50,7 @@ CPU_PER_GIGABYTE = Metric(
     "cpu_per_gigabyte",
     "s/GB",
     "lower",
-    "CPU of the guests under test and their layer for a gigabyte through their cards",
+    "CPU of the guests under test and their layer for a gigabyte through their interfaces",
 )
 """What moving data costs when the rate is at its limit. A network benchmark that lists it is given it by the runner,
 from the host's account of every guest under test and the bytes their interfaces counted, when there is enough of

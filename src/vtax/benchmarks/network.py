@@ -15,7 +15,7 @@ LARGEST_DATAGRAM = 65507
 NOT_TOLD = "not told"
 """Stands among the settings used for one that neither the tool nor its kernel tells, or tells wrongly."""
 FASTEST_MBIT_S = 1e6
-"""Above every network card there is."""
+"""Above every NIC there is."""
 _RATE_REACHED = 0.95  # of a UDP rate that was asked for; below it the sender did not keep up
 _IP_AND_TCP = 40  # bytes of both headers without options (RFC 9293, section 3.7.1)
 _TIMESTAMPS = 12  # bytes of the TCP option that most kernels send (RFC 7323)

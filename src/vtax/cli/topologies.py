@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from vtax.cli.output import json_option, print_json, print_keys, print_table
+from vtax.cli.output import json_option, print_json, print_table
 from vtax.network.registry import topologies
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
-from vtax.study.keys import keys
+from vtax.study.keys import Key, keys
 
 
 @click.command("topologies")
@@ -30,14 +30,24 @@ def command(as_json: bool) -> None:
         ("topology", "what it is", "attachments", "also in the image"),
         [(t.name, t.summary, ", ".join(t.attachments), ", ".join(t.packages)) for t in found],
     )
-    print_keys("link setting", LinkSettings)
+    settings = [("all", key) for key in keys(LinkSettings)]
+    settings += [(topology.name, key) for topology in found for key in _own_settings(topology)]
+    print_table(
+        ("link setting", "topology", "default", "allowed", "meaning"),
+        [(key.name, where, key.default_text, key.allowed, key.meaning) for where, key in settings],
+    )
 
 
-def _describe(topology: Topology) -> dict[str, Any]:
+def _own_settings(topology: Topology[Any]) -> list[Key]:
+    return [key for key in keys(topology.Settings) if key.name not in LinkSettings.model_fields]
+
+
+def _describe(topology: Topology[Any]) -> dict[str, Any]:
     return {
         "name": topology.name,
         "summary": topology.summary,
         "attachments": topology.attachments,
         "packages": topology.packages,
         "native_ends": topology.natives,
+        "link": [key.as_json() for key in _own_settings(topology)],
     }

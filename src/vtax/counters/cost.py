@@ -8,7 +8,7 @@ Counted = Mapping[tuple[str, str], float]
 """(place, name) -> value."""
 
 UNDER_TEST = "under_test.bytes"
-"""Of the place `link`: all bytes through the cards of the guests under test."""
+"""Of the place `link`: all bytes through the interfaces of the guests under test."""
 UNDER_TEST_CPU = "under_test_cpu_s"
 """Of the place `layer`: CPU of all guests under test with their layers, as the host counts it."""
 LEAST_BYTES = 1e6  # below, a quotient is of a tool's control connection alone

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from vtax.network.macvlan import MacvlanSegment
 from vtax.network.namespace import Namespace
-from vtax.network.segment import BridgeSegment, CableSegment, Segment
+from vtax.network.segment import BridgeSegment, Segment, VethSegment
 from vtax.network.settings import LinkSettings
 
 
 def segment(namespace: Namespace, number: int, settings: LinkSettings) -> Segment:
-    """The network of this number in a namespace of the lab, attached as the settings say (`nat` is two bridges)."""
+    """The network of this number in a namespace of the lab, attached as the setting says (`nat` is two bridges)."""
     if settings.attachment == "veth":
-        return CableSegment(namespace)
+        return VethSegment(namespace)
     if settings.attachment == "macvtap":
         return MacvlanSegment(namespace)
     return BridgeSegment(namespace, f"br{number}", settings.mtu)

@@ -1,7 +1,7 @@
-"""One full-size packet there and back: the proof that every hop carries the MTU it was asked to.
+"""One full-size packet there and back: the proof that every hop carries the requested MTU.
 
 An ICMP echo (RFC 792) with the don't-fragment bit, sent from inside a namespace by vtax itself, so that nothing needs
-to be installed in it. What answers is the kernel of the guest.
+to be installed in it. The kernel of the guest replies.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s
                 raise NetworkError(
                     f"a packet of {packet_bytes} bytes to {destination} cannot be sent: {error}"
                 ) from error
-            if _answered(sender, sequence, len(request), min(deadline, started + 0.5)):
+            if _reply_arrived(sender, sequence, len(request), min(deadline, started + 0.5)):
                 return time.monotonic() - started
     raise NetworkError(
-        f"no answer from {destination} to a packet of {packet_bytes} bytes within {timeout_s:g} s",
-        cure="a hop or the guest's card does not carry this MTU, or the guest is gone",
+        f"no reply from {destination} to a packet of {packet_bytes} bytes within {timeout_s:g} s",
+        cure="a hop or the guest's interface does not carry this MTU, or the guest is gone",
     )
 
 
@@ -61,7 +61,7 @@ def _request(sequence: int, packet_bytes: int) -> bytes:
     return struct.pack("!BBHHH", _ECHO_REQUEST, 0, checksum(head + payload), identity, sequence) + payload
 
 
-def _answered(sender: socket.socket, sequence: int, size: int, deadline: float) -> bool:
+def _reply_arrived(sender: socket.socket, sequence: int, size: int, deadline: float) -> bool:
     while (left := deadline - time.monotonic()) > 0:
         sender.settimeout(left)
         try:

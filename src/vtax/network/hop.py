@@ -22,7 +22,7 @@ class Hop:
     name: as counters call it (`guest.eth0`, `lab.guest-0`). limits: whether this hop's egress carries the rate limit.
     limits_entry: the bridge that it is a port of, when what enters by it has to be limited too: the bridge is itself
     an end of the traffic, so on that way there is no other egress.
-    role: of the end whose card it is, empty for the lab's own. cable: the same at both ends of one veth.
+    role: of the end whose interface it is, empty for the lab's own. veth_pair: the same at both ends of one.
     counts: whether what crosses it is counted there; the kernel counts at a bridge only what is its own.
     """
 
@@ -33,7 +33,7 @@ class Hop:
     limits: bool = False
     limits_entry: str = ""
     role: str = ""
-    cable: str = ""
+    veth_pair: str = ""
     counts: bool = True
 
     def apply(self, settings: LinkSettings, before: LinkSettings) -> None:
@@ -53,7 +53,7 @@ class Hop:
         features = _OFFLOADS if self.kind in ("tap", "nic") or not on else _OFFLOADS[:3]
         pairs = [part for feature in features for part in (feature, "on" if on else "off")]
         result = self.namespace.run(["ethtool", "-K", self.interface, *pairs], check=False)
-        if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will tell
+        if result.status not in (0, 1):  # 1: some feature is fixed, which reading back will show
             raise CommandFailed(f"ethtool -K {self.interface} failed: {result.stderr.strip()}")
 
     def _limit(self, settings: LinkSettings) -> None:
@@ -78,7 +78,7 @@ class Hop:
             f"link set dev {near} up",
             f"link set dev {far} master {self.limits_entry} up",
         )
-        self.namespace.tie(self.interface, near)
+        self.namespace.redirect(self.interface, near)
         self._bucket(near, settings, settings.rate_mbit_s)
 
     def _bucket(self, interface: str, settings: LinkSettings, rate_mbit_s: float) -> None:

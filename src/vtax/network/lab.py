@@ -1,8 +1,8 @@
 """The lab of one topology: its namespaces, made and removed as one, with no way out.
 
-Nothing in it is connected to the host, but for a card that the user lends it (uplink): every link is made inside a
-namespace with both ends in namespaces, so not even for a moment does an interface appear on the host. Two labs never
-see each other and may use equal addresses.
+Nothing in it is connected to the host, but for an unused interface that a study names (uplink): every link is made
+inside a namespace with both ends in namespaces, so not even for a moment does an interface appear on the host. Two
+labs never see each other and may use equal addresses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vtax.host.journal import Held, Journal
 from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace, Resource
 from vtax.network.namespace import Namespace
-from vtax.network.plugboard import Card
+from vtax.network.plugboard import Interface
 from vtax.network.settings import LinkSettings
 
 
@@ -25,15 +25,15 @@ class Lab:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.token = secrets.token_hex(2)
-        self._held: list[Held] = []
+        self._registered: list[Held] = []
         self._closers: list[Callable[[], object]] = []
 
     def namespace(self, role: str) -> Namespace:
-        """A new, quiet namespace. Raises CommandFailed."""
+        """A new namespace without background traffic. Raises CommandFailed."""
         name = self._claim(role)
         run(["ip", "netns", "add", name])
         made = Namespace.named(name)
-        made.quieten()
+        made.suppress_background_traffic()
         return made
 
     def name(self, role: str, netns: Path) -> Namespace:
@@ -42,9 +42,9 @@ class Lab:
         run(["ip", "netns", "attach", name, netns.parts[2]])
         return Namespace.named(name)
 
-    def hold(self, resource: Resource) -> None:
-        """Write down what is about to be made or changed for this lab; it is undone when the lab closes."""
-        self._held.append(self.journal.hold(resource))
+    def register(self, resource: Resource) -> None:
+        """Enter what is about to be made or changed for this lab in the journal; it is undone when the lab closes."""
+        self._registered.append(self.journal.hold(resource))
 
     def before_close(self, closer: Callable[[], object]) -> None:
         """Have something in the lab ended before its namespaces go; last registered, first called."""
@@ -55,13 +55,13 @@ class Lab:
         while self._closers:
             self._closers[-1]()
             self._closers.pop()
-        while self._held:
-            self._held[-1].release()
-            self._held.pop()
+        while self._registered:
+            self._registered[-1].release()
+            self._registered.pop()
 
     def _claim(self, role: str) -> str:
         name = f"vtax-{self.token}-{role}"
-        self.hold(NetworkNamespace(name))
+        self.register(NetworkNamespace(name))
         return name
 
 
@@ -75,12 +75,12 @@ def address6(network: int, host: int) -> str:
     return f"2001:2:0:{network:x}::{host:x}"
 
 
-def make_card(
+def make_interface(
     index: int, network: int, host: int, settings: LinkSettings, routes: tuple[tuple[str, str], ...] = ()
-) -> Card:
-    """The card `eth{index}` of a host in a network, with a locally administered address that says where it stands."""
-    return Card(
-        interface=f"eth{index}",
+) -> Interface:
+    """The interface `eth{index}` of a host in a network, with a locally administered address made of its place."""
+    return Interface(
+        name=f"eth{index}",
         mac=f"02:76:74:{network:02x}:{host:02x}:{index:02x}",
         addresses=(f"{address(network, host)}/24", f"{address6(network, host)}/64"),
         mtu=settings.mtu,

@@ -14,11 +14,11 @@ from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.readback import mtu_of
 from vtax.network.segment import port_name
-from vtax.network.settings import STRUCTURE, LinkSettings
-from vtax.network.uplink import card_mbit_s
+from vtax.network.settings import LinkSettings
+from vtax.network.uplink import nic_rate_mbit_s
 
 UNDER_TEST = "under_test.bytes"
-"""The counter of all bytes through the cards of the guests under test."""
+"""The counter of all bytes through the interfaces of the guests under test."""
 LOST = "lost.packets"
 """The counter of all packets dropped or broken on the way, each once."""
 
@@ -42,8 +42,8 @@ class Links:
 
     ends: every guest to start, each a Plugboard. flows: what runs at once in one trial; the first is the one a
     single client and server use. more_hops: interfaces of the lab that belong to no segment (a trunk). notes: what
-    must be said of these links wherever figures over them appear. forced: settings these links cannot do without,
-    whatever is asked. more_counters: what a switch of the lab counts.
+    must be shown wherever figures over these links appear. forced: settings these links cannot do without, whatever
+    is requested. more_counters: what a switch of the lab counts.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class Links:
         self.ends = tuple(ends)
         self.flows = tuple(flows)
         self.notes = tuple(notes)
-        self.used: dict[str, Any] = {}
+        self.effective: dict[str, Any] = {}
         self.warnings: tuple[str, ...] = ()
         self._forced = dict(forced or {})
         self._more_counters = more_counters
         self._more_hops = tuple(more_hops)
         self._verified = False
-        self._cards_mbit_s: list[float | None] = []
+        self._nic_rates_mbit_s: list[float | None] = []
         for end in self.ends:
-            end.aim(settings)
+            end.request(settings)
 
     @property
     def guests(self) -> tuple[End, ...]:
@@ -100,19 +100,19 @@ class Links:
 
     @property
     def link_mbit_s(self) -> float | None:
-        """The known rate of the link in each direction, or of the slower real card; None when neither is known."""
-        known = [rate for rate in (self.settings.rate_mbit_s, *self._cards_mbit_s) if rate is not None]
+        """The known rate of the link in each direction, or of the slower physical interface; None when unknown."""
+        known = [rate for rate in (self.settings.rate_mbit_s, *self._nic_rates_mbit_s) if rate is not None]
         return min(known, default=None)
 
-    def apply(self, link: Mapping[str, Any]) -> Sequence[Sequence[str]]:
+    def apply(self, link: LinkSettings) -> Sequence[Sequence[str]]:
         """Change MTU, offloads and rate at every hop without restarting a guest.
 
         Guests with taps that were `connected` are changed from inside here; for others the commands to run in them
-        are returned. When nothing is left to run, a full-size packet proves the new settings (see verify) and `used`
-        and `warnings` say what is in force.
-        Raises BadInput, NetworkError (also for a setting that needs fresh guests) or CommandFailed.
+        are returned. When nothing is left to run, a full-size packet proves the new settings (see verify);
+        `effective` and `warnings` show what is in force then.
+        Raises NetworkError (also for a setting that needs fresh guests) or CommandFailed.
         """
-        settings = LinkSettings.of({**link, **self._forced})
+        settings = link.model_copy(update=self._forced)
         before, left = self.settings, []
         if settings == before and self._verified:
             return ()
@@ -137,15 +137,16 @@ class Links:
 
     def verify(self) -> None:
         """Send a full-size packet that may not be fragmented along every flow. Raises NetworkError."""
-        patience_s = 20.0 if any(end.has_taps for end in self.ends) else 2.0  # an emulated card resets for seconds
+        is_emulated = any(end.has_taps for end in self.ends)
+        timeout_s = 20.0 if is_emulated else 2.0  # an emulated interface resets for seconds
         for flow in self.flows:
             client, server = self.end(flow.client), self.end(flow.server)
             if server.stack is not None and not flow.hidden:
-                echo(server.stack, flow.client_address, self.settings.mtu, timeout_s=patience_s)
+                echo(server.stack, flow.client_address, self.settings.mtu, timeout_s=timeout_s)
             elif client.stack is not None:
-                echo(client.stack, flow.server_address, self.settings.mtu, timeout_s=patience_s)
+                echo(client.stack, flow.server_address, self.settings.mtu, timeout_s=timeout_s)
             elif client.execute is not None:
-                whole = ["-M", "do"] if client.has_taps else []  # a stack in user space cannot be told
+                whole = ["-M", "do"] if client.has_taps else []  # a stack in user space ignores it
                 size = str(self.settings.mtu - 28)
                 client.execute(["ping", "-q", "-c", "1", "-W", "20", *whole, "-s", size, flow.server_address])
         self._verified = True
@@ -163,35 +164,35 @@ class Links:
             **counted,
             **self._more_counters(),
             UNDER_TEST: self._through_guests(counted),
-            LOST: lost(hops, counted),
+            LOST: drops(hops, counted),
         }
 
     def _through_guests(self, counted: Mapping[str, float]) -> float:
-        """Bytes in and out of every card of the guests under test, from whichever side can be read."""
+        """Bytes in and out of every interface of the guests under test, from whichever end can be read."""
         total = 0.0
         for end in self.guests:
-            for card in end.cards:
-                own, lab = f"{end.role}.{card.interface}", f"lab.{port_name(end.role, card)}"
+            for interface in end.interfaces:
+                own, lab = f"{end.role}.{interface.name}", f"lab.{port_name(end.role, interface)}"
                 name = own if f"{own}.rx_bytes" in counted else lab
                 total += counted.get(f"{name}.rx_bytes", 0.0) + counted.get(f"{name}.tx_bytes", 0.0)
         return total
 
     def _read_back(self) -> None:
-        """Ask every hop for its MTU, every card for its offloads, and real ones for their speed.
+        """Read the MTU of every hop, the offloads of every interface, and the speed of physical ones.
 
         Raises NetworkError when a hop is too small.
         """
         for hop in self.hops:
             if (mtu := mtu_of(hop.namespace, hop.interface)) != self.settings.mtu:
                 raise NetworkError(f"{hop.name} has an MTU of {mtu}, not {self.settings.mtu}")
-        self._cards_mbit_s = [card_mbit_s(_here, hop.interface) for hop in self.hops if hop.kind == "nic"]
+        self._nic_rates_mbit_s = [nic_rate_mbit_s(_here, hop.interface) for hop in self.hops if hop.kind == "nic"]
         for end in self.ends:
             if end.machine is not None:
-                self._cards_mbit_s.append(card_mbit_s(end.ask_below, end.machine.nic))
+                self._nic_rates_mbit_s.append(nic_rate_mbit_s(end.run_on_machine, end.machine.nic))
         states = {name: state for end in self.ends for name, state in end.states().items()}
-        self.used = {
+        self.effective = {
             "link": self.settings.model_dump(mode="json", exclude_none=True),
-            "cards": {name: asdict(state) for name, state in states.items()},
+            "interfaces": {name: asdict(state) for name, state in states.items()},
         }
         found = [text for name, state in states.items() for text in state.differences(name, self.settings)]
         self.warnings = tuple(found)
@@ -201,21 +202,21 @@ class Links:
         self.lab.close()
 
 
-def lost(hops: Sequence[Hop], counted: Mapping[str, float]) -> float:
+def drops(hops: Sequence[Hop], counted: Mapping[str, float]) -> float:
     """Packets dropped or broken at any of these hops, each once.
 
-    A veth counts one that its other end could not take at both: as a drop in sending and as one in receiving. Of the
-    two ends of a cable the higher count holds, in each direction.
+    A veth counts a packet that its other end drops at both ends: as a drop in sending and as one in receiving. Of the
+    two ends of a veth pair the higher count holds, in each direction.
     """
-    cables: dict[str, list[Hop]] = {}
+    veth_pairs: dict[str, list[Hop]] = {}
     for hop in hops:
-        cables.setdefault(hop.cable or hop.name, []).append(hop)
+        veth_pairs.setdefault(hop.veth_pair or hop.name, []).append(hop)
 
     def of(hop: Hop, side: str) -> float:
         return counted[f"{hop.name}.{side}_drops"] + counted[f"{hop.name}.{side}_errors"]
 
     total = 0.0
-    for first, *others in cables.values():
+    for first, *others in veth_pairs.values():
         for side, opposite in (("rx", "tx"), ("tx", "rx")):
             total += max(of(first, side), *(of(other, opposite) for other in others), 0.0)
     return total
@@ -230,9 +231,8 @@ def _change(end: End, argv: Sequence[str]) -> None:
     try:
         end.execute(argv)
     except VtaxError as error:
-        raise NetworkError(f"the card of {end.role} did not take its settings: {error.what}") from error
+        raise NetworkError(f"the interface of {end.role} refuses its settings: {error.what}") from error
 
 
 def _changed(settings: LinkSettings, before: LinkSettings) -> str:
-    pairs = zip(STRUCTURE, settings.structure(), before.structure(), strict=True)
-    return ", ".join(name for name, new, old in pairs if new != old)
+    return ", ".join(dict.fromkeys(name for name, _ in set(settings.structure()) ^ set(before.structure())))

@@ -1,6 +1,6 @@
 """Guests as macvlans on one lower interface: the kernel switches by address, without a bridge.
 
-The first native end is the far end of the lower interface's cable, as a machine on the wire would be; every other
+The first native end is the far end of the lower interface's veth pair, as a machine on the wire would be; every other
 end in a namespace is a macvlan on it, and a guest that opens a character device is a macvtap.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from vtax.errors import NetworkError
 from vtax.network.hop import Hop
 from vtax.network.namespace import Namespace
-from vtax.network.plugboard import Card
+from vtax.network.plugboard import Interface
 from vtax.network.segment import port_name, queued, veth
 
 
@@ -21,29 +21,31 @@ class MacvlanSegment:
         self.hops: list[Hop] = []
         self._lower: str | None = None
 
-    def plug(self, role: str, card: Card, guest: Namespace) -> None:
-        """The far end of the cable for the first, a macvlan for the others."""
+    def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
+        """The far end of the veth pair for the first, a macvlan for the others."""
         if self._lower is None:
-            port = self._lower = port_name(role, card)
-            self.namespace.ip(veth(port, card, guest), f"link set dev {port} up")
+            port = self._lower = port_name(role, interface)
+            self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
             self.hops += [
-                Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, cable=port),
-                Hop(f"{role}.{card.interface}", guest, card.interface, "veth", limits=True, role=role, cable=port),
+                Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
+                Hop(
+                    f"{role}.{interface.name}", guest, interface.name, "veth", limits=True, role=role, veth_pair=port
+                ),
             ]
             return
         self.namespace.ip(
-            f"link add link {self._lower} name {card.interface} address {card.mac} mtu {card.mtu} "
-            f"{queued(card.queues)} netns {guest.path} type macvlan mode bridge"
+            f"link add link {self._lower} name {interface.name} address {interface.mac} mtu {interface.mtu} "
+            f"{queued(interface.queues)} netns {guest.path} type macvlan mode bridge"
         )
-        self.hops.append(Hop(f"{role}.{card.interface}", guest, card.interface, "macvlan", role=role))
+        self.hops.append(Hop(f"{role}.{interface.name}", guest, interface.name, "macvlan", role=role))
 
-    def plug_tap(self, role: str, card: Card, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
         """A macvtap; what opens it uses /dev/tapINDEX, not /dev/net/tun."""
         if self._lower is None:
             raise NetworkError("a guest was plugged before the native end of its link")
-        port = port_name(role, card)
+        port = port_name(role, interface)
         self.namespace.ip(
-            f"link add link {self._lower} name {port} address {card.mac} mtu {card.mtu} "
+            f"link add link {self._lower} name {port} address {interface.mac} mtu {interface.mtu} "
             f"{queued(queues)} type macvtap mode bridge",
             f"link set dev {port} up",
         )

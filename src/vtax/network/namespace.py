@@ -20,7 +20,7 @@ from vtax.host.process import Result, run
 
 NAMES = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000
-QUIET = {
+NO_BACKGROUND_TRAFFIC = {
     # IPv6 on, which Docker turns off. No traffic but the test: no link-local addresses, no router discovery, no
     # duplicate address detection, and no trip of bridged packets through iptables.
     "ipv6/conf/all/disable_ipv6": "0",
@@ -57,22 +57,22 @@ def inside(path: Path, work: Callable[[], _T]) -> _T:
     Sockets and files it opens stay in that namespace. Raises what work raises, and NetworkError when the namespace
     is gone.
     """
-    answer: list[_T] = []
-    trouble: list[BaseException] = []
+    results: list[_T] = []
+    errors: list[BaseException] = []
 
     def enter_and_work() -> None:
         try:
             _enter(path)
-            answer.append(work())
+            results.append(work())
         except BaseException as error:
-            trouble.append(error)
+            errors.append(error)
 
     thread = Thread(target=enter_and_work, name="vtax-namespace")
     thread.start()
     thread.join()
-    if trouble:
-        raise trouble[0]
-    return answer[0]
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class Namespace:
             refused = f"ip {commands[number - 1]}" if 0 < number <= len(commands) else "; ".join(commands)
             raise NetworkError(f"the kernel refused a link of the lab: {error.what}", where=refused) from error
 
-    def quieten(self) -> None:
-        """Set it up before links exist, so that they carry no traffic of their own."""
+    def suppress_background_traffic(self) -> None:
+        """Set it up, before links exist, so that they carry no traffic but the test's."""
 
         def write_all() -> None:
-            for key, value in QUIET.items():
-                with suppress(OSError):  # a kernel without IPv6 or bridge netfilter has nothing to silence
+            for key, value in NO_BACKGROUND_TRAFFIC.items():
+                with suppress(OSError):  # a kernel without IPv6 or bridge netfilter has nothing to suppress
                     Path("/proc/sys/net", key).write_text(value)
 
         inside(self.path, write_all)
@@ -126,8 +126,8 @@ class Namespace:
         except OSError as error:
             raise NetworkError(f"the kernel refused the setting {key} = {value}: {error.strerror}") from error
 
-    def tie(self, first: str, second: str) -> None:
-        """Have what enters by one interface leave by the other, both ways (tc-mirred(8)). Raises CommandFailed."""
+    def redirect(self, first: str, second: str) -> None:
+        """Redirect what enters by either interface to the other (tc-mirred(8)). Raises CommandFailed."""
         for source, target in ((first, second), (second, first)):
             self.run(["tc", "qdisc", "add", "dev", source, "ingress"])
             self.run(

@@ -29,13 +29,13 @@ class Router(app_manager.OSKenApp):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        told = json.loads(os.environ["VTAX_CONTROLLER"])
-        self.routes = told["routes"]
-        self.cookie = told["cookie"]
+        configuration = json.loads(os.environ["VTAX_CONTROLLER"])
+        self.routes = configuration["routes"]
+        self.cookie = configuration["cookie"]
 
     @set_ev_cls(ofp_event.EventOFPSwitchFeatures, CONFIG_DISPATCHER)
     def switch_appeared(self, event: Any) -> None:
-        """Ask for the first packet of everything, whole."""
+        """Request the first packet of every flow, whole."""
         datapath = event.msg.datapath
         protocol, parser = datapath.ofproto, datapath.ofproto_parser
         to_controller = parser.OFPActionOutput(protocol.OFPP_CONTROLLER, protocol.OFPCML_NO_BUFFER)
@@ -43,35 +43,35 @@ class Router(app_manager.OSKenApp):
 
     @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
     def packet_arrived(self, event: Any) -> None:
-        """Answer for the gateways; give every flow its way and send its first packet along it."""
+        """Reply for the gateways; install a flow for every connection and forward its first packet."""
         message = event.msg
-        seen = packet.Packet(message.data)
-        asked, datagram = seen.get_protocol(arp.arp), seen.get_protocol(ipv4.ipv4)
+        frame = packet.Packet(message.data)
+        request, datagram = frame.get_protocol(arp.arp), frame.get_protocol(ipv4.ipv4)
         in_port = message.match["in_port"]
-        if asked is not None and asked.opcode == arp.ARP_REQUEST:
-            self._answer(message.datapath, in_port, seen.get_protocol(ethernet.ethernet), asked)
+        if request is not None and request.opcode == arp.ARP_REQUEST:
+            self._reply(message.datapath, in_port, frame.get_protocol(ethernet.ethernet), request)
         elif datagram is not None:
-            self._route(message, in_port, seen, datagram)
+            self._route(message, in_port, frame, datagram)
 
-    def _answer(self, datapath: Any, in_port: int, frame: Any, asked: Any) -> None:
+    def _reply(self, datapath: Any, in_port: int, header: Any, request: Any) -> None:
         for route in self.routes:
             gateway = route["gateway"]
-            if route["port"] == in_port and gateway["address"] == asked.dst_ip:
+            if route["port"] == in_port and gateway["address"] == request.dst_ip:
                 reply = packet.Packet()
-                reply.add_protocol(ethernet.ethernet(frame.src, gateway["mac"], ether_types.ETH_TYPE_ARP))
+                reply.add_protocol(ethernet.ethernet(header.src, gateway["mac"], ether_types.ETH_TYPE_ARP))
                 reply.add_protocol(
                     arp.arp(
                         opcode=arp.ARP_REPLY,
                         src_mac=gateway["mac"],
-                        src_ip=asked.dst_ip,
-                        dst_mac=asked.src_mac,
-                        dst_ip=asked.src_ip,
+                        src_ip=request.dst_ip,
+                        dst_mac=request.src_mac,
+                        dst_ip=request.src_ip,
                     )
                 )
                 reply.serialize()
                 self._send(datapath, [datapath.ofproto_parser.OFPActionOutput(in_port)], reply.data)
 
-    def _route(self, message: Any, in_port: int, seen: packet.Packet, datagram: Any) -> None:
+    def _route(self, message: Any, in_port: int, frame: packet.Packet, datagram: Any) -> None:
         datapath = message.datapath
         parser = datapath.ofproto_parser
         target = ipaddress.ip_address(datagram.dst)
@@ -80,7 +80,7 @@ class Router(app_manager.OSKenApp):
                 fields = {"eth_type": ether_types.ETH_TYPE_IP, "ipv4_src": datagram.src, "ipv4_dst": datagram.dst}
                 fields |= {"in_port": in_port, "ip_proto": datagram.proto}
                 for name, kind in (("tcp", tcp.tcp), ("udp", udp.udp)):
-                    segment = seen.get_protocol(kind)
+                    segment = frame.get_protocol(kind)
                     if segment is not None:
                         fields |= {f"{name}_src": segment.src_port, f"{name}_dst": segment.dst_port}
                 actions = [

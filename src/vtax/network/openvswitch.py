@@ -21,14 +21,14 @@ from vtax.host.resources import Marked, Tree
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
-from vtax.network.plugboard import Card
+from vtax.network.plugboard import Interface
 from vtax.network.segment import port_name, tap, veth
 
 _START_TIMEOUT_S = 15.0
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _KERNEL_DATAPATH = Path("/sys/module/openvswitch")
 _FLOW = re.compile(r"cookie=(0x[0-9a-f]+),.* n_packets=(\d+), n_bytes=(\d+)")
-LARGEST_MTU = 65500
+MAX_MTU = 65500
 """Bytes. Open vSwitch 3.1 never ends adding a port with an MTU of 65517, and carries no full frame at 65522."""
 USERSPACE_NOTE = "the switch runs in user space (the kernel has no datapath), so offloads are off at every end"
 
@@ -93,16 +93,16 @@ class Switch:
         while self._vsctl("get", "controller", bridge, "is_connected").strip() != "true":
             if time.monotonic() > deadline:
                 raise NetworkError(
-                    f"the OpenFlow controller did not answer the switch within {timeout_s:g} s",
-                    cure="look at /scratch/controller.log in the guest",
+                    f"the OpenFlow controller did not connect to the switch within {timeout_s:g} s",
+                    cure="read /scratch/controller.log in the guest",
                 )
             time.sleep(0.05)
 
-    def answers(self) -> int:
-        """Packets that controllers have sent through the switch: one for each they were asked about and decided.
+    def controller_replies(self) -> int:
+        """Packets that controllers have sent through the switch: one for each that reached them.
 
-        The switch counts these one by one. What it counts for the flow that asks is too low: it forgets packets that
-        arrive while the decision's own flow is installed.
+        The switch counts these one by one. What it counts for the flow to the controller is too low: it misses
+        packets that arrive while the decision's own flow is installed.
         """
         return int(self._appctl("coverage/read-counter", "ofproto_packet_out"))
 
@@ -116,7 +116,7 @@ class Switch:
         return [(int(cookie, 16), int(packets), int(size)) for cookie, packets, size in _FLOW.findall(text)]
 
     def cpu_s(self) -> float:
-        """CPU seconds the switch daemon has used (proc(5), stat fields 14 and 15)."""
+        """CPU time of the switch daemon in seconds (proc(5), stat fields 14 and 15)."""
         fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -156,27 +156,27 @@ class Switch:
 
 
 class SwitchSegment:
-    """A network that is a bridge of the switch. number: OpenFlow port of the next card; tag: its VLAN."""
+    """A network that is a bridge of the switch. number: OpenFlow port of the next interface; tag: its VLAN."""
 
     def __init__(self, switch: Switch, bridge: str, *, number: int | None = None, tag: int | None = None) -> None:
         self.namespace = switch.namespace
         self.hops: list[Hop] = []
         self._switch, self._bridge, self._number, self._tag = switch, bridge, number, tag
 
-    def plug(self, role: str, card: Card, guest: Namespace) -> None:
+    def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """A veth whose outer end is a port of the bridge."""
-        port = port_name(role, card)
-        self.namespace.ip(veth(port, card, guest), f"link set dev {port} up")
+        port = port_name(role, interface)
+        self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
         self.hops += [
-            Hop(f"{role}.{card.interface}", guest, card.interface, "veth", role=role, cable=port),
-            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, cable=port),
+            Hop(f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port),
+            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
         ]
 
-    def plug_tap(self, role: str, card: Card, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
         """A tap that is a port of the bridge."""
-        port = port_name(role, card)
-        self.namespace.ip(*tap(port, card, queues), f"link set dev {port} up")
+        port = port_name(role, interface)
+        self.namespace.ip(*tap(port, interface, queues), f"link set dev {port} up")
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
         return port

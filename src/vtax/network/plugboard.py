@@ -1,8 +1,8 @@
 """How a platform joins its guest to the topology without knowing which topology it is.
 
-The topology hands each guest a plugboard with the network cards it must have. A driver whose guest lives in a
+The topology hands each guest a plugboard with the network interfaces it must have. A driver whose guest lives in a
 network namespace calls `plug_namespace` once that namespace exists; one whose guest has emulated or paravirtual
-cards calls `taps` before it starts and runs its process inside `lab_namespace`, then the runner configures the
+interfaces calls `taps` before it starts and runs its process inside `lab_namespace`, then the runner configures the
 addresses from inside the guest (`configure_commands`).
 """
 
@@ -15,15 +15,15 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Card:
-    """One network card a guest must have.
+class Interface:
+    """One network interface a guest must have.
 
-    interface: its name in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
-    mtu: of the link. offloads: whether checksum and segmentation offloads stay on. queues: of a multi-queue card.
-    routes: (destination, gateway) pairs that lead through this card.
+    name: in the guest (`eth0`, ...). mac: address. addresses: with prefix length, IPv4 and IPv6.
+    mtu: of the link. offloads: whether checksum and segmentation offloads stay on. queues: of a multi-queue
+    interface. routes: (destination, gateway) pairs that lead through this interface.
     """
 
-    interface: str
+    name: str
     mac: str
     addresses: tuple[str, ...]
     mtu: int = 1500
@@ -34,7 +34,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Machine:
-    """Another machine that an end stands on. platform: how it is reached (`ssh:HOST`). nic: its card to use."""
+    """Another machine that an end stands on. platform: how it is reached (`ssh:HOST`). nic: its interface."""
 
     platform: str
     nic: str
@@ -45,12 +45,12 @@ class Plugboard(Protocol):
 
     @property
     def machine(self) -> Machine | None:
-        """The machine the guest stands on when it is not this one: its card is then made there, on a card of it."""
+        """The machine the guest stands on when it is not this one: its interface is then made there."""
         ...
 
     @property
-    def cards(self) -> Sequence[Card]:
-        """The cards, in order."""
+    def interfaces(self) -> Sequence[Interface]:
+        """The interfaces, in order."""
         ...
 
     @property
@@ -59,19 +59,19 @@ class Plugboard(Protocol):
         ...
 
     def plug_namespace(self, netns: Path, *, own_stack: bool = False) -> None:
-        """Make every card appear, named, addressed and up, inside a network namespace (e.g. /proc/PID/ns/net).
+        """Make every interface appear, named, addressed and up, inside a network namespace (e.g. /proc/PID/ns/net).
 
         own_stack: the guest will take the addresses over into a network stack of its own, in user space.
         """
         ...
 
     def taps(self, queues: int = 1) -> Sequence[str]:
-        """Make one tap per card in the lab namespace, joined to the topology; returns their names, in order.
+        """Make one tap per interface in the lab namespace, joined to the topology; returns their names, in order.
 
         queues: of each tap; with more than one it is made multi-queue, and must be opened that way.
         """
         ...
 
     def configure_commands(self) -> Sequence[Sequence[str]]:
-        """What to run inside a guest with taps, so that its cards are named, addressed and up."""
+        """What to run inside a guest with taps, so that its interfaces are named, addressed and up."""
         ...

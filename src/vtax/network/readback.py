@@ -1,4 +1,4 @@
-"""What is really in force at an interface, asked of the kernel after every change: MTU, offloads, queues."""
+"""What is effective at an interface, read from the kernel after every change: MTU, offloads, queues."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FEATURES = {
 
 
 @dataclass(frozen=True)
-class CardState:
-    """One card as its kernel has it.
+class InterfaceState:
+    """One interface as its kernel has it.
 
-    offloads: by their short names in ethtool(8), as far as they can be asked. queues: that receive, None
+    offloads: by their short names in ethtool(8), as far as they can be read. queues: that receive, None
     when not known.
     """
 
@@ -35,13 +35,13 @@ class CardState:
     queues: int | None = None
 
     def differences(self, name: str, settings: LinkSettings) -> list[str]:
-        """What is not as asked. Receive offload is off on a veth from birth, so `on` does not speak of it."""
-        asked = "on" if settings.offloads else "off"
-        found = [f"{name}: MTU asked {settings.mtu}, used {self.mtu}"] if self.mtu != settings.mtu else []
+        """What is not as requested. A veth is made without receive offload, which `on` therefore leaves out."""
+        requested = "on" if settings.offloads else "off"
+        found = [f"{name}: MTU requested {settings.mtu}, effective {self.mtu}"] if self.mtu != settings.mtu else []
         if self.queues is not None and self.queues != settings.queues:
-            found.append(f"{name}: queues asked {settings.queues}, used {self.queues}")
+            found.append(f"{name}: queues requested {settings.queues}, effective {self.queues}")
         wrong = [k for k, on in self.offloads.items() if on != settings.offloads and (k != "gro" or on)]
-        return [*found, *(f"{name}: offload {feature} asked {asked}, which it cannot" for feature in wrong)]
+        return [*found, *(f"{name}: offload {feature} requested {requested}, not supported" for feature in wrong)]
 
 
 def features(ethtool_text: str) -> dict[str, bool]:
@@ -50,11 +50,11 @@ def features(ethtool_text: str) -> dict[str, bool]:
     return {short: lines[long] == "on" for long, short in _FEATURES.items() if long in lines}
 
 
-def from_outside(namespace: Namespace, interface: str) -> CardState:
+def from_outside(namespace: Namespace, interface: str) -> InterfaceState:
     """The state of an interface in a namespace."""
-    told = namespace.run(["ethtool", "-k", interface], check=False).stdout
+    ethtool = namespace.run(["ethtool", "-k", interface], check=False).stdout
     (link,) = json.loads(namespace.run(["ip", "-j", "-d", "link", "show", "dev", interface]).stdout)
-    return CardState(link["mtu"], features(told), link.get("num_rx_queues"))
+    return InterfaceState(link["mtu"], features(ethtool), link.get("num_rx_queues"))
 
 
 def mtu_of(namespace: Namespace, interface: str) -> int:
@@ -62,8 +62,8 @@ def mtu_of(namespace: Namespace, interface: str) -> int:
 
     def ask() -> int:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-            answer = fcntl.ioctl(any_socket, _SIOCGIFMTU, struct.pack("16si20x", interface.encode(), 0))
-        mtu: int = struct.unpack_from("i", answer, 16)[0]
+            reply = fcntl.ioctl(any_socket, _SIOCGIFMTU, struct.pack("16si20x", interface.encode(), 0))
+        mtu: int = struct.unpack_from("i", reply, 16)[0]
         return mtu
 
     return inside(namespace.path, ask)

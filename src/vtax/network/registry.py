@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
+from typing import Any
 
 import vtax.network.topologies
 from vtax.errors import BadInput
 from vtax.host.plugins import discover
+from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
 
 
 @cache
-def topologies() -> Mapping[str, Topology]:
+def topologies() -> Mapping[str, Topology[Any]]:
     """All topologies by name."""
-    found: Mapping[str, Topology] = discover(vtax.network.topologies, "TOPOLOGY", Topology)
+    found: Mapping[str, Topology[Any]] = discover(vtax.network.topologies, "TOPOLOGY", Topology)
     return found
 
 
@@ -25,7 +27,7 @@ def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(p for name in dict.fromkeys(names) if name in known for p in known[name].packages)
 
 
-def get(name: str) -> Topology:
+def get(name: str) -> Topology[Any]:
     """The topology of a name. Raises BadInput with the nearest names."""
     if name in topologies():
         return topologies()[name]
@@ -34,3 +36,18 @@ def get(name: str) -> Topology:
         f"there is no topology {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
         cure=f"topologies: {', '.join(sorted(topologies()))}",
     )
+
+
+def settings(name: str, values: Mapping[str, Any]) -> LinkSettings:
+    """The link settings of a topology from a study's values, parsed once. Raises BadInput, also for a topology that
+    does not exist and for a setting that only other topologies have."""
+    topology = get(name)
+    for setting in values:
+        owners = [other.name for other in topologies().values() if setting in other.Settings.model_fields]
+        if owners and name not in owners:
+            raise BadInput(
+                f"link setting {setting}: {name} has no such setting",
+                cure=f"leave it out; it is a setting of {', '.join(owners)}",
+            )
+    parsed: LinkSettings = topology.Settings.of(values)
+    return parsed

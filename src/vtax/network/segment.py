@@ -1,6 +1,6 @@
-"""Networks of the lab: how a guest's card comes to stand in one, whether it is a veth's end or a tap.
+"""Networks of the lab: how a guest's interface is placed in one, whether it is a veth's end or a tap.
 
-A segment is handed a card and whose it is, makes the links, and keeps the hops that packets will cross. The part
+A segment is handed an interface and its owner, makes the links, and keeps the hops that packets will cross. The part
 outside the guest is the same for every platform: only the last link into the guest differs, and that is the layer
 under test.
 """
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from vtax.network.hop import Hop
 from vtax.network.namespace import Namespace
-from vtax.network.plugboard import Card
+from vtax.network.plugboard import Interface
 
 
 class Segment(Protocol):
@@ -28,12 +28,12 @@ class Segment(Protocol):
         """Every interface of it that exists so far."""
         ...
 
-    def plug(self, role: str, card: Card, guest: Namespace) -> None:
-        """Make the card appear, down and without addresses, in a guest's namespace."""
+    def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
+        """Make the interface appear, down and without addresses, in a guest's namespace."""
         ...
 
-    def plug_tap(self, role: str, card: Card, queues: int) -> str:
-        """Make a tap for the card; returns its name in the segment's namespace."""
+    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
+        """Make a tap for the interface; returns its name in the segment's namespace."""
         ...
 
 
@@ -52,8 +52,8 @@ class BridgeSegment:
         ends: bool = False,
         queues: int = 1,
     ) -> None:
-        """mac, role: of the end whose card the bridge itself is, when it is one. routes: the lab does through it.
-        ends: the lab is itself what guests on it talk to. queues: of the bridge, when it is a card."""
+        """mac, role: of the end whose interface the bridge itself is, if any. routes: the lab routes through it.
+        ends: the lab is itself what guests on it talk to. queues: of the bridge, when it is an interface."""
         self.namespace = namespace
         self.bridge = bridge
         self._limits_entry = bridge if role or ends else ""
@@ -67,84 +67,84 @@ class BridgeSegment:
             f"link set dev {bridge} up",
         )
 
-    def plug(self, role: str, card: Card, guest: Namespace) -> None:
-        """A veth: one end is a port of the bridge, the other the guest's card."""
-        port = port_name(role, card)
-        self.namespace.ip(veth(port, card, guest), f"link set dev {port} master {self.bridge} up")
+    def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
+        """A veth: one end is a port of the bridge, the other the guest's interface."""
+        port = port_name(role, interface)
+        self.namespace.ip(veth(port, interface, guest), f"link set dev {port} master {self.bridge} up")
         entry = self._limits_entry
         self.hops += [
-            Hop(f"{role}.{card.interface}", guest, card.interface, "veth", role=role, cable=port),
-            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, limits_entry=entry, cable=port),
+            Hop(f"{role}.{interface.name}", guest, interface.name, "veth", role=role, veth_pair=port),
+            Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, limits_entry=entry, veth_pair=port),
         ]
 
-    def plug_tap(self, role: str, card: Card, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
         """A tap that is a port of the bridge."""
-        port = port_name(role, card)
-        self.namespace.ip(*tap(port, card, queues), f"link set dev {port} master {self.bridge} up")
+        port = port_name(role, interface)
+        self.namespace.ip(*tap(port, interface, queues), f"link set dev {port} master {self.bridge} up")
         self.hops.append(
             Hop(f"lab.{port}", self.namespace, port, "tap", limits=True, limits_entry=self._limits_entry)
         )
         return port
 
 
-class CableSegment:
-    """Two ends and nothing between them: one veth, or a tap whose packets are redirected to the other end.
+class VethSegment:
+    """Two ends and nothing between them: one veth pair, or a tap whose packets are redirected to the other end.
 
-    The first end is plugged to a cable whose loose end waits in the lab. A second end in a namespace is given the
-    loose end itself; a tap is tied to it by redirecting what enters the one to the other (tc-mirred(8)), which is
+    The first end is one side of a veth pair whose other side waits in the lab. A second end in a namespace becomes
+    that other side; a tap is joined to it by redirecting what enters the one to the other (tc-mirred(8)), which is
     as direct as a tap can be.
     """
 
     def __init__(self, namespace: Namespace) -> None:
         self.namespace = namespace
         self.hops: list[Hop] = []
-        self._loose: str | None = None
+        self._waiting: str | None = None
 
-    def plug(self, role: str, card: Card, guest: Namespace) -> None:
+    def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """The first end, or the second one."""
-        port = port_name(role, card)
-        joins = self._loose is not None and not self._is_tap(self._loose)
-        cable = self._loose if joins and self._loose else port
-        end = Hop(f"{role}.{card.interface}", guest, card.interface, "veth", limits=True, role=role, cable=cable)
+        port = port_name(role, interface)
+        joins = self._waiting is not None and not self._is_tap(self._waiting)
+        pair = self._waiting if joins and self._waiting else port
+        end = Hop(f"{role}.{interface.name}", guest, interface.name, "veth", limits=True, role=role, veth_pair=pair)
         if joins:
             self.namespace.ip(
-                f"link set dev {self._loose} down",
-                f"link set dev {self._loose} mtu {card.mtu} address {card.mac}",
-                f"link set dev {self._loose} netns {guest.path} name {card.interface}",
+                f"link set dev {self._waiting} down",
+                f"link set dev {self._waiting} mtu {interface.mtu} address {interface.mac}",
+                f"link set dev {self._waiting} netns {guest.path} name {interface.name}",
             )
-            self.hops = [hop for hop in self.hops if hop.interface != self._loose or hop.role] + [end]
+            self.hops = [hop for hop in self.hops if hop.interface != self._waiting or hop.role] + [end]
             return
-        self.namespace.ip(veth(port, card, guest), f"link set dev {port} up")
-        self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, cable=port)]
-        self._tie(port)
+        self.namespace.ip(veth(port, interface, guest), f"link set dev {port} up")
+        self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port)]
+        self._redirect(port)
 
-    def plug_tap(self, role: str, card: Card, queues: int) -> str:
-        """A tap, tied to the loose end when there is one."""
-        port = port_name(role, card)
-        self.namespace.ip(*tap(port, card, queues), f"link set dev {port} up")
+    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
+        """A tap, joined by redirection to the side that waits when there is one."""
+        port = port_name(role, interface)
+        self.namespace.ip(*tap(port, interface, queues), f"link set dev {port} up")
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
-        self._tie(port)
+        self._redirect(port)
         return port
 
-    def _tie(self, port: str) -> None:
-        if self._loose is None:
-            self._loose = port
+    def _redirect(self, port: str) -> None:
+        if self._waiting is None:
+            self._waiting = port
         else:
-            self.namespace.tie(self._loose, port)
+            self.namespace.redirect(self._waiting, port)
 
     def _is_tap(self, port: str) -> bool:
         return any(hop.interface == port and hop.kind == "tap" for hop in self.hops)
 
 
-def port_name(role: str, card: Card) -> str:
-    """The lab's side of a card; Linux allows 15 characters."""
-    return f"{role[:10]}-{card.interface}"
+def port_name(role: str, interface: Interface) -> str:
+    """The lab's side of an interface; Linux allows 15 characters."""
+    return f"{role[:10]}-{interface.name}"
 
 
-def veth(port: str, card: Card, guest: Namespace) -> str:
-    """The ip command that makes a veth pair: `port` here, the card in the guest's namespace."""
-    size = f"mtu {card.mtu} {queued(card.queues)}"
-    inner = f"peer name {card.interface} {size} address {card.mac} netns {guest.path}"
+def veth(port: str, interface: Interface, guest: Namespace) -> str:
+    """The ip command that makes a veth pair: `port` here, the interface in the guest's namespace."""
+    size = f"mtu {interface.mtu} {queued(interface.queues)}"
+    inner = f"peer name {interface.name} {size} address {interface.mac} netns {guest.path}"
     return f"link add name {port} {size} type veth {inner}"
 
 
@@ -153,7 +153,7 @@ def queued(queues: int) -> str:
     return f"numtxqueues {queues} numrxqueues {queues}"
 
 
-def tap(port: str, card: Card, queues: int) -> list[str]:
+def tap(port: str, interface: Interface, queues: int) -> list[str]:
     """The ip commands that make a tap; one with several queues must be opened as multi-queue."""
     several = " multi_queue" if queues > 1 else ""
-    return [f"tuntap add dev {port} mode tap{several}", f"link set dev {port} mtu {card.mtu}"]
+    return [f"tuntap add dev {port} mode tap{several}", f"link set dev {port} mtu {interface.mtu}"]

@@ -20,9 +20,9 @@ class QemuOptions(BaseModel):
 
     accel: Literal["tcg", "kvm"] = Field("tcg", description="tcg emulates the CPU, kvm uses the host's")
     machine: Literal["pc", "q35", "microvm"] = Field("pc", description="machine type")
-    nic: Literal["virtio-net", "e1000", "rtl8139"] = Field("virtio-net", description="model of the network cards")
+    nic: Literal["virtio-net", "e1000", "rtl8139"] = Field("virtio-net", description="NIC model")
     disk: Literal["virtio-blk", "ide", "sata"] = Field("virtio-blk", description="model of the disk")
-    queues: int = Field(1, ge=1, le=16, description="queue pairs of each virtio-net card")
+    queues: int = Field(1, ge=1, le=16, description="queue pairs of each virtio-net interface")
     vhost: Literal["auto", "on", "off"] = Field(
         "auto", description="virtio-net served by the host's kernel; auto: with kvm, where the host can"
     )
@@ -43,13 +43,13 @@ class QemuOptions(BaseModel):
         if self.machine == "microvm" and (self.nic != "virtio-net" or self.disk != "virtio-blk"):
             raise ValueError("machine microvm has virtio devices only: nic virtio-net, disk virtio-blk")
         if self.machine == "microvm" and self.queues > 1:
-            raise ValueError("machine microvm has cards of one queue only")
+            raise ValueError("machine microvm has interfaces of one queue only")
         if self.machine == "q35" and self.disk == "ide":
             raise ValueError("machine q35 has no IDE controller; use disk sata, or machine pc")
         if self.queues > 1 and self.nic != "virtio-net":
             raise ValueError(f"nic {self.nic} has one queue; several need virtio-net")
         if self.vhost == "on" and self.nic != "virtio-net":
-            raise ValueError(f"vhost serves virtio-net cards, not {self.nic}")
+            raise ValueError(f"vhost serves virtio-net, not {self.nic}")
         if self.aio == "native" and self.cache != "none":
             raise ValueError("aio native needs cache none")
         return self
@@ -64,8 +64,8 @@ class QemuOptions(BaseModel):
         """Kernel modules the guest needs, without what those depend on."""
         bus = "virtio_mmio" if self.machine == "microvm" else "virtio_pci"
         disks = {"virtio-blk": ("virtio_blk",), "ide": ("ata_piix", "sd_mod"), "sata": ("ahci", "sd_mod")}
-        cards = {"virtio-net": "virtio_net", "e1000": "e1000", "rtl8139": "8139cp"}
-        return (bus, "virtio_console", *disks[self.disk], cards[self.nic])
+        modules = {"virtio-net": "virtio_net", "e1000": "e1000", "rtl8139": "8139cp"}
+        return (bus, "virtio_console", *disks[self.disk], modules[self.nic])
 
     @property
     def root_device(self) -> str:
@@ -89,5 +89,5 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "kvm-emulated": {"accel": "kvm", "nic": "e1000", **_EMULATED},
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
 }
-"""`kvm-emulated` is what the papers call KVM's default: an emulated card and an IDE disk. `kvm-virtio` has its
+"""`kvm-emulated` is what the papers call KVM's default: an emulated NIC and an IDE disk. `kvm-virtio` has its
 packets carried by the host's kernel where it can; `-vhost` insists on that, and `-user` has QEMU itself do it."""

@@ -107,10 +107,10 @@ class Driver(Protocol):
     variants: the platforms it ships, name -> option values. summary: one line for `vtax platforms`.
 
     A driver of machines that the user already has may also define `argument`, the option that a platform's name
-    `DRIVER:VALUE` sets, and `joins_topologies = False` when its network cards are the user's as well. A driver whose
-    guests do not follow when MTU or offloads of their links change says `links_change = False`. One whose network
-    cards have limits of their own defines `network_limits(options)`, a NetworkLimits. One whose machines can be the
-    peer of another platform's guest, with a card made on theirs (Plugboard.machine), defines
+    `DRIVER:VALUE` sets, and `joins_topologies = False` when its interfaces are the user's as well. A driver whose
+    guests do not follow when MTU or offloads of their links change says `links_change = False`. One whose
+    interfaces have limits of their own defines `network_limits(options)`, a NetworkLimits. One whose machines can be
+    the peer of another platform's guest, with an interface made on theirs (Plugboard.machine), defines
     `check_peer(options, nic, mtu, programs)`, which raises BadInput when the machine cannot be reached or lacks them.
     One that heeds more of Resources than its pinned CPUs names in `tunes` the words of a study's `tuning` that its
     guests follow.
@@ -134,13 +134,13 @@ class Driver(Protocol):
 
 @dataclass(frozen=True)
 class NetworkLimits:
-    """What a platform's network cards can do.
+    """What a platform's network interfaces can do.
 
-    cards: most of one guest. mtu: largest, bytes. queues: most of a card. forwards: whether a guest can route between
-    its cards. not_attached: the link setting `attachment` values they cannot be joined by.
+    interfaces: max of one guest. mtu: max, bytes. queues: max of an interface. forwards: whether a guest can route
+    between its interfaces. not_attached: the link setting `attachment` values they cannot be joined by.
     """
 
-    cards: int = 8
+    interfaces: int = 8
     mtu: int = 65535
     queues: int = 16
     forwards: bool = True
@@ -171,7 +171,7 @@ class Platform:
 
     @property
     def joins_topologies(self) -> bool:
-        """Whether its guests can be joined to a topology, their network cards being made for them."""
+        """Whether its guests can be joined to a topology, their network interfaces being made for them."""
         return bool(getattr(self.driver, "joins_topologies", True))
 
     @property
@@ -186,7 +186,7 @@ class Platform:
 
     @property
     def network_limits(self) -> NetworkLimits:
-        """What its network cards can do."""
+        """What its network interfaces can do."""
         of_driver = getattr(self.driver, "network_limits", None)
         found: NetworkLimits = of_driver(self.options) if of_driver else NetworkLimits()
         return found

@@ -102,7 +102,7 @@ class Gvisor:
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
         """See platforms.base.Driver. Its stack drops what is longer than the MTU, as a router is handed by offloads;
-        it reads a card through one channel (runsc's --num-network-channels)."""
+        it reads an interface through one channel (runsc's --num-network-channels)."""
         return NetworkLimits(queues=1, forwards=False)
 
     def start(self, options: GvisorOptions, spec: GuestSpec) -> StdioGuest:
@@ -166,7 +166,7 @@ def _network(spec: GuestSpec) -> list[Held]:
         run(["ip", "netns", "add", spec.name])
         if spec.plugboard is None:
             own = Namespace.named(spec.name)
-            own.quieten()
+            own.suppress_background_traffic()
             own.ip("link set dev lo up")
         else:
             spec.plugboard.plug_namespace(NAMES / spec.name, own_stack=True)

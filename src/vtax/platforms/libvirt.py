@@ -1,6 +1,6 @@
 """A virtual machine that the user already has under libvirt, reached through its virtio channel.
 
-The domain's CPUs, memory, disk, kernel and network cards are the user's, as on any machine vtax did not make. One
+The domain's CPUs, memory, disk, kernel and interfaces are the user's, as on any machine vtax did not make. One
 that is off is started and shut down again, politely; one that runs is left running. In the guest a service runs the
 agent's bootstrap on the channel (docs/platforms.md has it), so no network is needed to reach it. Everything is asked
 of `virsh`: what vtax does here, a user could type.
@@ -93,7 +93,7 @@ class Libvirt:
     """See the module."""
 
     name = "libvirt"
-    summary = "a libvirt domain you have, through its virtio channel: its own files, limits and cards"
+    summary = "a libvirt domain you have, through its virtio channel: its own files, limits and interfaces"
     Options = LibvirtOptions
     variants: Mapping[str, Mapping[str, Any]] = {}
     argument = "domain"
@@ -131,7 +131,7 @@ class Libvirt:
         """See platforms.base.Driver."""
         if spec.plugboard is not None:
             raise PlatformError(
-                f"the network cards of {options.domain} are not vtax's to join to a topology",
+                f"the network interfaces of {options.domain} cannot be joined to a topology",
                 cure="take network benchmarks out of studies with this platform",
             )
         _socket_of(options)

@@ -49,7 +49,7 @@ class Qemu:
     """See the module."""
 
     name = "qemu"
-    summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, cards, disk, caching"
+    summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, NIC model, disk, caching"
     Options = QemuOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunes = ("default", "pinned", "hugepages")
@@ -92,24 +92,24 @@ def boot_files(options: QemuOptions, image: Image) -> command.Boot:
 
 
 def uses_vhost(options: QemuOptions) -> bool:
-    """Whether the host's kernel serves the cards."""
+    """Whether the host's kernel serves the interfaces."""
     if options.vhost == "auto":
         return options.accel == "kvm" and options.nic == "virtio-net" and os.access(_VHOST, os.R_OK | os.W_OK)
     return options.vhost == "on"
 
 
 def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command.Nic]:
-    """The cards of the plugboard with their taps. A link may ask for more queues than the option does."""
+    """The interfaces of the plugboard with their taps. A link may request more queues than the option does."""
     board = spec.plugboard
     assert board is not None
     queues = options.queues
     if options.nic == "virtio-net" and options.machine != "microvm":
-        queues = max(queues, *(card.queues for card in board.cards))
+        queues = max(queues, *(interface.queues for interface in board.interfaces))
     taps = board.taps(queues)
     opened = open_macvtaps(board.lab_namespace, taps, queues, spec.directory, fds)
     return [
-        command.Nic(card.mac, tap, opened.get(tap, ()), queues, card.offloads)
-        for card, tap in zip(board.cards, taps, strict=True)
+        command.Nic(interface.mac, tap, opened.get(tap, ()), queues, interface.offloads)
+        for interface, tap in zip(board.interfaces, taps, strict=True)
     ]
 
 
@@ -171,9 +171,9 @@ def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
 def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool) -> Iterator[str]:
     if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
         yield "vhost-net is off: QEMU itself moves every packet"
-    asked = max((card.queues for card in spec.plugboard.cards), default=1) if spec.plugboard else 1
+    asked = max((i.queues for i in spec.plugboard.interfaces), default=1) if spec.plugboard else 1
     if nics and nics[0].queues < asked:
-        yield f"the cards have {nics[0].queues} queue where the link asks for {asked}"
+        yield f"the interfaces have {nics[0].queues} queue where the link requests {asked}"
 
 
 def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:

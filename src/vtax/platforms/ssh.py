@@ -1,14 +1,14 @@
 """Any machine the user already has, over OpenSSH: a cloud instance, another hypervisor's guest, a second computer.
 
-Nothing of it is started or stopped but the agent. Its CPUs, memory, kernel, files and network cards are the user's,
-which every figure says and the equivalence audit shows; the tools under test must be installed there. Benchmarks work
-in a private directory which a small Python program (_ssh_there) makes on the machine before it starts the agent. That
-program waits there, and removes the directory and whatever a benchmark left running once the agent has ended, which
+Nothing of it is started or stopped but the agent. CPUs, memory, kernel, files and interfaces are the user's, as is
+noted with every figure and shown by the equivalence audit; the tools under test must be installed there. Benchmarks
+work in a private directory which a small Python program (_ssh_there) makes on the machine before it starts the agent.
+That program waits there, and removes the directory and whatever a benchmark left running once the agent has ended,
 the agent does by itself when the connection is gone: so the machine is left clean even when this host dies. What is
 there is in the journal too, so that `vtax clean` sees to it from a connection of its own.
 
-Such a machine can also be the peer of another platform's guest: then the agent gets a network namespace with one card
-on a card of the machine that the user names.
+Such a machine can also be the peer of another platform's guest: then the agent gets a network namespace with one
+interface, which is made on the interface of the machine that the study names.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from vtax.host.journal import Held
 from vtax.host.process import run
 from vtax.host.resources import Remote
 from vtax.image.image import Image
-from vtax.network.namespace import QUIET
+from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard
-from vtax.network.uplink import check_card
+from vtax.network.uplink import check_usable
 from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe
 from vtax.platforms.contained import Program, StdioGuest
@@ -122,7 +122,7 @@ class Ssh:
     """See the module."""
 
     name = "ssh"
-    summary = "any machine you have, over OpenSSH: its own files, limits and cards"
+    summary = "any machine you have, over OpenSSH: its own files, limits and interfaces"
     Options = SshOptions
     variants: Mapping[str, Mapping[str, Any]] = {}
     argument = "host"
@@ -147,7 +147,7 @@ class Ssh:
         """Connect and run argv there, its standard streams the channel. Whether that worked, the channel shows."""
         if spec.plugboard is not None and spec.plugboard.machine is None:
             raise PlatformError(
-                f"the network cards of {options.host} are not vtax's to join to a topology",
+                f"the network interfaces of {options.host} cannot be joined to a topology",
                 cure="take network benchmarks out of studies with this platform",
             )
         mark = f"{spec.name}-{secrets.token_hex(4)}"
@@ -186,14 +186,20 @@ class Ssh:
                 f"on the peer {options.host} one is user {found['uid']}, and only root may make a network namespace",
                 cure=f"let ssh log in as root there: ssh:root@..., or User root for {options.host} in ssh_config",
             )
-        check_card(found["card"], nic, found["cards"], mtu, f"the peer {options.host}")
+        check_usable(found["card"], nic, found["cards"], mtu, f"the peer {options.host}")
 
 
 def _card(plugboard: Plugboard) -> dict[str, Any]:
-    """What the machine must know of the card its guest is to have."""
-    card = plugboard.cards[0]
+    """What the machine must know of the interface its guest is to have."""
+    interface = plugboard.interfaces[0]
     nic = plugboard.machine.nic if plugboard.machine else ""
-    return {"nic": nic, "name": card.interface, "mac": card.mac, "mtu": card.mtu, "quiet": dict(QUIET)}
+    return {
+        "nic": nic,
+        "name": interface.name,
+        "mac": interface.mac,
+        "mtu": interface.mtu,
+        "quiet": dict(NO_BACKGROUND_TRAFFIC),
+    }
 
 
 def client(options: SshOptions) -> list[str]:

@@ -4,7 +4,7 @@ The program, `linux.uml`, is both kernel and machine. It sees the guest's files 
 the image that containers get. Its own root directory holds nothing else but what it needs itself, because a guest's
 root can mount all that its kernel sees; its C library is the guest's, so that a recent program starts on an old host.
 
-The agent answers on a virtual serial line (see _uml_stream). Network cards are taps in the lab's namespace,
+The agent answers on a virtual serial line (see _uml_stream). Network interfaces are taps in the lab's namespace,
 which the program is started in. Memory is a file of the guest's size on a tmpfs of its own. Everything (one virtual
 CPU, the guest's processes, input and output) runs on the CPU the guest is pinned to.
 """
@@ -91,7 +91,7 @@ class Uml:
     name = "uml"
     summary = "User Mode Linux: a Linux kernel that runs as a program"
     Options = UmlOptions
-    links_change = False  # its cards' MTU and offloads are those of their start
+    links_change = False  # its interfaces' MTU and offloads are those of their start
     variants: Mapping[str, Mapping[str, Any]] = {"uml": {}, "uml-ptrace": {"catch": "ptrace"}}
     tunes = ("default", "pinned")  # its memory is a file, which the huge pages of processes do not reach
 
@@ -176,11 +176,11 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
         try:
             mark, held_mark, group, held_group = claim(spec, undo)
             stream = Stream(fds)
-            network, cards = _network(spec, fds) if spec.plugboard else (None, [])
+            network, interfaces = _network(spec, fds) if spec.plugboard else (None, [])
             with log.open("wb") as output, group.entrance() as join:
                 enter = namespaces.private(mounts, new_root=host, join=join, network_of=network)
                 process = spawn(
-                    command_line(options, spec, stream.theirs, cards),
+                    command_line(options, spec, stream.theirs, interfaces),
                     mark=mark,
                     stdout=output.fileno(),
                     stderr=output.fileno(),
@@ -196,7 +196,7 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
     return StdioGuest(process, channel, group, [held_mark, held_group], log, _notes(spec), machine=machine)
 
 
-def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], cards: Sequence[str]) -> list[str]:
+def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], interfaces: Sequence[str]) -> list[str]:
     """The kernel's command (`linux.uml --help`). It writes what it has to say to its standard error."""
     return [
         _PROGRAM,
@@ -204,12 +204,12 @@ def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], car
         f"seccomp={'on' if options.catch == 'seccomp' else 'off'}",
         *("rootfstype=hostfs", "rootflags=/guest", "rw", f"init={_INIT_PATH}"),
         *("con=null", "con0=null,fd:2", "ssl=null", *(f"ssl{number}=fd:{fd}" for number, fd in enumerate(lines))),
-        *("quiet", "panic=-1", "net.ifnames=0", _SKIPPED, *cards),
+        *("quiet", "panic=-1", "net.ifnames=0", _SKIPPED, *interfaces),
     ]
 
 
 def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[str]]:
-    """The lab's namespace, open, and the words of the cards: taps, which are opened by their names.
+    """The lab's namespace, open, and the words of the interfaces: taps, which are opened by their names.
 
     Raises PlatformError for a macvtap: the kernel's driver for open descriptors loses most packets there (7.2).
     """
@@ -218,12 +218,13 @@ def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[str]]:
     taps = board.taps()
     if open_macvtaps(board.lab_namespace, taps, 1, spec.directory, fds):
         raise PlatformError(
-            "a card of User Mode Linux cannot be joined by macvtap", cure="use the attachment bridge, veth or nat"
+            "an interface of User Mode Linux cannot be joined by macvtap",
+            cure="use the attachment bridge, veth or nat",
         )
     namespace = os.open(NAMES / board.lab_namespace, os.O_RDONLY | os.O_CLOEXEC)
     fds.callback(os.close, namespace)
-    pairs = enumerate(zip(board.cards, taps, strict=True))
-    return namespace, [f"vec{n}:transport=tap,ifname={tap},mac={card.mac},mtu={card.mtu}" for n, (card, tap) in pairs]
+    pairs = enumerate(zip(board.interfaces, taps, strict=True))
+    return namespace, [f"vec{n}:transport=tap,ifname={tap},mac={i.mac},mtu={i.mtu}" for n, (i, tap) in pairs]
 
 
 def _describe(process: subprocess.Popen[bytes], log: Path) -> str:

@@ -7,18 +7,19 @@ from collections.abc import Callable, Sequence
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, placed
 from vtax.network import registry as topology_registry
+from vtax.network.plugboard import Machine
 from vtax.platforms.base import Platform
 from vtax.runner.points import Point
 from vtax.study.units import format_count
 
 
 def refuse_beyond_platforms(platforms: Sequence[Platform], points: Sequence[Point], source: str) -> None:
-    """Raise BadInput for a network benchmark on a machine whose cards are the user's, or cannot do what is asked."""
+    """Raise BadInput for a network benchmark on a platform whose interfaces cannot do what its links request."""
     networked = [point for point in points if point.link]
     unable = next((platform for platform in platforms if not platform.joins_topologies), None)
     if networked and unable:
         raise BadInput(
-            f"{networked[0].label} needs a network, and the cards of {unable.name} cannot be joined to one of vtax's",
+            f"{networked[0].label} needs a network, and interfaces of {unable.name} cannot be joined to a topology",
             where=f"{source}: key platforms",
             cure=f"take network benchmarks out of studies with {unable.name}",
         )
@@ -32,12 +33,12 @@ def check_peers(points: Sequence[Point], resolve: Callable[[str, str], Platform]
 
     resolve: from a platform's name and where it is asked for to the platform.
     """
-    wanted: dict[tuple[str, str], list[Point]] = {}
+    wanted: dict[Machine, list[Point]] = {}
     for point in points:
-        if point.link and point.link.peer:
-            wanted.setdefault((point.link.peer, point.link.peer_nic), []).append(point)
-    for (peer, nic), asking in wanted.items():
-        where = f"{source}: link setting peer of {asking[0].label}"
+        if point.link and (machine := topology_registry.get(point.topology).machine(point.link)):
+            wanted.setdefault(machine, []).append(point)
+    for machine, asking in wanted.items():
+        peer, where = machine.platform, f"{source}: link setting peer of {asking[0].label}"
         platform = resolve(peer, where)
         check = getattr(platform.driver, "check_peer", None)
         if check is None:
@@ -49,7 +50,7 @@ def check_peers(points: Sequence[Point], resolve: Callable[[str, str], Platform]
         programs = list(dict.fromkeys(program for point in asking for program in _programs(point)))
         with placed(where):
             for mtu in sorted({point.link.mtu for point in asking if point.link}):
-                check(platform.options, nic, mtu, programs)
+                check(platform.options, machine.nic, mtu, programs)
 
 
 def _programs(point: Point) -> list[str]:
@@ -59,32 +60,32 @@ def _programs(point: Point) -> list[str]:
 
 
 def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
-    """Raise BadInput when a point's links are beyond the limits of a platform's cards."""
+    """Raise BadInput when a point's links are beyond the limits of a platform's interfaces."""
     assert point.link is not None
     limits, topology = platform.network_limits, topology_registry.get(point.topology)
-    cards, link, out = f"the network cards of {platform.name}", point.link, f"take {platform.name} out"
+    interfaces, link, out = f"the network interfaces of {platform.name}", point.link, f"take {platform.name} out"
 
     def refuse(what: str, place: str, cure: str) -> BadInput:
         return BadInput(what, where=f"{source}: key platforms, and {place} of {point.label}", cure=cure)
 
     if link.attachment in limits.not_attached:
-        told = f"{cards} cannot be joined by {link.attachment}, and {point.label} asks for it"
+        told = f"{interfaces} cannot be joined by {link.attachment}, and {point.label} asks for it"
         others = [name for name in topology.attachments if name not in limits.not_attached]
         raise refuse(told, "link setting attachment", f"{out}, or ask for {' or '.join(others)}")
     if link.mtu > limits.mtu:
-        told = f"{cards} carry an MTU of at most {limits.mtu}, and {point.label} asks for {link.mtu}"
+        told = f"{interfaces} carry an MTU of at most {limits.mtu}, and {point.label} asks for {link.mtu}"
         raise refuse(told, "link setting mtu", f"{out}, or ask for at most {limits.mtu}")
     if link.queues > limits.queues:
         most = f"at most {format_count(limits.queues, 'queue')}"
-        told = f"{cards} have {most}, and {point.label} asks for {link.queues}"
+        told = f"{interfaces} have {most}, and {point.label} asks for {link.queues}"
         raise refuse(told, "link setting queues", f"{out}, or ask for at most {limits.queues}")
     if topology.forwards and not limits.forwards:
         raise refuse(
-            f"{point.topology} needs guests that route between their cards, and the network stack of {platform.name} "
-            "does not carry what a router is handed",
+            f"{point.topology} needs guests that route between their interfaces, and the network stack of "
+            f"{platform.name} drops large packets that a router receives",
             "topology",
             out,
         )
-    if (needed := topology.cards(link)) > limits.cards:
-        told = f"{point.topology} needs guests with {needed} network cards, and those of {platform.name} have"
-        raise refuse(f"{told} at most {limits.cards}", "topology", out)
+    if (needed := topology.interfaces(link)) > limits.interfaces:
+        told = f"{point.topology} needs guests with {needed} network interfaces, and those of {platform.name} have"
+        raise refuse(f"{told} at most {limits.interfaces}", "topology", out)

@@ -74,11 +74,11 @@ def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping
     topology, link = "", None
     if benchmark.needs_network:
         topology = raw.topology or DEFAULT_TOPOLOGY
-        link = _checked_link(raw, where)
         with placed(f"{where}, key topology"):
             chosen = topology_registry.get(topology)
+        link = _checked_link(raw, topology, where)
         with placed(f"{where}, keys topology and link"):
-            chosen.check(raw.link)
+            chosen.check(link)
     elif raw.topology or raw.link:
         raise BadInput(
             f"{raw.benchmark} uses no network, so topology and link have no place",
@@ -89,7 +89,7 @@ def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping
         "benchmark": benchmark.name,
         "parameters": parameters.model_dump(mode="json"),
         "topology": topology,
-        "link": link.model_dump(mode="json") if link else {},
+        "link": _defining(link) if link else {},
         "guest": guest,
         "image": image.key,
     }
@@ -98,14 +98,21 @@ def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping
     return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning)
 
 
-def _checked_link(raw: RawPoint, where: str) -> LinkSettings:
+def _checked_link(raw: RawPoint, topology: str, where: str) -> LinkSettings:
     try:
-        return LinkSettings.of(raw.link)
+        return topology_registry.settings(topology, raw.link)
     except BadInput as error:
         cause = error.__cause__
         location = cause.errors()[0]["loc"] if isinstance(cause, ValidationError) else ()
         key = _link_key(raw, str(location[0])) if location else "link"
         raise BadInput(error.what, where=f"{where}, key {key}", cure=error.cure) from error
+
+
+def _defining(link: LinkSettings) -> dict[str, Any]:
+    """Link settings as keys of cells contain them: in the form from before topologies declared settings of their own,
+    so that the cells of stored runs keep their keys."""
+    plain = link.model_dump(mode="json")
+    return {"pairs": 1, "cards": plain.pop("interfaces", 1), **plain}
 
 
 def _link_key(raw: RawPoint, setting: str) -> str:

@@ -129,7 +129,7 @@ class OpenSession:
         if point is None or point.link is None:
             self._endpoints["guest"] = self._start_guest(self._session.platform, None, self._resources, True)
         else:
-            self._links = topology_registry.get(point.topology).build(self._journal, point.link.model_dump())
+            self._links = topology_registry.get(point.topology).build(self._journal, point.link)
             self._stack.callback(self._links.close)
             for note in self._links.notes:
                 self._run.add_warning("link", f"{point.topology}: {note}")
@@ -191,7 +191,7 @@ class OpenSession:
         alone = Context(resources.vcpus, resources.memory_bytes, scratch=scratch)
         if self._links is None or cell.point.link is None:
             return [Lane(alone, {"guest": self._endpoints["guest"]})]
-        self._links.apply(cell.point.link.model_dump())
+        self._links.apply(cell.point.link)
         return [
             Lane(
                 replace(

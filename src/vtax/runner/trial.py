@@ -85,7 +85,7 @@ def run_trial(
         outcome = combined([lane.parsed() for lane in started], cell.point.benchmark.metrics)
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)
-            outcome = replace(outcome, values={**outcome.values, **cost}, used={**outcome.used, **links.used})
+            outcome = replace(outcome, values={**outcome.values, **cost}, used={**outcome.used, **links.effective})
     except (VtaxError, OSError) as problem:
         error = str(problem)
     results = {

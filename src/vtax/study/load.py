@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from vtax.errors import BadInput
 from vtax.study import limits, text
 from vtax.study.keys import cut, refusal
 from vtax.study.model import Study
+from vtax.study.renamed import with_current_names
 
 SHIPPED = Path(__file__).parent / "studies"
 _KEYS_OF_RULES = {"blocks": ("fixed",), "max_blocks": ("precision", "verdict"), "spend": ("budget",)}
@@ -68,7 +72,7 @@ def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = Non
             merged[key] = value
         elif isinstance(below, Mapping):
             merged[key] = {**below, **value}
-    study = validate(merged, str(path))
+    study = validate(merged, str(path), lambda sentence: _warn_once(f"{path}: {sentence}"))
     _refuse_idle_keys(data.get("design", {}), str(path))
     if overrides is not None:
         _refuse_idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
@@ -109,8 +113,11 @@ def _refuse_idle_tables(platforms: Iterable[str], study: Study, source: str) -> 
             )
 
 
-def validate(data: Mapping[str, Any], source: str) -> Study:
-    """A study from plain values. Raises BadInput naming source, table and key of the first problem."""
+def validate(data: Mapping[str, Any], source: str, warn: Callable[[str], object] = lambda sentence: None) -> Study:
+    """A study from plain values. Raises BadInput naming source, table and key of the first problem.
+
+    warn: given a sentence for every key under a former name, of which a stored run may have some.
+    """
     if found := limits.problem(data):
         place, told = found
         raise BadInput(
@@ -119,7 +126,7 @@ def validate(data: Mapping[str, Any], source: str) -> Study:
             cure="docs/study-files.md has the limits of a study",
         )
     try:
-        return Study.model_validate(data)
+        return Study.model_validate(with_current_names(data, warn))
     except ValidationError as error:
         place, told = refusal(Study, error)
         raise BadInput(
@@ -127,6 +134,12 @@ def validate(data: Mapping[str, Any], source: str) -> Study:
             where=f"{source}: {describe_location(place, data)}",
             cure="docs/study-files.md explains every key; vtax schema prints them for an editor",
         ) from error
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    with suppress(OSError):
+        print(f"warning: {sentence}", file=sys.stderr, flush=True)
 
 
 def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) -> str:

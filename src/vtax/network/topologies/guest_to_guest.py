@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vtax.network.attach import segment
 from vtax.network.end import End
-from vtax.network.lab import Lab, make_card
+from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -13,8 +13,8 @@ from vtax.network.topology import Topology
 def wire(lab: Lab, settings: LinkSettings) -> Links:
     """One network, two guests; the second one serves."""
     network = segment(lab.namespace("lab"), 0, settings)
-    peer = End("peer", [(make_card(0, 0, 1, settings), network)], under_test=True)
-    guest = End("guest", [(make_card(0, 0, 2, settings), network)], under_test=True)
+    peer = End("peer", [(make_interface(0, 0, 1, settings), network)], under_test=True)
+    guest = End("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)
     return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address())])
 
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from vtax.errors import NetworkError
 from vtax.network.end import End
 from vtax.network.hop import Hop
-from vtax.network.lab import Lab, make_card
+from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.namespace import Namespace
-from vtax.network.plugboard import Card
+from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -23,7 +23,7 @@ _PEER, _GUEST = 1, 2
 
 
 class HostSegment:
-    """A bridge that is itself the card of the first end; the others are its ports."""
+    """A bridge that is itself the interface of the first end; the others are its ports."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -45,24 +45,26 @@ class HostSegment:
         """See Segment.hops."""
         return self._made.hops if self._made else []
 
-    def plug(self, role: str, card: Card, guest: Namespace) -> None:
+    def plug(self, role: str, interface: Interface, guest: Namespace) -> None:
         """The first end becomes the host; a later one is a port of its bridge."""
         if self._made is None:
             host = self._lab.name("host", guest.path)
-            self._made = BridgeSegment(host, card.interface, card.mtu, mac=card.mac, role=role, queues=card.queues)
+            self._made = BridgeSegment(
+                host, interface.name, interface.mtu, mac=interface.mac, role=role, queues=interface.queues
+            )
         else:
-            self._made.plug(role, card, guest)
+            self._made.plug(role, interface, guest)
 
-    def plug_tap(self, role: str, card: Card, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
         """A tap that is a port of the host's bridge."""
-        return self._bridge.plug_tap(role, card, queues)
+        return self._bridge.plug_tap(role, interface, queues)
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
     """The peer plays the host; the guest hangs on it."""
     network = HostSegment(lab)
-    peer = End("peer", [(make_card(0, 0, _PEER, settings), network)], under_test=False)
-    guest = End("guest", [(make_card(0, 0, _GUEST, settings), network)], under_test=True)
+    peer = End("peer", [(make_interface(0, 0, _PEER, settings), network)], under_test=False)
+    guest = End("guest", [(make_interface(0, 0, _GUEST, settings), network)], under_test=True)
     return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address())])
 
 

@@ -1,10 +1,15 @@
-"""One guest with several cards, each in a network of its own, and the peer with as many: throughput against cards."""
+"""One guest with several interfaces, each in a network of its own, and the peer with as many.
+
+Shows how throughput grows with the number of interfaces.
+"""
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from vtax.network.attach import segment
 from vtax.network.end import End
-from vtax.network.lab import Lab, make_card
+from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -12,20 +17,31 @@ from vtax.network.topology import Topology
 _PEER, _GUEST = 1, 2
 
 
-def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """As many networks as cards, and a flow over each."""
+class MultiNicSettings(LinkSettings):
+    """Link settings of `multi-nic`."""
+
+    interfaces: int = Field(1, ge=1, le=8, description="interfaces of each guest, a network and a flow for each")
+
+
+def wire(lab: Lab, settings: MultiNicSettings) -> Links:
+    """As many networks as interfaces, and a flow over each."""
     namespace = lab.namespace("lab")
-    networks = [(number, segment(namespace, number, settings)) for number in range(settings.cards)]
-    peer = End("peer", [(make_card(n, n, _PEER, settings), network) for n, network in networks], under_test=False)
-    guest = End("guest", [(make_card(n, n, _GUEST, settings), network) for n, network in networks], under_test=True)
+    networks = [(number, segment(namespace, number, settings)) for number in range(settings.interfaces)]
+    peer = End(
+        "peer", [(make_interface(n, n, _PEER, settings), network) for n, network in networks], under_test=False
+    )
+    guest = End(
+        "guest", [(make_interface(n, n, _GUEST, settings), network) for n, network in networks], under_test=True
+    )
     flows = [Flow("guest", "peer", guest.address(n), peer.address(n)) for n, _ in networks]
     return Links(lab, settings, [peer, guest], flows)
 
 
 TOPOLOGY = Topology(
     "multi-nic",
-    "guest and native peer with several cards, a flow over each",
+    "guest and native peer with several interfaces, a flow over each",
     wire,
-    cards=lambda settings: settings.cards,
+    MultiNicSettings,
+    interfaces=lambda settings: settings.interfaces,
     attachments=("bridge", "veth"),
 )

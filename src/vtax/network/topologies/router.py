@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from vtax.network.attach import segment
 from vtax.network.end import End
-from vtax.network.lab import Lab, address, address6, make_card
+from vtax.network.lab import Lab, address, address6, make_interface
 from vtax.network.links import Flow, Links
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -25,22 +25,22 @@ def through(network: int) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
-    """Two networks; the guest has a card in each and forwards."""
+    """Two networks; the guest has an interface in each and forwards."""
     namespace = lab.namespace("lab")
     left, right = (segment(namespace, number, settings) for number in (0, 1))
-    generator = End("generator", [(make_card(0, 0, _END, settings, through(0)), left)], under_test=False)
-    receiver = End("receiver", [(make_card(0, 1, _END, settings, through(1)), right)], under_test=False)
-    cards = [(make_card(0, 0, _ROUTER, settings), left), (make_card(1, 1, _ROUTER, settings), right)]
-    guest = End("guest", cards, under_test=True, forwards=True)
+    generator = End("generator", [(make_interface(0, 0, _END, settings, through(0)), left)], under_test=False)
+    receiver = End("receiver", [(make_interface(0, 1, _END, settings, through(1)), right)], under_test=False)
+    interfaces = [(make_interface(0, 0, _ROUTER, settings), left), (make_interface(1, 1, _ROUTER, settings), right)]
+    guest = End("guest", interfaces, under_test=True, forwards=True)
     flow = Flow("generator", "receiver", generator.address(), receiver.address())
     return Links(lab, settings, [generator, receiver, guest], [flow])
 
 
 TOPOLOGY = Topology(
     "router",
-    "native generator, guest with two cards routing, native receiver",
+    "native generator, guest with two interfaces routing, native receiver",
     wire,
-    cards=lambda settings: 2,
+    interfaces=lambda settings: 2,
     natives=2,
     forwards=True,
     attachments=("bridge", "veth"),

@@ -1,6 +1,6 @@
 """Routing with the planes apart: a switch in the host carries packets, its controller in the guest decides.
 
-Generator and receiver are ports of an Open vSwitch; the guest's only card leads to the switch's control channel
+Generator and receiver are ports of an Open vSwitch; the guest's only interface leads to the switch's control channel
 (mauricio2013). Just the first packets of every flow reach the guest: `openflow.to_guest_packets` counts them,
 `openflow.switched_packets` what the switch carried alone.
 """
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 from vtax.network.end import End, Execute
-from vtax.network.lab import Lab, address, make_card
+from vtax.network.lab import Lab, address, make_interface
 from vtax.network.links import Flow, Links
-from vtax.network.openvswitch import LARGEST_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
-from vtax.network.plugboard import Card
+from vtax.network.openvswitch import MAX_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
+from vtax.network.plugboard import Interface
 from vtax.network.segment import BridgeSegment
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
@@ -44,20 +44,20 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     ends = []
     for network, role in enumerate(("generator", "receiver")):
         route = (f"{address(1 - network, 0)}/24", address(network, _GATEWAY))
-        card = make_card(0, network, _END, settings, (route,))
-        ends.append(End(role, [(card, SwitchSegment(switch, _BRIDGE, number=network + 1))], under_test=False))
+        interface = make_interface(0, network, _END, settings, (route,))
+        ends.append(End(role, [(interface, SwitchSegment(switch, _BRIDGE, number=network + 1))], under_test=False))
     control = BridgeSegment(namespace, "control", settings.mtu, mac=_CONTROL_MAC, ends=True)
     namespace.ip(f"address add {address(_CONTROL, _GATEWAY)}/24 dev control")
-    guest_card = make_card(0, _CONTROL, _GUEST, settings)
-    told = json.dumps(_told([end.cards[0] for end in ends]))
+    guest_interface = make_interface(0, _CONTROL, _GUEST, settings)
+    configuration = json.dumps(_controller_configuration([end.interfaces[0] for end in ends]))
 
     def start_controller(execute: Execute) -> None:
         source = files("vtax.network").joinpath("openflow_router.py").read_text()
-        execute(["sh", "-c", _START, "vtax", source, told, guest.address()])
+        execute(["sh", "-c", _START, "vtax", source, configuration, guest.address()])
         switch.set_controller(_BRIDGE, f"tcp:{guest.address()}:6653")
         switch.wait_for_controller(_BRIDGE, _CONTROLLER_TIMEOUT_S)
 
-    guest = End("guest", [(guest_card, control)], under_test=True, prepare=start_controller)
+    guest = End("guest", [(guest_interface, control)], under_test=True, prepare=start_controller)
     flow = Flow("generator", "receiver", ends[0].address(), ends[1].address())
     return Links(
         lab,
@@ -70,25 +70,25 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
     )
 
 
-def _told(cards: list[Card]) -> dict[str, object]:
+def _controller_configuration(interfaces: list[Interface]) -> dict[str, object]:
     """What the controller must know, see openflow_router."""
     routes = [
         {
             "port": network + 1,
             "network": f"{address(network, 0)}/24",
             "gateway": {"address": address(network, _GATEWAY), "mac": f"02:76:74:{network:02x}:fe:00"},
-            "hosts": {address(network, _END): card.mac},
+            "hosts": {address(network, _END): interface.mac},
         }
-        for network, card in enumerate(cards)
+        for network, interface in enumerate(interfaces)
     ]
     return {"routes": routes, "cookie": _COOKIE}
 
 
 def _counters(switch: Switch) -> Mapping[str, float]:
-    """Packets the guest was asked about, what the switch carried without it, and the CPU the switch has used."""
+    """Packets that reached the guest, what the switch carried without it, and the CPU time of the switch."""
     decided = [(packets, size) for cookie, packets, size in switch.flows(_BRIDGE) if cookie == _COOKIE]
     return {
-        "openflow.to_guest_packets": float(switch.answers()),
+        "openflow.to_guest_packets": float(switch.controller_replies()),
         "openflow.flows": float(len(decided)),
         "openflow.switched_packets": float(sum(packets for packets, _ in decided)),
         "openflow.switched_bytes": float(sum(size for _, size in decided)),
@@ -102,6 +102,6 @@ TOPOLOGY = Topology(
     wire,
     natives=2,
     packages=("python3-os-ken",),
-    mtu=LARGEST_MTU,
+    max_mtu=MAX_MTU,
     check_host=check_installed,
 )

@@ -6,18 +6,26 @@ side and the guest that serves it on the other, as access ports of the pair's VL
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from vtax.network.end import End
 from vtax.network.hop import Hop
-from vtax.network.lab import Lab, make_card
+from vtax.network.lab import Lab, make_interface
 from vtax.network.links import Flow, Links
-from vtax.network.openvswitch import LARGEST_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
+from vtax.network.openvswitch import MAX_MTU, USERSPACE_NOTE, Switch, SwitchSegment, check_installed, userspace
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
 
 _FIRST_VLAN = 100
 
 
-def wire(lab: Lab, settings: LinkSettings) -> Links:
+class VlanPairsSettings(LinkSettings):
+    """Link settings of `vlan-pairs`."""
+
+    pairs: int = Field(1, ge=1, le=16, description="pairs of guests, each on a VLAN of its own")
+
+
+def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
     """The trunk, and a network for every pair."""
     forced = {"offloads": False} if userspace() else {}
     settings = settings.model_copy(update=forced)
@@ -44,7 +52,8 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         notes=[USERSPACE_NOTE] if forced else ["the switch runs in the kernel"],
         forced=forced,
         more_hops=[
-            Hop(f"lab.trunk-{side}", namespace, f"trunk-{side}", "veth", cable="trunk") for side in ("left", "right")
+            Hop(f"lab.trunk-{side}", namespace, f"trunk-{side}", "veth", veth_pair="trunk")
+            for side in ("left", "right")
         ],
         more_counters=lambda: {"switch.cpu_s": switch.cpu_s()},
     )
@@ -57,7 +66,7 @@ def _pair(switch: Switch, pair: int, settings: LinkSettings) -> tuple[End, End]:
     made = []
     for host, (role, side) in enumerate((("peer", "right"), ("guest", "left")), start=1):
         segment = SwitchSegment(switch, side, tag=tag)
-        made.append(End(f"{role}{suffix}", [(make_card(0, pair, host, settings), segment)], under_test=True))
+        made.append(End(f"{role}{suffix}", [(make_interface(0, pair, host, settings), segment)], under_test=True))
     return made[0], made[1]
 
 
@@ -65,8 +74,9 @@ TOPOLOGY = Topology(
     "vlan-pairs",
     "pairs of guests, each pair on a VLAN of its own over one trunk",
     wire,
+    VlanPairsSettings,
     guests=lambda settings: 2 * settings.pairs,
     natives=0,
-    mtu=LARGEST_MTU,
+    max_mtu=MAX_MTU,
     check_host=check_installed,
 )
