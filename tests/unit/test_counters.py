@@ -1,5 +1,6 @@
 """Counters and facts from real /proc texts, and warnings from pairs of host samples."""
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtax.counters import guest
+from vtax.counters import guest, table
 from vtax.counters.host import (
     HostSample,
     cgroup_version,
@@ -46,6 +47,36 @@ def later(elapsed_s=10.0, **more_cpu_s):
 
 def codes(after, own_cpu_s=None):
     return [code for code, _ in host_warnings(BEFORE, after, own_cpu_s)]
+
+
+def test_every_counter_of_a_guest_is_in_the_table():
+    found = guest.parse(FILES)
+    assert found
+    for name in found:
+        counter = table.find(name)
+        assert counter is not None, name
+        assert counter.source.split()[0] in guest.PATHS
+
+
+def test_names_in_the_table_are_unique_and_complete():
+    assert len({(c.per_interface, c.name) for c in table.COUNTERS}) == len(table.COUNTERS)
+    assert all(counter.source and counter.meaning for counter in table.COUNTERS)
+    assert table.find("lab.guest-eth0.rx_drops") is table.RX_DROPS
+    assert table.find("nonsense") is None
+
+
+def test_nothing_but_the_table_spells_the_name_of_a_counter():
+    names = {c.name for c in table.COUNTERS if not c.per_interface}
+    root = Path(table.__file__).parents[1]
+    spelled = [
+        f"{path.relative_to(root)}:{node.lineno}: {node.value}"
+        for path in root.rglob("*.py")
+        if path != Path(table.__file__)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    of_one_program = [each for each in spelled if each.startswith("guest/guest.py:") and "major_page_faults" in each]
+    assert spelled == of_one_program  # its rusage happens to have a field of that name
 
 
 def test_counters_of_a_real_kernel():

@@ -9,50 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from vtax.counters import table
+
 # proc(5): times of /proc/stat are in units of USER_HZ, 1/100 s on every architecture vtax runs on.
 _USER_HZ = 100.0
-_CPU_COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-BUSY = tuple(f"cpu_{kind}_s" for kind in ("user", "nice", "system", "irq", "softirq"))
-"""CPU seconds in which something ran, by name."""
-_STAT_NAMES = {"ctxt": "context_switches", "intr": "interrupts", "processes": "forks"}
-_VMSTAT_NAMES = {
-    "pgfault": "page_faults",
-    "pgmajfault": "major_page_faults",
-    "pswpin": "swapped_in_pages",
-    "pswpout": "swapped_out_pages",
-    "oom_kill": "out_of_memory_kills",
-    "thp_fault_alloc": "huge_page_faults",
-}
-_SNMP_NAMES = {
-    ("Tcp", "InSegs"): "tcp_segments_in",
-    ("Tcp", "OutSegs"): "tcp_segments_out",
-    ("Tcp", "RetransSegs"): "tcp_retransmits",
-    ("Tcp", "InErrs"): "tcp_errors_in",
-    ("Udp", "InDatagrams"): "udp_datagrams_in",
-    ("Udp", "OutDatagrams"): "udp_datagrams_out",
-    ("Udp", "InErrors"): "udp_errors_in",
-    ("Udp", "RcvbufErrors"): "udp_receive_buffer_errors",
-    ("Udp", "SndbufErrors"): "udp_send_buffer_errors",
-}
-_DEVICE_COLUMNS = {
-    0: "bytes_in",
-    1: "packets_in",
-    2: "errors_in",
-    3: "drops_in",
-    8: "bytes_out",
-    9: "packets_out",
-    10: "errors_out",
-    11: "drops_out",
-}
-
 PATHS = ("/proc/stat", "/proc/vmstat", "/proc/net/dev", "/proc/net/snmp")
 
 
 def parse(files: Mapping[str, bytes | None]) -> dict[str, float]:
-    """Counters by name from the text of PATHS (None: the file could not be read).
+    """Counters of counters.table by name from the text of PATHS (None: the file could not be read).
 
-    Names end in `_s` for CPU seconds, summed over all CPUs; all others are counts, those of a network interface
-    start with `net.NAME.`. Lines that are not understood are left out: a guest is not trusted.
+    Lines that are not understood are left out: a guest is not trusted.
     """
     texts = {path: (files.get(path) or b"").decode(errors="replace") for path in PATHS}
     found: dict[str, float] = {}
@@ -83,17 +50,17 @@ def _stat(text: str) -> Iterator[tuple[str, float]]:
     for line in text.splitlines():
         name, *words = line.split() or [""]
         if name == "cpu" and (jiffies := _numbers(words)):
-            for column, value in zip(_CPU_COLUMNS, jiffies, strict=False):
-                yield f"cpu_{column}_s", value / _USER_HZ
-        elif name in _STAT_NAMES and (counts := _numbers(words[:1])):
-            yield _STAT_NAMES[name], counts[0]
+            for counter, value in zip(table.CPU_TIMES, jiffies, strict=False):
+                yield counter.name, value / _USER_HZ
+        elif name in table.STAT and (counts := _numbers(words[:1])):
+            yield table.STAT[name].name, counts[0]
 
 
 def _vmstat(text: str) -> Iterator[tuple[str, float]]:
     for line in text.splitlines():
         name, *words = line.split() or [""]
-        if name in _VMSTAT_NAMES and (counts := _numbers(words)):
-            yield _VMSTAT_NAMES[name], counts[0]
+        if name in table.VMSTAT and (counts := _numbers(words)):
+            yield table.VMSTAT[name].name, counts[0]
 
 
 def _net_dev(text: str) -> Iterator[tuple[str, float]]:
@@ -101,8 +68,8 @@ def _net_dev(text: str) -> Iterator[tuple[str, float]]:
         interface, colon, rest = line.partition(":")
         columns = _numbers(rest.split())
         if colon and columns and len(columns) >= 12 and interface.strip().isprintable():
-            for column, name in _DEVICE_COLUMNS.items():
-                yield f"net.{interface.strip()[:15]}.{name}", columns[column]
+            for column, counter in table.OWN_INTERFACE_COLUMNS.items():
+                yield counter.of(table.own_interface(interface.strip()[:15])), columns[column]
 
 
 def _snmp(text: str) -> Iterator[tuple[str, float]]:
@@ -114,5 +81,5 @@ def _snmp(text: str) -> Iterator[tuple[str, float]]:
         if protocol != same:
             continue
         for name, word in zip(names.split(), words.split(), strict=False):
-            if (protocol, name) in _SNMP_NAMES and (counts := _numbers([word])):
-                yield _SNMP_NAMES[protocol, name], counts[0]
+            if (protocol, name) in table.SNMP and (counts := _numbers([word])):
+                yield table.SNMP[protocol, name].name, counts[0]

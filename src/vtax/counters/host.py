@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from vtax.counters import table
 from vtax.counters.guest import parse
 from vtax.errors import CommandFailed
 from vtax.host.patience import is_emulated
@@ -67,9 +68,9 @@ class HostSample:
         counters = parse({path: _bytes(path) for path in ("/proc/stat", "/proc/vmstat")})
         return cls(
             monotonic_s=time.monotonic(),
-            cpu_s={name[4:-2]: value for name, value in counters.items() if name.startswith("cpu_")},
+            cpu_s={c.name[4:-2]: counters[c.name] for c in table.CPU_TIMES if c.name in counters},
             controller_cpu_s=time.process_time(),
-            swapped_pages=counters.get("swapped_in_pages", 0.0) + counters.get("swapped_out_pages", 0.0),
+            swapped_pages=sum(counters.get(c.name, 0.0) for c in table.SWAP),
             memory_stall_s=stall_s((_bytes("/proc/pressure/memory") or b"").decode()),
             frequency_hz=_mean([f * 1000 for f in _numbers("cpu[0-9]*/cpufreq/scaling_cur_freq")]),
             throttled=_sum(_numbers("cpu[0-9]*/thermal_throttle/core_throttle_count")),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters import guest as counters
+from vtax.counters import table
 from vtax.counters.host import KERNEL_OPTIONS
 from vtax.errors import GuestError
 from vtax.guest import bootstrap
@@ -236,7 +237,7 @@ class Guest:
         return found
 
     def counters(self) -> dict[str, float]:
-        """What the guest's kernel counts now (names: counters.guest); a trial's share is the difference of two.
+        """What the guest's kernel counts now (names: counters.table); a trial's share is the difference of two.
 
         A guest with a kernel of its own also has `kernel_cpu_s`: what that kernel says it was busy. In any other, CPU
         seconds are those of the whole host.
@@ -247,8 +248,8 @@ class Guest:
             theirs = counters.boot_time_s(files.get("/proc/stat"))
             ours = counters.boot_time_s(Path("/proc/stat").read_bytes())
             self._has_own_kernel = None not in (theirs, ours) and abs((theirs or 0) - (ours or 0)) > _SAME_BOOT_S
-        busy = [found[name] for name in counters.BUSY if name in found]
-        return {**found, "kernel_cpu_s": sum(busy)} if self._has_own_kernel and busy else found
+        busy = [found[counter.name] for counter in table.BUSY if counter.name in found]
+        return {**found, table.KERNEL_CPU.name: sum(busy)} if self._has_own_kernel and busy else found
 
     def clock(self, samples: int = 5) -> ClockReading:
         """Compare clocks: the best of several exchanges."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from vtax.counters import table
 from vtax.errors import NetworkError, VtaxError
 from vtax.host.process import run
 from vtax.network.echo import echo
@@ -16,11 +17,6 @@ from vtax.network.readback import mtu_of
 from vtax.network.segment import port_name
 from vtax.network.settings import LinkSettings
 from vtax.network.uplink import nic_rate_mbit_s
-
-UNDER_TEST = "under_test.bytes"
-"""The counter of all bytes through the interfaces of the guests under test."""
-LOST = "lost.packets"
-"""The counter of all packets dropped or broken on the way, each once."""
 
 
 @dataclass(frozen=True)
@@ -158,13 +154,13 @@ class Links:
         counted = {
             f"{hop.name}.{name}": float(value)
             for hop in hops
-            for name, value in asdict(traffic[hop.namespace.path][hop.interface]).items()
+            for name, value in traffic[hop.namespace.path][hop.interface].items()
         }
         return {
             **counted,
             **self._more_counters(),
-            UNDER_TEST: self._through_guests(counted),
-            LOST: drops(hops, counted),
+            table.UNDER_TEST_BYTES.name: self._through_guests(counted),
+            table.DROPS.name: drops(hops, counted),
         }
 
     def _through_guests(self, counted: Mapping[str, float]) -> float:
@@ -173,8 +169,8 @@ class Links:
         for end in self.guests:
             for interface in end.interfaces:
                 own, lab = f"{end.role}.{interface.name}", f"lab.{port_name(end.role, interface)}"
-                name = own if f"{own}.rx_bytes" in counted else lab
-                total += counted.get(f"{name}.rx_bytes", 0.0) + counted.get(f"{name}.tx_bytes", 0.0)
+                name = own if table.RX_BYTES.of(own) in counted else lab
+                total += sum(counted.get(counter.of(name), 0.0) for counter in (table.RX_BYTES, table.TX_BYTES))
         return total
 
     def _read_back(self) -> None:
@@ -212,13 +208,13 @@ def drops(hops: Sequence[Hop], counted: Mapping[str, float]) -> float:
     for hop in hops:
         veth_pairs.setdefault(hop.veth_pair or hop.name, []).append(hop)
 
-    def of(hop: Hop, side: str) -> float:
-        return counted[f"{hop.name}.{side}_drops"] + counted[f"{hop.name}.{side}_errors"]
+    def of(hop: Hop, direction: tuple[table.Counter, ...]) -> float:
+        return sum(counted[counter.of(hop.name)] for counter in direction)
 
     total = 0.0
     for first, *others in veth_pairs.values():
-        for side, opposite in (("rx", "tx"), ("tx", "rx")):
-            total += max(of(first, side), *(of(other, opposite) for other in others), 0.0)
+        for direction, opposite in ((table.RX_DROPPED, table.TX_DROPPED), (table.TX_DROPPED, table.RX_DROPPED)):
+            total += max(of(first, direction), *(of(other, opposite) for other in others), 0.0)
     return total
 
 

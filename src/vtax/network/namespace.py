@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
+from vtax.counters.table import HOP_COLUMNS
 from vtax.errors import CommandFailed, NetworkError, VtaxError
 from vtax.host.process import Result, run
 
@@ -35,20 +36,6 @@ NO_BACKGROUND_TRAFFIC = {
 }
 """Settings below /proc/sys/net of a namespace without traffic of its own."""
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What one interface has carried since it was made (proc_net(5), /proc/net/dev)."""
-
-    rx_bytes: int
-    rx_packets: int
-    rx_errors: int
-    rx_drops: int
-    tx_bytes: int
-    tx_packets: int
-    tx_errors: int
-    tx_drops: int
 
 
 def inside(path: Path, work: Callable[[], _T]) -> _T:
@@ -135,19 +122,19 @@ class Namespace:
                  "match", "u32", "0", "0", "action", "mirred", "egress", "redirect", "dev", target]
             )  # fmt: skip
 
-    def traffic(self) -> dict[str, Traffic]:
-        """What every interface in it has carried, by name."""
+    def traffic(self) -> dict[str, dict[str, int]]:
+        """What every interface in it has carried since it was made, by its name and the names of table.HOP."""
         text = inside(self.path, Path("/proc/thread-self/net/dev").read_text)
         return parse_traffic(text)
 
 
-def parse_traffic(text: str) -> dict[str, Traffic]:
-    """/proc/net/dev by interface. Fields: rx bytes, packets, errs, drop, 4 more; the same eight for tx."""
+def parse_traffic(text: str) -> dict[str, dict[str, int]]:
+    """The text of /proc/net/dev, by interface and by the names of counters.table.HOP."""
     found = {}
     for line in text.splitlines()[2:]:
         name, _, numbers = line.partition(":")
-        n = [int(field) for field in numbers.split()]
-        found[name.strip()] = Traffic(n[0], n[1], n[2], n[3], n[8], n[9], n[10], n[11])
+        fields = numbers.split()
+        found[name.strip()] = {counter.name: int(fields[column]) for column, counter in HOP_COLUMNS.items()}
     return found
 
 

@@ -15,6 +15,24 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from vtax.counters import cost
+from vtax.counters.table import (
+    DROPS,
+    GUEST,
+    HOST_CPU,
+    KERNEL_CPU,
+    LAYER,
+    LINK,
+    RX_BYTES,
+    RX_DROPPED,
+    RX_PACKETS,
+    SWITCH_CPU,
+    TCP_RETRANSMITS,
+    TX_BYTES,
+    TX_DROPPED,
+    TX_PACKETS,
+    UNDER_TEST_BYTES,
+    UNDER_TEST_CPU,
+)
 from vtax.report import numbers
 from vtax.report.document import finite
 from vtax.report.grid import Grid
@@ -24,8 +42,8 @@ from vtax.study.units import format_levels
 Counters = Mapping[tuple[int, str, str], tuple[float, int]]
 """(cell, place, name) -> mean and number of trials, as store.query.counters gives them."""
 
-_HOP_COLUMNS = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes")
-_LOST = ("rx_drops", "tx_drops", "rx_errors", "tx_errors")
+_HOP_COLUMNS = (RX_PACKETS, RX_BYTES, TX_PACKETS, TX_BYTES)
+_LOST = (*RX_DROPPED, *TX_DROPPED)
 
 
 @dataclass(frozen=True)
@@ -91,7 +109,7 @@ def counted(data: RunData, counters: Counters, in_force: Mapping[int, str]) -> l
     return [
         _of(data, cell, by_cell[cell], trials[cell], used.get(cell, {}))
         for cell in order
-        if ("link", cost.UNDER_TEST) in by_cell[cell]
+        if (LINK, UNDER_TEST_BYTES.name) in by_cell[cell]
     ]
 
 
@@ -120,39 +138,39 @@ def _of(
     used: Mapping[str, list[Any]],
 ) -> Counted:
     record = data.run.cells[cell]
-    link = {name: value for (place, name), value in found.items() if place == "link"}
-    names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(".rx_bytes"))
+    link = {name: value for (place, name), value in found.items() if place == LINK}
+    names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(RX_BYTES.of("")))
     hops = tuple(_hop(name, link) for name in names)
-    under_test_cpu_s = found.get(("layer", cost.UNDER_TEST_CPU), found.get(("layer", "host_cpu_s")))
+    under_test_cpu_s = found.get((LAYER, UNDER_TEST_CPU.name), found.get((LAYER, HOST_CPU.name)))
     under_test_cpu_s, under_test_bytes = cost.carried(found, under_test_cpu_s)
     return Counted(
         label=record.label,
         levels=dict(record.levels),
         platform=record.platform,
         trials=trials,
-        layer_cpu_s=found.get(("layer", "host_cpu_s")),
-        guest_cpu_s=found.get(("guest", "kernel_cpu_s")),
-        ends_cpu_s={p: v for p, v in _ends(found).items() if p not in ("layer", "guest")},
-        switch_cpu_s=link.get("switch.cpu_s"),
+        layer_cpu_s=found.get((LAYER, HOST_CPU.name)),
+        guest_cpu_s=found.get((GUEST, KERNEL_CPU.name)),
+        ends_cpu_s={p: v for p, v in _ends(found).items() if p not in (LAYER, GUEST)},
+        switch_cpu_s=link.get(SWITCH_CPU.name),
         under_test_cpu_s=under_test_cpu_s,
         under_test_bytes=under_test_bytes,
-        retransmits={p: v for (p, n), v in found.items() if n == "tcp_retransmits"},
+        retransmits={p: v for (p, n), v in found.items() if n == TCP_RETRANSMITS.name},
         hops=hops,
-        lost=link.get("lost.packets", sum(hop.lost for hop in hops)),
+        lost=link.get(DROPS.name, sum(hop.lost for hop in hops)),
         everything={f"{place}.{name}": value for (place, name), value in found.items()},
         used=used,
     )
 
 
 def _hop(name: str, link: Mapping[str, float]) -> Hop:
-    carried = {column: link[f"{name}.{column}"] for column in _HOP_COLUMNS}
-    return Hop(name, **carried, lost=sum(link[f"{name}.{column}"] for column in _LOST))
+    carried = {counter.name: link[counter.of(name)] for counter in _HOP_COLUMNS}
+    return Hop(name, **carried, lost=sum(link[counter.of(name)] for counter in _LOST))
 
 
 def _ends(found: Mapping[tuple[str, str], float]) -> dict[str, float]:
     """CPU seconds by role: as the host counts them, or as the end's own kernel does."""
-    told = {place: value for (place, name), value in found.items() if name == "kernel_cpu_s"}
-    return told | {place: value for (place, name), value in found.items() if name == "host_cpu_s"}
+    told = {place: value for (place, name), value in found.items() if name == KERNEL_CPU.name}
+    return told | {place: value for (place, name), value in found.items() if name == HOST_CPU.name}
 
 
 def counted_parts(cells: Sequence[Counted]) -> list[RenderableType]:

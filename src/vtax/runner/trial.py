@@ -17,6 +17,7 @@ from typing import Any
 from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Command, Context, Metric, Outcome, Place, Role
 from vtax.counters import cost
 from vtax.counters.host import HostSample, host_warnings
+from vtax.counters.table import GUEST, HOST_CPU, LAYER, LINK, SWITCH_CPU, UNDER_TEST_CPU
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.guest.guest import CommandResult, Guest, skew_warning
 from vtax.network.links import Links
@@ -128,7 +129,7 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
     """The metric CPU_PER_GIGABYTE where a benchmark lists it; nothing when too little was moved to divide by."""
-    found = cost.per_gigabyte(*cost.carried(counted, counted.get(("layer", cost.UNDER_TEST_CPU))))
+    found = cost.per_gigabyte(*cost.carried(counted, cost.under_test_cpu_s(counted)))
     return {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
 
 
@@ -137,8 +138,8 @@ def own_cpu_s(counted: Mapping[tuple[str, str], float], guests: int) -> float | 
 
     guests: how many of them are on this host; None when one of them is not counted.
     """
-    of_guests = [value for (_, name), value in counted.items() if name == "host_cpu_s"]
-    return sum(of_guests) + counted.get(("link", "switch.cpu_s"), 0.0) if len(of_guests) == guests else None
+    of_guests = [value for (_, name), value in counted.items() if name == HOST_CPU.name]
+    return sum(of_guests) + counted.get((LINK, SWITCH_CPU.name), 0.0) if len(of_guests) == guests else None
 
 
 @contextmanager
@@ -305,11 +306,11 @@ class _Counted:
             read.update({(place, name): value for name, value in endpoint.guest.counters().items()})
             cpu_s = layers[place] = endpoint.running.host_cpu_s()
             if cpu_s is not None:
-                read["layer" if place == "guest" else place, "host_cpu_s"] = cpu_s
+                read[LAYER if place == GUEST else place, HOST_CPU.name] = cpu_s
         if self._links is not None:
-            read.update({("link", name): value for name, value in self._links.counters().items()})
+            read.update({(LINK, name): value for name, value in self._links.counters().items()})
             under_test = [layers.get(end.role) for end in self._links.guests]
             known = [cpu_s for cpu_s in under_test if cpu_s is not None]
             if len(known) == len(under_test):
-                read["layer", cost.UNDER_TEST_CPU] = sum(known)
+                read[LAYER, UNDER_TEST_CPU.name] = sum(known)
         return read

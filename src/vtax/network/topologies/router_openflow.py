@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from importlib.resources import files
 
+from vtax.counters import table
 from vtax.network.end import End, Execute
 from vtax.network.lab import Lab, address, make_interface
 from vtax.network.links import Flow, Links
@@ -88,11 +89,11 @@ def _counters(switch: Switch) -> Mapping[str, float]:
     """Packets that reached the guest, what the switch carried without it, and the CPU time of the switch."""
     decided = [(packets, size) for cookie, packets, size in switch.flows(_BRIDGE) if cookie == _COOKIE]
     return {
-        "openflow.to_guest_packets": float(switch.controller_replies()),
-        "openflow.flows": float(len(decided)),
-        "openflow.switched_packets": float(sum(packets for packets, _ in decided)),
-        "openflow.switched_bytes": float(sum(size for _, size in decided)),
-        "switch.cpu_s": switch.cpu_s(),
+        table.CONTROLLER_PACKETS.name: float(switch.controller_replies()),
+        table.OPENFLOW_FLOWS.name: float(len(decided)),
+        table.SWITCHED_PACKETS.name: float(sum(packets for packets, _ in decided)),
+        table.SWITCHED_BYTES.name: float(sum(size for _, size in decided)),
+        table.SWITCH_CPU.name: switch.cpu_s(),
     }
 
 

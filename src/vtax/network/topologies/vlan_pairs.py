@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from vtax.counters.table import SWITCH_CPU
 from vtax.network.end import End
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab, make_interface
@@ -55,7 +56,7 @@ def wire(lab: Lab, settings: VlanPairsSettings) -> Links:
             Hop(f"lab.trunk-{side}", namespace, f"trunk-{side}", "veth", veth_pair="trunk")
             for side in ("left", "right")
         ],
-        more_counters=lambda: {"switch.cpu_s": switch.cpu_s()},
+        more_counters=lambda: {SWITCH_CPU.name: switch.cpu_s()},
     )
 
 
