@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from vtax.errors import GuestError
+from vtax.host.waiting import wait_until
 
 _CHUNK = 1 << 18
 _LONGEST_WAIT_MS = 86_400_000
@@ -43,22 +44,26 @@ class Channel:
     @classmethod
     def to_unix_socket(cls, path: Path, *, timeout_s: float, diagnose: Callable[[], str] = lambda: "") -> Self:
         """Connect to a unix stream socket that may not exist yet. Raises GuestError after timeout_s."""
-        deadline = time.monotonic() + timeout_s
-        while True:
+        errors: list[OSError] = []
+
+        def connected() -> socket.socket | None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 connection.connect(str(path))
             except OSError as error:
                 connection.close()
-                if time.monotonic() > deadline:
-                    told = diagnose().strip()[-_SHOWN_TAIL:]
-                    raise GuestError(
-                        f"no connection to {path} within {timeout_s:g} s: {error}", where=told
-                    ) from error
-                time.sleep(0.005)
-            else:
-                fd = connection.detach()
-                return cls(fd, fd, diagnose)
+                errors.append(error)
+                return None
+            return connection
+
+        def failed() -> GuestError:
+            state = diagnose().strip()[-_SHOWN_TAIL:]
+            return GuestError(f"no connection to {path} within {timeout_s:g} s: {errors[-1]}", where=state)
+
+        found = wait_until(connected, timeout_s, 0.005, otherwise=failed)
+        assert found is not None
+        fd = found.detach()
+        return cls(fd, fd, diagnose)
 
     def read(self, size: int, deadline: float) -> bytes:
         """Exactly size bytes. deadline: on time.monotonic(). Raises GuestError when it passes or the stream ends."""

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,6 +34,7 @@ from vtax.errors import VtaxError
 from vtax.host.process import mark_of_run, start_time_of
 from vtax.host.resources import Marked, Remote, Resource, Tree, from_record, to_record
 from vtax.host.undisturbed import undisturbed
+from vtax.host.waiting import wait_until
 
 _OUTLIVE_A_BOOT = (Tree.kind, Remote.kind)
 _FORKED_S = 5.0  # how long a program may take from fork to exec before it is taken for one that stays
@@ -247,10 +248,8 @@ def _await_executed(paths: Iterable[Path]) -> None:
     waited = False
     for path in paths:
         waited = True
-        deadline = time.monotonic() + _FORKED_S
         with suppress(FileNotFoundError), path.open("rb") as file:
-            while not _unlocked(file.fileno()) and time.monotonic() < deadline:
-                time.sleep(0.005)
+            wait_until(partial(_unlocked, file.fileno()), _FORKED_S, 0.005)
     if waited:
         time.sleep(_EXEC_S)
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 from vtax.errors import VtaxError
 from vtax.host.process import MARK_VARIABLE, Result, run
+from vtax.host.waiting import wait_until
 
 _GRACE_S = 3.0
 _ASK_AGAIN_S = 0.2
@@ -51,23 +52,28 @@ def end_processes(find: Any, what: str, *, politely: bool = True) -> bool:
     Not politely: SIGKILL at once, and again for whatever was started meanwhile.
     """
     had_any = False
-    deadline = time.monotonic() + _GRACE_S
-    pause_s = 0.002
-    while pids := find():
-        if time.monotonic() > deadline + _GRACE_S:
-            raise VtaxError(f"processes of {what} do not end: {pids}")
-        late = not politely or time.monotonic() > deadline
-        if late or not had_any:
-            number = signal.SIGKILL if late else signal.SIGTERM
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
-        had_any = True
+    kill_at = time.monotonic() + (_GRACE_S if politely else 0.0)
+
+    def ended() -> bool:
+        nonlocal had_any
+        pids = find()
+        late = time.monotonic() >= kill_at
+        for pid in pids if late or not had_any else ():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
         for pid in pids:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 2, 0.05)
+        had_any = had_any or bool(pids)
+        return not pids
+
+    wait_until(
+        ended,
+        2 * _GRACE_S,
+        0.002,
+        max_interval_s=0.05,
+        otherwise=lambda: VtaxError(f"processes of {what} do not end: {find()}"),
+    )
     return had_any
 
 
@@ -167,19 +173,21 @@ class ControlGroup:
         directories = [Path(path) for path in self.paths if Path(path).is_dir()]
         if not directories:
             return False
-        deadline = time.monotonic() + _GRACE_S
-        while True:
+        errors: list[OSError] = []
+
+        def removed() -> bool:
             end_processes(lambda: _members(directories), str(self), politely=False)
             try:
                 for top in directories:
                     for path, _, _ in os.walk(top, topdown=False):
                         with suppress(FileNotFoundError):
                             Path(path).rmdir()
-                return True
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+            except OSError as error:
+                errors.append(error)
+                return False
+            return True
+
+        return wait_until(removed, _GRACE_S, 0.01, otherwise=lambda: errors[-1])
 
     def __str__(self) -> str:
         return f"cgroup {Path(self.paths[0]).name}" if self.paths else "cgroup"
@@ -211,25 +219,25 @@ class Undo:
 
     def remove(self) -> bool:
         """Run the command, and wait for what it asked for."""
-        deadline = time.monotonic() + self.late_s
-        while not (removed := self._ask()) and time.monotonic() < deadline:
-            time.sleep(_ASK_AGAIN_S)
+        removed = wait_until(self._ask, self.late_s, _ASK_AGAIN_S)
         if removed and self.until:
             self._wait()
         return removed
 
     def _wait(self) -> None:
-        began = asked = time.monotonic()
-        while not self._has_ended():
-            now = time.monotonic()
-            if now - began > self.within_s:
-                raise VtaxError(
-                    f"{' '.join(self.argv)} was accepted, and nothing had come of it {self.within_s:g} s on"
-                )
-            if now - asked > _HEARD_BY_S:  # who is starting may not hear the first time
-                asked = now
+        asked = time.monotonic()
+
+        def ended() -> bool:
+            nonlocal asked
+            if self._has_ended():
+                return True
+            if time.monotonic() - asked > _HEARD_BY_S:  # a machine that is starting may miss the first request
+                asked = time.monotonic()
                 self._ask()
-            time.sleep(_ASK_AGAIN_S)
+            return False
+
+        late = f"{' '.join(self.argv)} was accepted, and had no effect within {self.within_s:g} s"
+        wait_until(ended, self.within_s, _ASK_AGAIN_S, otherwise=lambda: VtaxError(late))
 
     def _ask(self) -> bool:
         """Run the command once; False when there was nothing to remove."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from vtax.errors import BadInput, NetworkError
 from vtax.host.journal import Held
 from vtax.host.process import find_program, run, spawn
 from vtax.host.resources import Marked, Tree
+from vtax.host.waiting import wait_until
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
 from vtax.network.namespace import Namespace
@@ -89,14 +89,15 @@ class Switch:
 
     def wait_for_controller(self, bridge: str, timeout_s: float) -> None:
         """Wait until the controller has taken the bridge. Raises NetworkError."""
-        deadline = time.monotonic() + timeout_s
-        while self._vsctl("get", "controller", bridge, "is_connected").strip() != "true":
-            if time.monotonic() > deadline:
-                raise NetworkError(
-                    f"the OpenFlow controller did not connect to the switch within {timeout_s:g} s",
-                    cure="read /scratch/controller.log in the guest",
-                )
-            time.sleep(0.05)
+        wait_until(
+            lambda: self._vsctl("get", "controller", bridge, "is_connected").strip() == "true",
+            timeout_s,
+            0.05,
+            otherwise=lambda: NetworkError(
+                f"the OpenFlow controller did not connect to the switch within {timeout_s:g} s",
+                cure="read /scratch/controller.log in the guest",
+            ),
+        )
 
     def controller_replies(self) -> int:
         """Packets that controllers have sent through the switch: one for each that reached them.
@@ -148,11 +149,8 @@ class Switch:
         return run(["ovs-appctl", "-t", control, *arguments], environment=self._environment).stdout
 
     def _wait_for(self, path: Path) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        while not path.exists():
-            if time.monotonic() > deadline:
-                raise NetworkError(f"Open vSwitch did not start within {_START_TIMEOUT_S:g} s")
-            time.sleep(0.005)
+        error = NetworkError(f"Open vSwitch did not start within {_START_TIMEOUT_S:g} s")
+        wait_until(path.exists, _START_TIMEOUT_S, 0.005, otherwise=lambda: error)
 
 
 class SwitchSegment:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from vtax.host.journal import Held
 from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
 from vtax.host.resources import Marked
+from vtax.host.waiting import wait_until
 from vtax.platforms.base import GuestSpec
 
 START_TIMEOUT_S = 60.0
@@ -195,20 +195,20 @@ def wait_for_init(guest: StdioGuest, argv: Sequence[str], find: Callable[[], Ite
     find: candidates; everything in the guest's cgroup when absent. Raises PlatformError when it does not appear.
     """
     wanted = b"\0".join(os.fsencode(part) for part in argv) + b"\0"
-    deadline = time.monotonic() + START_TIMEOUT_S
-    pause_s = 0.001
-    while time.monotonic() < deadline:
+
+    def init() -> int:
         for pid in find() if find else guest.group.pids("memory"):
             if _is_init(pid) and _command_line(pid) == wanted:
                 return pid
         if guest.process.poll() is not None:
-            raise PlatformError("the guest ended while it was starting", where=describe(guest.process, guest.stderr))
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, 0.01)
-    raise PlatformError(
-        f"the guest was not running {START_TIMEOUT_S:g} s after its start",
-        where=describe(guest.process, guest.stderr),
-    )
+            raise failed("the guest ended while it was starting")
+        return 0
+
+    def failed(what: str) -> PlatformError:
+        return PlatformError(what, where=describe(guest.process, guest.stderr))
+
+    late = f"the guest was not running {START_TIMEOUT_S:g} s after its start"
+    return wait_until(init, START_TIMEOUT_S, 0.001, max_interval_s=0.01, otherwise=lambda: failed(late))
 
 
 def finish_start(

@@ -14,7 +14,6 @@ import os
 import secrets
 import socket
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from vtax.host.journal import Journal
 from vtax.host.patience import patience
 from vtax.host.process import run, spawn
 from vtax.host.resources import Marked, Tree, Undo
+from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.platforms.contained import describe
 
@@ -158,15 +158,23 @@ def daemon_argv(config: Path, data: Path, pid_file: Path, storage: str) -> list[
 
 def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
     path = Path(f"/proc/{process.pid}/root{_PRIVATE_SOCKET}")
-    deadline = time.monotonic() + _UP_TIMEOUT_S * patience()
-    while process.poll() is None and time.monotonic() < deadline:
+
+    def failed() -> PlatformError:
+        state = describe(process, log)
+        process.terminate()
+        return PlatformError("the private Docker daemon did not come up", where=state)
+
+    def daemon() -> Daemon | None:
+        if process.poll() is not None:
+            raise failed()
         with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
             info = _get(path, "/info")
             return Daemon(path, True, info["Driver"], info["ServerVersion"])
-        time.sleep(0.01)
-    told = describe(process, log)
-    process.terminate()
-    raise PlatformError("the private Docker daemon did not come up", where=told)
+        return None
+
+    found = wait_until(daemon, _UP_TIMEOUT_S * patience(), 0.01, otherwise=failed)
+    assert found is not None
+    return found
 
 
 def _refuse_second_owner(pid_file: Path) -> None:
