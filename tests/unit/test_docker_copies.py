@@ -42,6 +42,17 @@ def test_the_data_of_every_daemon_that_holds_it_goes(home: Home) -> None:
     assert sorted(path.name for path in without.parent.iterdir()) == ["btrfs"]
 
 
+def test_a_daemon_that_maps_ids_keeps_its_list_a_directory_deeper(home: Home) -> None:
+    for name, key in (("overlay2-userns", KEY), ("vfs-userns", "aaaaaaaaaaaa")):
+        plain = data_of(home, name, key)
+        deeper = plain / "2013265920.2013265920"
+        deeper.mkdir()
+        (plain / "image").rename(deeper / "image")
+    with Journal(home.journal) as journal:
+        copies.remove(home, KEY, journal)
+    assert sorted(path.name for path in (home.root / "docker").iterdir()) == ["vfs-userns"]
+
+
 def test_a_daemon_whose_list_cannot_be_read_may_hold_it(home: Home) -> None:
     data = home.root / "docker" / "overlay2"
     data.mkdir(parents=True)

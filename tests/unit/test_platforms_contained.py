@@ -14,7 +14,10 @@ from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.contained import Root
 
 RESOURCES = Resources(2, 512 << 20, (1, 3))
-NAMES = ["native", "podman", "lxc", "nspawn", "docker", "docker-overlay2", "docker-vfs"]
+NAMES = [
+    "native", "podman", "lxc", "nspawn", "docker", "docker-overlay2", "docker-vfs",
+    "podman-userns", "lxc-unprivileged", "nspawn-userns", "docker-userns",
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -35,8 +38,9 @@ def test_an_unknown_option_is_refused(name):
         registry.make("mine", registry.get(name).driver.name, {"no_such_option": 1})
 
 
-def test_lxc_limits_are_given_for_both_cgroup_versions():
-    text = lxc.configuration("vtax-1", Path("/r"), RESOURCES, common=True)
+def test_lxc_limits_are_given_for_both_cgroup_versions(spec):
+    root = Root(Path("/r"), Path("/u"), MountStep(Path("/r")))
+    text = lxc.configuration(lxc.LxcOptions(), spec, root, common=True)
     settings = dict(line.split(" = ", 1) for line in text.splitlines())
     assert settings["lxc.cgroup.cpuset.cpus"] == settings["lxc.cgroup2.cpuset.cpus"] == "1,3"
     for key in ("cgroup.memory.limit_in_bytes", "cgroup.memory.memsw.limit_in_bytes", "cgroup2.memory.max"):
@@ -44,7 +48,7 @@ def test_lxc_limits_are_given_for_both_cgroup_versions():
     assert settings["lxc.cgroup2.memory.swap.max"] == "0"
     assert settings["lxc.net.0.type"] == "empty"
     assert settings["lxc.include"] == str(lxc.COMMON)
-    assert "lxc.include" not in lxc.configuration("vtax-1", Path("/r"), RESOURCES, common=False)
+    assert "lxc.include" not in lxc.configuration(lxc.LxcOptions(), spec, root, common=False)
 
 
 def test_podman_gets_limits_without_swap_and_no_network(spec):
@@ -66,16 +70,16 @@ def test_a_container_that_the_hosts_daemon_cannot_be_asked_about_is_not_gone():
 
 def test_docker_chooses_the_cgroup_only_where_the_daemon_is_ours(spec):
     ours = docker_daemon.Daemon(Path("/s"), True, "overlay2", "20.10")
-    argv = docker.command_line(ours, spec, "image:key", "/vtax-1", ["program"])
+    argv = docker.command_line(docker.DockerOptions(), ours, spec, "image:key", "/vtax-1", ["program"])
     assert "--cgroup-parent=/vtax-1" in argv
     assert argv[-2:] == ["image:key", "program"]
     assert {"--cpuset-cpus=1,3", f"--memory={512 << 20}", f"--memory-swap={512 << 20}", "--network=none"} <= set(argv)
-    theirs = docker.command_line(ours, spec, "image:key", None, ["program"])
+    theirs = docker.command_line(docker.DockerOptions(), ours, spec, "image:key", None, ["program"])
     assert not [word for word in theirs if "cgroup-parent" in word]
 
 
 def test_a_private_daemon_touches_neither_firewall_nor_forwarding():
-    argv = docker_daemon.daemon_argv(Path("/c"), Path("/d"), Path("/p"), "vfs")
+    argv = docker_daemon.daemon_argv(Path("/c"), Path("/p"), "vfs")
     assert {"--iptables=false", "--ip6tables=false", "--bridge=none", "--ip-forward=false"} <= set(argv)
     assert "--storage-driver=vfs" in argv
 

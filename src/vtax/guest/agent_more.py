@@ -77,6 +77,7 @@ SYSTEM_FILES = {
     "frequency_governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
     "address_randomization": "/proc/sys/kernel/randomize_va_space",
     "security_label": "/proc/self/attr/current",
+    "uid_map": "/proc/self/uid_map",
     "tcp_congestion_control": "/proc/sys/net/ipv4/tcp_congestion_control",
     "tcp_receive_buffer": "/proc/sys/net/ipv4/tcp_rmem",
     "tcp_send_buffer": "/proc/sys/net/ipv4/tcp_wmem",
@@ -84,6 +85,7 @@ SYSTEM_FILES = {
 OWN_OPTIONS = ("vtax.", "vec", "ssl")  # where the agent's stream and the cards are, which no two guests share
 SIOCGIFFLAGS, SIOCGIFMTU = 0x8913, 0x8921  # netdevice(7)
 STATUS_NAMES = {
+    "NoNewPrivs": "no_new_privs",
     "Seccomp": "seccomp_mode",
     "Speculation_Store_Bypass": "speculative_store_bypass",
     "SpeculationIndirectBranch": "speculative_indirect_branch",

@@ -21,12 +21,18 @@ from vtax.errors import BadInput
 
 # <linux/sched.h> and <sys/mount.h>
 CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x20, 0x1000, 0x4000, 0x80000
 UNTRUSTED = MS_NOSUID | MS_NODEV
 """Flags of every file system that a guest writes: its setuid bits and device nodes have no effect on this host."""
 _MNT_DETACH = 2
+# <linux/mount.h>, <linux/fcntl.h> and <asm/unistd.h>; these calls have one number on all architectures
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _AT_EMPTY_PATH, _AT_FDCWD = 1, 4, 0x1000, -100
+_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_IDMAP = 0x1, 0x100000
+MAPPING_IDS = "mapping the ids of"  # in what a step says that fails
 _OVERLAY_SPECIAL = frozenset(":,\\")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -34,13 +40,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class MountStep:
-    """One mount(2) call. flags: MS_* values. data: of the file system, such as overlay's directories."""
+    """One mount(2) call. flags: MS_* values. data: of the file system, such as overlay's directories.
+
+    make: target is made first, and what is missing above it. id_mapped: not mount(2), but source read-only at a
+    second place, where its files belong to the ids that a user namespace maps theirs to.
+    """
 
     target: Path
     kind: str = ""
     source: Path | str = "none"
     flags: int = 0
     data: str = ""
+    make: bool = False
+    id_mapped: bool = False
 
 
 def bind(source: Path, target: Path) -> MountStep:
@@ -51,6 +63,11 @@ def bind(source: Path, target: Path) -> MountStep:
 def untrusted(target: Path) -> MountStep:
     """The flags of what a guest writes, for a bind mount that is already at target: a bind mount ignores flags."""
     return MountStep(target, flags=MS_REMOUNT | MS_BIND | UNTRUSTED)
+
+
+def id_mapped(source: Path, target: Path) -> MountStep:
+    """A directory read-only at a second place, where its files belong to a user namespace's ids (private, ids_of)."""
+    return MountStep(target, source=source, id_mapped=True)
 
 
 def tmpfs(target: Path, mode: int = 0o755) -> MountStep:
@@ -78,13 +95,14 @@ def private(
     new_root: Path | None = None,
     join: Sequence[int] = (),
     network_of: int | None = None,
+    ids_of: int | None = None,
 ) -> Callable[[], None]:
     """What to run between fork and exec (host.process.spawn, before_exec).
 
     Joins the cgroups whose open cgroup.procs files are given, enters a new mount namespace (and, with network, a new
     and empty network namespace; with network_of, the one of this open file), makes the mounts in order, and makes
-    new_root the root directory, leaving nothing of the old one reachable. A step that fails is named on stderr and
-    raises OSError, which spawn reports.
+    new_root the root directory, leaving nothing of the old one reachable. ids_of: an open user namespace, for
+    id-mapped mounts. A step that fails is named on stderr and raises OSError, which spawn reports.
     """
     steps = [_encode(step) for step in mounts]
     flags = CLONE_NEWNS | (CLONE_NEWNET if network else 0)
@@ -97,8 +115,8 @@ def private(
             _check(_libc.setns(network_of, CLONE_NEWNET), "entering the network namespace")
         _check(_libc.unshare(flags), "unshare")
         _check(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "making mounts private")
-        for source, target, kind, step_flags, data in steps:
-            _check(_libc.mount(source, target, kind, step_flags, data), f"mounting {os.fsdecode(target)}")
+        for step in steps:
+            _mount(step, ids_of)
         if network:
             _loopback_up()
         if root:
@@ -110,14 +128,53 @@ def private(
     return enter
 
 
-def _encode(step: MountStep) -> tuple[bytes, bytes, bytes | None, int, bytes | None]:
-    return (
+def enter_user_namespace() -> None:
+    """What to run between fork and exec for a user namespace that maps no ids yet. Raises OSError."""
+    _check(_libc.unshare(CLONE_NEWUSER), "making a user namespace")
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    source: bytes
+    target: bytes
+    kind: bytes | None
+    flags: int
+    data: bytes | None
+    make: bool
+    id_mapped: bool
+
+
+def _encode(step: MountStep) -> _Encoded:
+    return _Encoded(
         os.fsencode(step.source),
         os.fsencode(step.target),
         step.kind.encode() or None,
         step.flags,
         os.fsencode(step.data) or None,
+        step.make,
+        step.id_mapped,
     )
+
+
+def _mount(step: _Encoded, ids_of: int | None) -> None:
+    if step.make:
+        os.makedirs(step.target, 0o755, exist_ok=True)  # noqa: PTH103
+    if step.id_mapped:
+        _mount_id_mapped(step, ids_of)
+    else:
+        status = _libc.mount(step.source, step.target, step.kind, step.flags, step.data)
+        _check(status, f"mounting {os.fsdecode(step.target)}")
+
+
+def _mount_id_mapped(step: _Encoded, ids_of: int | None) -> None:
+    """open_tree(2), mount_setattr(2), move_mount(2); Python and older C libraries have none of them."""
+    call, what = _libc.syscall, f"{MAPPING_IDS} {os.fsdecode(step.source)}"
+    tree = call(_OPEN_TREE, _AT_FDCWD, step.source, _OPEN_TREE_CLONE | os.O_CLOEXEC)
+    _check(min(tree, 0), what)
+    attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_IDMAP, 0, 0, ids_of or 0)
+    _check(call(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, ctypes.c_size_t(len(attributes))), what)
+    _check(call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, step.target, _MOVE_MOUNT_F_EMPTY_PATH), what)
+    os.close(tree)
 
 
 def _write_self(fd: int) -> None:

@@ -64,8 +64,9 @@ def _holds(data: Path, key: str) -> bool:
     """Whether a data directory holds an image; one whose list cannot be read may."""
     if data.suffix == ".removed":
         return False
+    lists = [file for top in ("", "*/") for file in data.glob(f"{top}image/*/repositories.json")]  # */: with a userns
     try:
-        listed = json.loads((data / "image" / data.name / "repositories.json").read_text())
+        listed = [json.loads(file.read_text()).get("Repositories", {}) for file in lists]
     except (OSError, ValueError):
         return True
-    return f"{REPOSITORY}:{key}" in listed.get("Repositories", {}).get(REPOSITORY, {})
+    return not listed or any(f"{REPOSITORY}:{key}" in of.get(REPOSITORY, {}) for of in listed)

@@ -8,13 +8,16 @@ processes in it, and the guest's directory: the journal knows all three.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from pydantic import Field
 
 from vtax.errors import PlatformError, RunInterrupted, VtaxError
 from vtax.guest.channel import Channel
@@ -24,6 +27,7 @@ from vtax.host.journal import Held
 from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
 from vtax.host.resources import Marked
+from vtax.host.user_namespace import IdRange, unused_range, user_namespace
 from vtax.host.waiting import wait_until
 from vtax.platforms.base import GuestSpec
 
@@ -31,30 +35,55 @@ START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 10.0
 SCRATCH = "scratch"
 _STDERR_LINES = 6
+_REACHABLE = Path("/run/vtax-root")
+"""Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
+_USERNS_HINT = (
+    "userns needs Linux 5.19 and VTAX_HOME on a file system with id-mapped mounts, such as ext4, xfs or btrfs"
+)
+USERNS: bool = Field(False, description="a user namespace: the guest's root is an unprivileged user of the host")
+NO_NEW_PRIVILEGES: bool = Field(
+    False, description="set no_new_privs: no program gains privileges, set-user-ID or not"
+)
 
 
 @dataclass(frozen=True)
 class Root:
-    """An overlay over the image's tree. path: where it is mounted, in the guest's own mount namespace only."""
+    """An overlay over the image's tree. path: where it is mounted, in the guest's own mount namespace only.
+
+    ids: the host's ids of its files' owners, when they are not the same. lower: what to mount before it then.
+    """
 
     path: Path
     upper: Path
     mount: MountStep
+    ids: IdRange | None = None
+    lower: MountStep | None = None
 
 
-def overlay_root(spec: GuestSpec) -> Root:
-    """Make the directories of a fresh overlay with an empty /scratch; nothing is mounted or copied yet."""
+def overlay_root(spec: GuestSpec, *, userns: bool = False) -> Root:
+    """Make the directories of a fresh overlay with an empty /scratch; nothing is mounted or copied yet.
+
+    userns: its files belong to the ids of a user namespace of the guest's; only runtime_mounts mounts such a root.
+    """
     path, upper, work = (spec.directory / name for name in ("root", "upper", "work"))
     for directory in (path, upper, work):
         directory.mkdir()
     (upper / SCRATCH).mkdir(mode=0o1777)
     (upper / SCRATCH).chmod(0o1777)
-    return Root(path, upper, namespaces.overlay(spec.image.tree, upper, work, path))
+    if not userns:
+        return Root(path, upper, namespaces.overlay(spec.image.tree, upper, work, path))
+    ids = unused_range()
+    for directory in (upper, upper / SCRATCH):
+        os.chown(directory, ids.first, ids.first)
+    mount = replace(namespaces.overlay(path, upper, work, _REACHABLE), make=True)
+    return Root(_REACHABLE, upper, mount, ids, namespaces.id_mapped(spec.image.tree, path))
 
 
 def runtime_mounts(root: Root | None = None) -> list[MountStep]:
     """What a container runtime sees in its mount namespace: the guest's root, and nothing else in /run."""
     shared = [namespaces.tmpfs(Path("/run")), namespaces.tmpfs(Path("/dev/shm"), 0o1777)]
+    if root is not None and root.lower is not None:
+        return [root.lower, *shared, root.mount]
     return [root.mount, *shared] if root else shared
 
 
@@ -140,7 +169,7 @@ class Program:
 
     limited: put the limits on the cgroup itself, for a program that does not set them (a runtime that does gets a
     group without limits of its own, and sets them on the one it makes below). leaf: the sub-group to join, so that
-    a runtime's own processes stay outside the guest's limits.
+    a runtime's own processes stay outside the guest's limits. ids: of the user namespace for id-mapped mounts.
     """
 
     argv: Sequence[str | Path]
@@ -150,6 +179,7 @@ class Program:
     limited: bool = False
     leaf: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    ids: IdRange | None = None
 
 
 def claim(spec: GuestSpec, undo: ExitStack) -> tuple[str, Held, Group, Held]:
@@ -257,12 +287,13 @@ def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
 def _spawn(what: Program, group: Group, mark: str, stderr: Path) -> tuple[subprocess.Popen[bytes], int, int]:
     joined = group.child(what.leaf) if what.leaf else group
     with ExitStack() as files:
+        errors = files.enter_context(stderr.open("wb"))
+        join = files.enter_context(joined.entrance())
+        ids_of = files.enter_context(user_namespace(what.ids)) if what.ids else None
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         files.callback(os.close, theirs_in)
         files.callback(os.close, theirs_out)
-        errors = files.enter_context(stderr.open("wb"))
-        join = files.enter_context(joined.entrance())
         try:
             process = spawn(
                 what.argv,
@@ -272,7 +303,9 @@ def _spawn(what: Program, group: Group, mark: str, stderr: Path) -> tuple[subpro
                 stderr=errors.fileno(),
                 environment=what.environment,
                 cwd=stderr.parent,
-                before_exec=namespaces.private(what.mounts, network=what.network, new_root=what.new_root, join=join),
+                before_exec=namespaces.private(
+                    what.mounts, network=what.network, new_root=what.new_root, join=join, ids_of=ids_of
+                ),
             )
         except BaseException:
             os.close(ours_out)
@@ -285,7 +318,9 @@ def start_error(spec: GuestSpec, error: Exception, said: str = "") -> PlatformEr
     """What a driver raises for a guest that did not start. said: the last words of its program, if any."""
     if isinstance(error, VtaxError):
         return PlatformError(error.what, where=said or error.where, cure=error.cure)
-    return PlatformError(f"{spec.name} did not start: {error}", where=said)
+    id_mapping = any(step in said for step in (namespaces.MAPPING_IDS, f"mounting {_REACHABLE}"))
+    cure = _USERNS_HINT if id_mapping and os.strerror(errno.ENOENT) not in said else ""
+    return PlatformError(f"{spec.name} did not start: {error}", where=said, cure=cure)
 
 
 def _is_init(pid: int) -> bool:

@@ -18,7 +18,7 @@ from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe
-from vtax.platforms.contained import Program, StdioGuest
+from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, StdioGuest
 from vtax.platforms.docker_daemon import Daemon, host_daemon, private_daemon, undo_container, undo_image
 
 
@@ -33,6 +33,8 @@ class DockerOptions(BaseModel):
     storage: Literal["default", "overlay2", "vfs"] = Field(
         "default", description="storage driver; default is the host daemon's, and overlay2 in a private one"
     )
+    userns: bool = USERNS
+    no_new_privileges: bool = NO_NEW_PRIVILEGES
 
 
 class Docker:
@@ -45,6 +47,7 @@ class Docker:
         "docker": {},
         "docker-overlay2": {"storage": "overlay2"},
         "docker-vfs": {"storage": "vfs"},
+        "docker-userns": {"userns": True, "no_new_privileges": True},
     }
     tunes = ("default", "pinned", "hugepages")
 
@@ -79,7 +82,7 @@ class Docker:
 
         def program(group: Group) -> Program:
             parent = group.runtime_path if daemon.private else None
-            return Program(command_line(daemon, spec, image, parent, argv), leaf="runtime")
+            return Program(command_line(options, daemon, spec, image, parent, argv), leaf="runtime")
 
         def first_process() -> Iterable[int]:
             with suppress(PlatformError):
@@ -105,15 +108,14 @@ def daemon_for(options: DockerOptions, spec: GuestSpec, throw_away: bool) -> Dae
     if (daemon := _fitting_host_daemon(options)) is not None:
         return daemon
     if options.daemon == "host":
-        running = host_daemon()
-        told = f"stores by {running.storage}, not by {options.storage}" if running else "does not run"
-        cure = "storage = 'default', or daemon = 'private'" if running else "systemctl start docker"
-        raise PlatformError(f"the host's Docker daemon {told}", cure=cure)
+        raise _no_fitting_daemon(options, host_daemon())
     storage = "overlay2" if options.storage == "default" else options.storage
-    return private_daemon(spec.journal, storage, throw_away=throw_away)
+    return private_daemon(spec.journal, storage, userns=options.userns, throw_away=throw_away)
 
 
-def command_line(daemon: Daemon, spec: GuestSpec, image: str, parent: str | None, argv: Sequence[str]) -> list[str]:
+def command_line(
+    options: DockerOptions, daemon: Daemon, spec: GuestSpec, image: str, parent: str | None, argv: Sequence[str]
+) -> list[str]:
     """The docker command. parent: cgroup under which the daemon makes the container's; its own choice when None."""
     memory = str(spec.resources.memory_bytes)
     return daemon.command(
@@ -132,6 +134,7 @@ def command_line(daemon: Daemon, spec: GuestSpec, image: str, parent: str | None
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
+        *(["--security-opt=no-new-privileges"] if options.no_new_privileges else []),
         image,
         *argv,
     )
@@ -141,7 +144,20 @@ def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
     if options.daemon == "private":
         return None
     daemon = host_daemon()
-    return daemon if daemon and options.storage in ("default", daemon.storage) else None
+    fits = daemon and options.storage in ("default", daemon.storage) and options.userns == daemon.userns
+    return daemon if fits else None
+
+
+def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> PlatformError:
+    """Why the host's daemon is not taken."""
+    if running is None:
+        return PlatformError("the host's Docker daemon does not run", cure="systemctl start docker")
+    if options.storage not in ("default", running.storage):
+        told, option = f"stores by {running.storage}, not by {options.storage}", "storage = 'default'"
+    else:
+        told = f"gives its containers {'a' if running.userns else 'no'} user namespace (userns-remap)"
+        option = f"userns = {str(running.userns).lower()}"
+    return PlatformError(f"the host's Docker daemon {told}", cure=f"{option}, or daemon = 'private'")
 
 
 DRIVER = Docker()

@@ -4,6 +4,9 @@ A private daemon lives as long as the journal of the vtax process that started i
 is, so closing the journal ends the guests first and then the daemon. It runs in a network namespace of its own (it
 cannot touch the host's network), and in a mount namespace where /run is empty and writes to /etc are kept aside, so
 nothing of it is seen on the host. Only its layers stay, in VTAX_HOME/docker, as importing an image takes time.
+
+A daemon maps the ids of all its containers or of none (`--userns-remap`), so guests with a user namespace have one of
+their own. Which ids those are stands in a subuid file that only its mount namespace has.
 """
 
 from __future__ import annotations
@@ -27,12 +30,15 @@ from vtax.host.journal import Journal
 from vtax.host.patience import patience
 from vtax.host.process import run, spawn
 from vtax.host.resources import Marked, Tree, Undo
+from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
 from vtax.platforms.contained import describe
 
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
 _PRIVATE_SOCKET = "/run/vtax/docker.sock"
+_PRIVATE_DATA = Path("/run/vtax/data")
+_REMAPPED = "65534"  # the user that every host has and nobody is; dockerd wants one that exists
 REPOSITORY = "vtax-guest"
 _GONE, _NO_DAEMON = ("No such", "is already in progress"), "connect"  # the second: the daemon removes it by itself
 _UP_TIMEOUT_S = 20.0
@@ -44,12 +50,16 @@ _LATE_S = 2.0
 
 @dataclass(frozen=True)
 class Daemon:
-    """A running daemon. private: it is ours, with the cgroupfs driver. storage: name of its storage driver."""
+    """A running daemon. private: it is ours, with the cgroupfs driver. storage: name of its storage driver.
+
+    userns: its containers have a user namespace.
+    """
 
     socket: Path
     private: bool
     storage: str
     version: str
+    userns: bool = False
 
     def command(self, *arguments: str) -> list[str]:
         """A command of the docker client, without anything of the user's client configuration."""
@@ -82,28 +92,38 @@ def host_daemon() -> Daemon | None:
     sockets = [Path(named.removeprefix("unix://"))] if named.startswith("unix://") else list(_HOST_SOCKETS)
     for path in sockets:
         with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
-            info = _get(path, "/info")
-            return Daemon(path, False, info["Driver"], info["ServerVersion"])
+            return _described(path, private=False)
     return None
+
+
+def _described(path: Path, *, private: bool) -> Daemon:
+    """The daemon at a socket. Raises OSError, ValueError, KeyError or HTTPException when it does not answer."""
+    info = _get(path, "/info")
+    userns = any("name=userns" in option.split(",") for option in info.get("SecurityOptions") or ())
+    return Daemon(path, private, info["Driver"], info["ServerVersion"], userns)
 
 
 _private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[bytes]]]] = WeakKeyDictionary()
 
 
-def private_daemon(journal: Journal, storage: str, *, throw_away: bool = False) -> Daemon:
+def private_daemon(journal: Journal, storage: str, *, userns: bool = False, throw_away: bool = False) -> Daemon:
     """The private daemon of a journal with a storage driver, started when it does not run yet.
 
-    throw_away: its layers are kept in memory and go with it. Raises PlatformError with the daemon's last words.
+    userns: the one whose containers have a user namespace. throw_away: its layers are kept in memory and go with it.
+    Raises PlatformError with the daemon's last words.
     """
     running = _private.setdefault(journal, {})
-    if storage in running and running[storage][1].poll() is None:
-        return running[storage][0]
-    daemon, process = _start(journal, storage, throw_away)
-    running[storage] = daemon, process
+    name = f"{storage}-userns" if userns else storage
+    if name in running and running[name][1].poll() is None:
+        return running[name][0]
+    daemon, process = _start(journal, storage, name, unused_range() if userns else None, throw_away)
+    running[name] = daemon, process
     return daemon
 
 
-def _start(journal: Journal, storage: str, throw_away: bool) -> tuple[Daemon, subprocess.Popen[bytes]]:
+def _start(
+    journal: Journal, storage: str, name: str, ids: IdRange | None, throw_away: bool
+) -> tuple[Daemon, subprocess.Popen[bytes]]:
     home = Home.from_environment().ensure()
     mark = f"vtax-dockerd-{secrets.token_hex(4)}"
     directory = home.guests / mark
@@ -112,21 +132,25 @@ def _start(journal: Journal, storage: str, throw_away: bool) -> tuple[Daemon, su
     for path in (etc, work):
         path.mkdir(parents=True)
     (directory / "daemon.json").write_text("{}")
-    data = Path("/run/vtax/data") if throw_away else home.root / "docker" / storage
-    pid_file = directory / "pid" if throw_away else pid_file_of(home, storage)
-    if not throw_away:
-        data.mkdir(parents=True, exist_ok=True)
-        _refuse_second_owner(pid_file)
     mounts = [
         namespaces.overlay(Path("/etc"), etc, work, Path("/etc")),
         namespaces.tmpfs(Path("/run")),
     ]
+    pid_file = directory / "pid" if throw_away else pid_file_of(home, name)
+    if not throw_away:
+        data = home.root / "docker" / name
+        data.mkdir(parents=True, exist_ok=True)
+        _refuse_second_owner(pid_file)
+        mounts.append(replace(namespaces.bind(data, _PRIVATE_DATA), make=True))
+    if ids:
+        for name_of_file in ("subuid", "subgid"):
+            (etc / name_of_file).write_text(f"{_REMAPPED}:{ids.first}:{ids.count}\n")
     log = directory / "daemon.log"
     journal.hold(Marked(mark, "the private Docker daemon"))
     with log.open("wb") as errors:
         try:
             process = spawn(
-                daemon_argv(directory / "daemon.json", data, pid_file, storage),
+                daemon_argv(directory / "daemon.json", pid_file, storage, userns=ids is not None),
                 mark=mark,
                 stderr=errors.fileno(),
                 before_exec=namespaces.private(mounts, network=True),
@@ -136,12 +160,12 @@ def _start(journal: Journal, storage: str, throw_away: bool) -> tuple[Daemon, su
     return _wait_until_up(process, log), process
 
 
-def daemon_argv(config: Path, data: Path, pid_file: Path, storage: str) -> list[str]:
+def daemon_argv(config: Path, pid_file: Path, storage: str, *, userns: bool = False) -> list[str]:
     """The command of a daemon that makes no bridge, no firewall rules and no forwarding."""
     return [
         "dockerd",
         f"--config-file={config}",
-        f"--data-root={data}",
+        f"--data-root={_PRIVATE_DATA}",
         "--exec-root=/run/vtax/exec",
         f"--pidfile={pid_file}",
         f"--host=unix://{_PRIVATE_SOCKET}",
@@ -153,6 +177,7 @@ def daemon_argv(config: Path, data: Path, pid_file: Path, storage: str) -> list[
         "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--storage-driver={storage}",
         "--log-level=warn",
+        *([f"--userns-remap={_REMAPPED}:{_REMAPPED}"] if userns else []),
     ]
 
 
@@ -168,8 +193,7 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
         if process.poll() is not None:
             raise failed()
         with suppress(OSError, ValueError, KeyError, http.client.HTTPException):
-            info = _get(path, "/info")
-            return Daemon(path, True, info["Driver"], info["ServerVersion"])
+            return _described(path, private=True)
         return None
 
     found = wait_until(daemon, _UP_TIMEOUT_S * patience(), 0.01, otherwise=failed)
@@ -188,9 +212,9 @@ def _refuse_second_owner(pid_file: Path) -> None:
     pid_file.unlink(missing_ok=True)
 
 
-def pid_file_of(home: Home, storage: str) -> Path:
-    """Where the private daemon of a storage driver writes its PID."""
-    return home.root / "docker" / f"{storage}.pid"
+def pid_file_of(home: Home, name: str) -> Path:
+    """Where the private daemon that keeps its layers in a directory of this name writes its PID."""
+    return home.root / "docker" / f"{name}.pid"
 
 
 def owner_of(pid_file: Path) -> int | None:

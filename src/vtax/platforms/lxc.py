@@ -1,7 +1,8 @@
 """LXC without a daemon: `lxc-start` in the foreground, its console off, so that its own streams are the guest's.
 
 The container has Debian's common LXC configuration where that is installed (dropped capabilities, seccomp, device
-rules), as any container made by `lxc-create` has. LXC keeps its monitor outside the limits it sets on the payload.
+rules), as any container made by `lxc-create` has, and with a user namespace what such a one has then (all
+capabilities within it). LXC keeps its monitor outside the limits it sets on the payload.
 """
 
 from __future__ import annotations
@@ -13,18 +14,24 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from vtax.guest import bootstrap
+from vtax.host.namespaces import MountStep, bind
+from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe, Resources
-from vtax.platforms.contained import Program, StdioGuest
+from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
+COMMON_USERNS = Path("/usr/share/lxc/config/userns.conf")
 
 
 class LxcOptions(BaseModel):
-    """LXC has no options."""
+    """What the guest may gain."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    userns: bool = USERNS
+    no_new_privileges: bool = NO_NEW_PRIVILEGES
 
 
 class Lxc:
@@ -33,7 +40,10 @@ class Lxc:
     name = "lxc"
     summary = "LXC container"
     Options = LxcOptions
-    variants: Mapping[str, Mapping[str, Any]] = {"lxc": {}}
+    variants: Mapping[str, Mapping[str, Any]] = {
+        "lxc": {},
+        "lxc-unprivileged": {"userns": True, "no_new_privileges": True},
+    }
     tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: LxcOptions, image: Image | None) -> Probe:
@@ -48,15 +58,13 @@ class Lxc:
 
     def launch(self, options: LxcOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = contained.overlay_root(spec)
-        containers = spec.directory / "lxc"
-        containers.mkdir()
+        root = contained.overlay_root(spec, userns=options.userns)
         config = spec.directory / "lxc.conf"
-        config.write_text(configuration(spec.name, root.path, spec.resources, COMMON.exists()))
+        config.write_text(configuration(options, spec, root, COMMON.exists()))
         command = [
             "lxc-start",
             "--foreground",
-            f"--lxcpath={containers}",
+            "--lxcpath=/run",  # the guest's private one, which its unprivileged root can reach
             f"--name={spec.name}",
             f"--rcfile={config}",
             f"--logfile={spec.directory / 'lxc.log'}",
@@ -64,22 +72,27 @@ class Lxc:
             "--",
             *argv,
         ]
-        program = Program(command, contained.runtime_mounts(root))
+        mounts = [*contained.runtime_mounts(root), *_owned_by_root(root.ids, spec.directory)]
+        program = Program(command, mounts, ids=root.ids)
         guest = contained.start(spec, lambda group: program)
         return contained.finish_start(guest, spec, argv)
 
 
-def configuration(name: str, root: Path, resources: Resources, common: bool) -> str:
-    """The container's configuration (lxc.container.conf(5)).
+def configuration(options: LxcOptions, spec: GuestSpec, root: Root, common: bool) -> str:
+    """The container's configuration (lxc.container.conf(5)). common: with Debian's files.
 
     Limits are given for both cgroup versions; LXC ignores those of the other one. Cgroup names are relative to the
     group that lxc-start runs in.
     """
+    resources, ids = spec.resources, root.ids
     cpus = ",".join(map(str, resources.cpus))
     settings = [
         *([("lxc.include", str(COMMON))] if common else [("lxc.mount.auto", "proc:mixed sys:mixed")]),
-        ("lxc.uts.name", name),
-        ("lxc.rootfs.path", f"dir:{root}"),
+        *([("lxc.include", str(COMMON_USERNS))] if common and ids else []),
+        *([("lxc.idmap", f"{kind} {ids.mapping}") for kind in "ug"] if ids else []),
+        *([("lxc.no_new_privs", "1")] if options.no_new_privileges else []),
+        ("lxc.uts.name", spec.name),
+        ("lxc.rootfs.path", f"dir:{root.path}"),
         ("lxc.apparmor.profile", "unconfined"),
         ("lxc.net.0.type", "empty"),
         ("lxc.net.0.flags", "up"),
@@ -96,6 +109,16 @@ def configuration(name: str, root: Path, resources: Resources, common: bool) -> 
         ("lxc.cgroup2.memory.swap.max", "0"),
     ]
     return "".join(f"{key} = {value}\n" for key, value in settings)
+
+
+def _owned_by_root(ids: IdRange | None, directory: Path) -> list[MountStep]:
+    """Files in the place of /etc/subuid and subgid: with newuidmap installed, LXC maps only what root has there."""
+    steps = []
+    for path in (Path("/etc/subuid"), Path("/etc/subgid")):
+        if ids is not None and path.exists():
+            (directory / path.name).write_text(f"root:{ids.first}:{ids.count}\n")
+            steps.append(bind(directory / path.name, path))
+    return steps
 
 
 def _cpu_time(resources: Resources) -> list[tuple[str, str]]:

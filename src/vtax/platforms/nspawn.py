@@ -16,7 +16,7 @@ from vtax.host import cgroups
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe
-from vtax.platforms.contained import Program, StdioGuest
+from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
 
 
 def environment() -> dict[str, str]:
@@ -27,9 +27,12 @@ def environment() -> dict[str, str]:
 
 
 class NspawnOptions(BaseModel):
-    """nspawn has no options."""
+    """What the guest may gain."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    userns: bool = USERNS
+    no_new_privileges: bool = NO_NEW_PRIVILEGES
 
 
 class Nspawn:
@@ -38,7 +41,10 @@ class Nspawn:
     name = "nspawn"
     summary = "systemd-nspawn container"
     Options = NspawnOptions
-    variants: Mapping[str, Mapping[str, Any]] = {"nspawn": {}}
+    variants: Mapping[str, Mapping[str, Any]] = {
+        "nspawn": {},
+        "nspawn-userns": {"userns": True, "no_new_privileges": True},
+    }
     tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: NspawnOptions, image: Image | None) -> Probe:
@@ -57,25 +63,38 @@ class Nspawn:
 
     def launch(self, options: NspawnOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = contained.overlay_root(spec)
-        command = [
-            "systemd-nspawn",
-            "--quiet",
-            "--keep-unit",
-            "--register=no",
-            "--pipe",
-            "--private-network",
-            "--link-journal=no",
-            "--resolv-conf=off",
-            "--timezone=off",
-            f"--machine={spec.name}",
-            f"--directory={root.path}",
-            "--",
-            *argv,
-        ]
-        program = Program(command, contained.runtime_mounts(root), limited=True, environment=environment())
+        root = contained.overlay_root(spec, userns=options.userns)
+        command = command_line(options, spec, root, argv)
+        program = Program(
+            command, contained.runtime_mounts(root), limited=True, environment=environment(), ids=root.ids
+        )
         guest = contained.start(spec, lambda group: program)
         return contained.finish_start(guest, spec, argv)
+
+
+def command_line(options: NspawnOptions, spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:
+    """The nspawn command. The root's files already belong to the ids of the user namespace."""
+    return [
+        "systemd-nspawn",
+        "--quiet",
+        "--keep-unit",
+        "--register=no",
+        "--pipe",
+        "--private-network",
+        "--link-journal=no",
+        "--resolv-conf=off",
+        "--timezone=off",
+        *(
+            [f"--private-users={root.ids.first}:{root.ids.count}", "--private-users-ownership=off"]
+            if root.ids
+            else []
+        ),
+        *(["--no-new-privileges=yes"] if options.no_new_privileges else []),
+        f"--machine={spec.name}",
+        f"--directory={root.path}",
+        "--",
+        *argv,
+    ]
 
 
 DRIVER = Nspawn()

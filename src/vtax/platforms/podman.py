@@ -17,7 +17,7 @@ from vtax.host.cgroups import Group
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe
-from vtax.platforms.contained import Program, Root, StdioGuest
+from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's.
 _CONTAINERS_CONF = "[containers]\ndefault_ulimits = []\n"
@@ -32,6 +32,8 @@ class PodmanOptions(BaseModel):
     runtime: Literal["runc", "crun"] = Field(
         "runc", description="OCI runtime; crun refuses hosts that mix cgroup v1 and v2"
     )
+    userns: bool = USERNS
+    no_new_privileges: bool = NO_NEW_PRIVILEGES
 
 
 class Podman:
@@ -40,7 +42,10 @@ class Podman:
     name = "podman"
     summary = "Podman container, no daemon"
     Options = PodmanOptions
-    variants: Mapping[str, Mapping[str, Any]] = {"podman": {}}
+    variants: Mapping[str, Mapping[str, Any]] = {
+        "podman": {},
+        "podman-userns": {"userns": True, "no_new_privileges": True},
+    }
     tunes = ("default", "pinned", "hugepages")
 
     def probe(self, options: PodmanOptions, image: Image | None) -> Probe:
@@ -59,7 +64,7 @@ class Podman:
 
     def launch(self, options: PodmanOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = contained.overlay_root(spec)
+        root = contained.overlay_root(spec, userns=options.userns)
         environment = {}
         for variable, text in (("CONTAINERS_CONF", _CONTAINERS_CONF), ("CONTAINERS_STORAGE_CONF", _STORAGE_CONF)):
             path = spec.directory / f"{variable.lower()}.toml"
@@ -68,7 +73,8 @@ class Podman:
 
         def program(group: Group) -> Program:
             command = command_line(options, spec, root, group.runtime_path, argv)
-            return Program(command, contained.runtime_mounts(root), leaf="runtime", environment=environment)
+            mounts = contained.runtime_mounts(root)
+            return Program(command, mounts, leaf="runtime", environment=environment, ids=root.ids)
 
         return contained.finish_start(contained.start(spec, program), spec, argv)
 
@@ -96,6 +102,8 @@ def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: st
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
+        *([f"--uidmap={root.ids.colons}", f"--gidmap={root.ids.colons}"] if root.ids else []),
+        *(["--security-opt=no-new-privileges"] if options.no_new_privileges else []),
         "--rootfs",
         str(root.path),
         *argv,
