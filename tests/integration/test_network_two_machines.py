@@ -181,7 +181,7 @@ def test_every_byte_crosses_the_named_cards_and_both_machines_are_left_as_they_w
     path = study(machines, tmp_path, platforms=platforms)
     with path.open("a") as file:
         file.write("link_factors = { mtu = [600, 1500], offloads = [true, false] }\n")
-    done = vtax(machines, "run", path, "--strict", "--json")
+    done = vtax(machines, "run", path, "--trust", "--strict", "--json")
     assert done.returncode == 0, done.stderr
     assert "the peer is other: lab0 of this host leads to its lab1" in done.stdout
     version = subprocess.run(["iperf3", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
@@ -218,7 +218,9 @@ def trials(machines):
 def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image, private_home, tmp_path):
     before = state(machines)
     path = study(machines, tmp_path, duration_s=120)
-    running = subprocess.Popen(command(machines, "run", path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(
+        command(machines, "run", path, "--trust"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     eventually(lambda: carried(machines.other, "lab1") > 10_000_000, 60)
     assert state(machines) != before
     running.send_signal(signal.SIGKILL)
@@ -246,7 +248,7 @@ def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image
 )
 def test_what_a_peer_lacks_is_said_before_the_run(changed, said, machines, image, private_home, tmp_path):
     before = state(machines)
-    done = vtax(machines, "run", study(machines, tmp_path, **changed))
+    done = vtax(machines, "run", study(machines, tmp_path, **changed), "--trust")
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
     assert "link" in done.stderr

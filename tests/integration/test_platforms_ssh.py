@@ -248,7 +248,7 @@ def test_a_study_measures_the_machine_beside_native(config, image, private_home,
     study.write_text(
         STUDY.format(config=config, scratch=there, benchmark="dd") + 'parameters = { file_size = "4MiB" }\n'
     )
-    done = vtax("run", str(study), "--strict", "--json")
+    done = vtax("run", str(study), "--trust", "--strict", "--json")
     assert done.returncode == 0, done.stderr
     assert "lab" in json.dumps(json.loads(done.stdout))
     assert list(there.iterdir()) == []
@@ -260,7 +260,7 @@ def test_a_study_measures_the_machine_beside_native(config, image, private_home,
 def test_a_network_benchmark_is_refused_before_the_run(config, image, private_home, tmp_path):
     study = tmp_path / "remote.toml"
     study.write_text(STUDY.format(config=config, scratch=tmp_path, benchmark="iperf3"))
-    done = vtax("run", str(study))
+    done = vtax("run", str(study), "--trust")
     assert done.returncode == 2
     assert "take network benchmarks out" in done.stderr
 

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from vtax.cli.measure import measure, prepare_host
 from vtax.cli.output import need_root, tell
 from vtax.cli.run import announce
+from vtax.cli.trust import agreed, trust_option
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
-from vtax.runner.resume import check_host, note_resumption, rebuild_plan
+from vtax.platforms.base import HostProgram
+from vtax.runner.plan import host_programs
+from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
 from vtax.store.store import Store
 
 
 @click.command("resume")
 @click.argument("run_name", metavar="[RUN]", default="last")
+@trust_option
 @click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(run_name: str, tune: bool, strict: bool, as_json: bool) -> None:
+def command(run_name: str, trust: bool, tune: bool, strict: bool, as_json: bool) -> None:
     """Go on with RUN (default: the last one) where it stopped, with the same plan and seed."""
     need_root("measuring")
     home = Home.from_environment().ensure()
     store = Store.existing(home.store_url)
     run = store.open_run(run_name)
+    programs: Sequence[HostProgram] = ()
+    if run.status != "finished":
+        loaded = stored_study(run)
+        programs = agreed(home, host_programs(loaded.study, loaded.source), loaded.source, trust=trust)
     with measuring_lock(run.name):
         if run.status == "finished":
             raise BadInput(f"{run.name} is finished; there is nothing to go on with", cure=f"vtax show {run.name}")
         changed = check_host(run, host_facts())
         prepare_host(home)
-        plan = rebuild_plan(run, home)
+        plan = rebuild_plan(run, home, programs)
         announce(plan)
         if changed:
             tell(changed)

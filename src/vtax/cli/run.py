@@ -13,6 +13,7 @@ from vtax import __version__
 from vtax.cli.measure import measure, prepare_host
 from vtax.cli.output import built_image, need_root, print_json, tell
 from vtax.cli.quiet import free_to_probe
+from vtax.cli.trust import agreed, trust_option
 from vtax.errors import BadInput, placed, with_cure
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
@@ -22,7 +23,7 @@ from vtax.platforms import registry
 from vtax.platforms.base import Probe
 from vtax.report.numbers import plain_percent
 from vtax.runner.execute import begin
-from vtax.runner.plan import Plan, Session, make_plan
+from vtax.runner.plan import Plan, Session, host_programs, make_plan
 from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MOST_BLOCKS
@@ -44,6 +45,7 @@ _ENOUGH = f"{MINIMUM_BLOCKS} blocks"
     "--seed", type=click.IntRange(INTEGERS[0], INTEGERS[-1]), help="Seed of the order; recorded either way."
 )
 @click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and stop; needs no root.")
+@trust_option
 @click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
@@ -54,6 +56,7 @@ def command(
     budget: str | None,
     seed: int | None,
     only_plan: bool,
+    trust: bool,
     tune: bool,
     strict: bool,
     as_json: bool,
@@ -68,9 +71,12 @@ def command(
         return
     need_root("measuring")
     home = Home.from_environment().ensure()
+    named = host_programs(loaded.study, loaded.source)
+    programs = agreed(home, named, loaded.source, digest=loaded.digest, trust=trust)
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
         prepare_host(home)
-        plan = make_plan(loaded, image=built_image(home, packages_for(loaded.study)), seed=seed)
+        image = built_image(home, packages_for(loaded.study))
+        plan = make_plan(loaded, image=image, seed=seed, agreed=programs)
         _refuse_named_but_unavailable(plan, platforms)
         refuse_too_little_time(plan)
         announce(plan)
@@ -90,13 +96,15 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *,
         except BadInput as error:
             why_not = "; ".join(filter(None, [why_not, with_cure(error.what, error.cure)]))
         unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
-        plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed)
+        plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)
     _refuse_named_but_unavailable(plan, named)
     refuse_too_little_time(plan)
     if as_json:
         print_json({**_for_programs(plan), "not_probed": why_not})
         return
     announce(plan, click.echo)
+    if plan.programs:
+        click.echo("a dry run starts none of that; without it vtax asks once for this file, or takes --trust")
     if why_not:
         click.echo(f"whether these platforms run here was not probed: {why_not}")
 
@@ -126,6 +134,9 @@ def _for_programs(plan: Plan) -> dict[str, Any]:
         "platforms": [
             {"name": p.platform.name, "available": p.probe.available, "reason": p.probe.reason, "cure": p.probe.cure}
             for p in plan.platforms
+        ],
+        "runs_as_root": [
+            {"platform": p.platform, "option": p.option, "value": p.value, "what": p.what} for p in plan.programs
         ],
         "cells": [
             {
@@ -176,6 +187,8 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
         bought = int(design.budget / plan.expected_block_s())
         few = f"; a verdict needs {_ENOUGH}" if bought < MINIMUM_BLOCKS else ""
         say(f"the budget of {format_duration(design.budget)} buys about {format_count(bought, 'whole block')}{few}")
+    for program in plan.programs:
+        say(f"run by root of this host, since the study names it: {program}")
     for planned in plan.platforms:
         if not planned.probe.available:
             say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")

@@ -16,6 +16,7 @@ import click
 
 from vtax.cli.measure import prepare_host
 from vtax.cli.output import built_image, need_root
+from vtax.cli.trust import agreed, trust_option
 from vtax.errors import BadInput
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
@@ -35,9 +36,10 @@ SIGNALLED = 128  # exit status of a shell that a signal ended, less the signal: 
 
 @click.command("shell")
 @click.argument("platform")
+@trust_option
 @click.option("--vcpus", default=1, show_default=True, type=click.IntRange(min=1))
 @click.option("--memory", default="512MiB", show_default=True)
-def command(platform: str, vcpus: int, memory: str) -> None:
+def command(platform: str, trust: bool, vcpus: int, memory: str) -> None:
     """Open a shell in a fresh guest of PLATFORM; leaving the shell ends the guest, with the shell's exit status."""
     need_root("starting a guest")
     chosen = get(platform)
@@ -46,6 +48,7 @@ def command(platform: str, vcpus: int, memory: str) -> None:
     except ValueError as error:
         raise BadInput(str(error), where="--memory") from error
     home = Home.from_environment().ensure()
+    agreed(home, chosen.host_programs, platform, trust=trust)
     check_host(vcpus, memory_bytes, "--vcpus, --memory")
     with measuring_lock(f"vtax shell {platform}"):
         prepare_host(home)

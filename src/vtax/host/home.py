@@ -38,6 +38,11 @@ class Home:
         return self.root / "guests"
 
     @property
+    def consents(self) -> Path:
+        """What root agreed to run because study files name it."""
+        return self.root / "consents.json"
+
+    @property
     def store_url(self) -> str:
         """SQLAlchemy URL of the store: `VTAX_STORE`, or SQLite in the home."""
         return os.environ.get("VTAX_STORE") or f"sqlite:///{self.root / 'store.sqlite'}"

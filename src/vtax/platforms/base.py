@@ -20,6 +20,41 @@ from vtax.guest.channel import Channel
 from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.network.plugboard import Plugboard
+from vtax.study.keys import marked
+
+
+@dataclass(frozen=True)
+class RunsAsRoot:
+    """Marks an option by whose value root of this host runs something: `Annotated[str, RunsAsRoot("a program")]`.
+
+    what: it is, `a program`, or a configuration that may name programs. With any value but its default, and those of
+    the driver's own variants, a platform is started and probed only after consent (runner.consent).
+    """
+
+    what: str
+
+
+@dataclass(frozen=True)
+class HostProgram:
+    """What root of this host runs for a platform because an option says so.
+
+    what: as RunsAsRoot tells.
+    """
+
+    platform: str
+    driver: str
+    option: str
+    value: str
+    what: str
+
+    def __str__(self) -> str:
+        """`platform mine: runsc = '/opt/runsc' (a program)`; nothing in it can pass for something else."""
+        return f"platform {self.platform}: {self.option} = {self.value!r} ({self.what})"
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What consent is given to, whatever the platform is called."""
+        return self.driver, self.option, self.value
 
 
 @dataclass(frozen=True)
@@ -112,6 +147,7 @@ class Driver(Protocol):
     interfaces have limits of their own defines `network_limits(options)`, a NetworkLimits. One whose machines can be
     the peer of another platform's guest, with an interface made on theirs (Plugboard.machine), defines
     `check_peer(options, nic, mtu, programs)`, which raises BadInput when the machine cannot be reached or lacks them.
+    An option that names what root of this host runs is marked so, see RunsAsRoot.
     One that heeds more of Resources than its pinned CPUs names in `tunes` the words of a study's `tuning` that its
     guests follow.
     """
@@ -190,6 +226,17 @@ class Platform:
         of_driver = getattr(self.driver, "network_limits", None)
         found: NetworkLimits = of_driver(self.options) if of_driver else NetworkLimits()
         return found
+
+    @property
+    def host_programs(self) -> tuple[HostProgram, ...]:
+        """What root of this host runs because somebody set an option to it: none with defaults and shipped names."""
+        found = []
+        for name, mark in marked(type(self.options), RunsAsRoot).items():
+            value = getattr(self.options, name)
+            default = type(self.options).model_fields[name].get_default(call_default_factory=True, validated_data={})
+            if value != default and value not in [own.get(name) for own in self.driver.variants.values()]:
+                found.append(HostProgram(self.name, self.driver.name, name, str(value), mark.what))
+        return tuple(found)
 
     def identity(self) -> dict[str, Any]:
         """What defines it, for cell keys and the report: driver and every option, not the name."""

@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,7 +30,7 @@ from vtax.host.resources import NetworkNamespace
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES, Namespace
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.contained import Program, StdioGuest
 
 OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
@@ -67,7 +67,9 @@ class GvisorOptions(BaseModel):
     platform: Literal["systrap", "ptrace", "kvm"] = Field(
         "systrap", description="how system calls are caught: seccomp traps, ptrace, or the host's virtualization"
     )
-    runsc: str = Field("runsc", pattern=r"^\S.*$", description="the runsc program: a name on PATH, or a path")
+    runsc: Annotated[str, RunsAsRoot("a program")] = Field(
+        "runsc", pattern=r"^[^\s-].*$", description="the runsc program: a name on PATH, or a path"
+    )
 
 
 class Gvisor:

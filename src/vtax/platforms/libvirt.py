@@ -37,6 +37,9 @@ _SHUTDOWN_TIMEOUT_S = 120.0
 # sees its end and starts anew.
 _RESET_S = 0.5
 _ANSWER_S = 12.0
+# Connections to a daemon or driver of this host. Others start what they name: ?command=, ?proxy=, +ext, +ssh
+# (libvirt, "Connection URIs", "Remote support").
+_URI = r"^((qemu|xen|lxc|ch|vbox|bhyve)(\+unix)?:///(system|session)?(\?socket=/[A-Za-z0-9_./+-]+)?|test:///default)$"
 _CURE = "docs/platforms.md, section libvirt, shows the channel and the service that the guest needs"
 
 
@@ -46,7 +49,7 @@ class LibvirtOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     domain: str = Field(description="name of the domain", pattern=r"^[^\s-]\S*$")
-    uri: str = Field("qemu:///system", description="libvirt connection, of this host")
+    uri: str = Field("qemu:///system", pattern=_URI, description="libvirt connection, of this host")
     channel: str = Field("org.vtax.0", description="name of the virtio channel whose service runs the bootstrap")
     scratch: str = Field("/var/tmp", description="directory in the guest where benchmarks may write")
 

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -39,7 +39,7 @@ from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard
 from vtax.network.uplink import check_usable
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import GuestSpec, Probe, RunsAsRoot
 from vtax.platforms.contained import Program, StdioGuest
 
 NOTES = (
@@ -68,11 +68,26 @@ class SshOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    host: str = Field(description="alias of ssh_config(5), name, or USER@NAME", pattern=r"^[^\s-]\S*$")
-    config: str = Field("", description="ssh_config(5) file to use; default: the local user's own")
-    local_user: str = Field("", description="whose keys and configuration to use here; default: who called sudo")
-    python: str = Field("/usr/bin/python3", description="Python 3.11 or newer on the machine")
-    scratch: str = Field("/var/tmp", description="where a private directory is made there; a disk, not tmpfs")
+    host: str = Field(
+        description="alias of ssh_config(5), name, or USER@NAME",
+        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_:][A-Za-z0-9_.:%+-]*$",
+    )
+    config: Annotated[
+        str, RunsAsRoot("a configuration of ssh, which may name programs: ProxyCommand, Match exec")
+    ] = Field("", description="ssh_config(5) file to use; default: the local user's own")
+    local_user: Annotated[str, RunsAsRoot("the user of this host whose keys and configuration ssh uses")] = Field(
+        "", description="whose keys and configuration to use here; default: who called sudo"
+    )
+    python: str = Field(
+        "/usr/bin/python3",
+        description="Python 3.11 or newer on the machine",
+        pattern=r"^(/[A-Za-z0-9_./+-]*/)?(python|pypy)[0-9.]*$",
+    )
+    scratch: str = Field(
+        "/var/tmp",
+        description="where a private directory is made there; a disk, not tmpfs",
+        pattern=r"^/[A-Za-z0-9_./+-]*$",
+    )
 
 
 @dataclass

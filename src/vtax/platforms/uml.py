@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -35,7 +35,7 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import _uml_stream, contained, trial_start
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._uml_stream import Stream
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe
+from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.contained import Root, StdioGuest, claim
 from vtax.platforms.qemu import telling_lines
 
@@ -77,9 +77,9 @@ class UmlOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    program: str = Field(
+    program: Annotated[str, RunsAsRoot("a program")] = Field(
         "linux.uml",
-        pattern=r"^\S.*$",
+        pattern=r"^[^\s-].*$",
         description="the kernel's program: a path, or a name on PATH or that `vtax image uml` fetched",
     )
     catch: Literal["seccomp", "ptrace"] = Field("seccomp", description="how the guest's system calls are caught")

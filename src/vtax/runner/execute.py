@@ -65,6 +65,10 @@ def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
             "sequential-order",
             "all blocks of one platform ran before the next, so drift of the host passes for a difference of theirs",
         )
+    if plan.programs:
+        of_file = f" (SHA-256 {plan.digest})" if plan.digest else ""
+        text = f"root of the host ran what the study{of_file} names, on trust: {'; '.join(map(str, plan.programs))}"
+        run.add_warning("trusted", text)
     return run
 
 

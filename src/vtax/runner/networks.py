@@ -28,10 +28,13 @@ def refuse_beyond_platforms(platforms: Sequence[Platform], points: Sequence[Poin
             _refuse_beyond(platform, point, source)
 
 
-def check_peers(points: Sequence[Point], resolve: Callable[[str, str], Platform], source: str) -> None:
+def check_peers(
+    points: Sequence[Point], resolve: Callable[[str, str], Platform], source: str, *, starting: bool = True
+) -> None:
     """Raise BadInput when a machine that a study names as peer cannot be reached, or lacks what its points need.
 
-    resolve: from a platform's name and where it is asked for to the platform.
+    resolve: from a platform's name and where it is asked for to the platform. starting: whether programs that the
+    study names may be started to find out.
     """
     wanted: dict[Machine, list[Point]] = {}
     for point in points:
@@ -47,6 +50,8 @@ def check_peers(points: Sequence[Point], resolve: Callable[[str, str], Platform]
                 where=where,
                 cure="peer = 'ssh:HOST', or the name of a [[platform]] of driver ssh",
             )
+        if platform.host_programs and not starting:
+            continue
         programs = list(dict.fromkeys(program for point in asking for program in _programs(point)))
         with placed(where):
             for mtu in sorted({point.link.mtu for point in asking if point.link}):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,8 +17,8 @@ from vtax.errors import BadInput, placed
 from vtax.image.image import Image
 from vtax.network.settings import LinkSettings
 from vtax.platforms import registry as platform_registry
-from vtax.platforms.base import Platform, Probe, Resources
-from vtax.runner import networks, tuning
+from vtax.platforms.base import HostProgram, Platform, Probe, Resources
+from vtax.runner import consent, networks, tuning
 from vtax.runner.points import Point, Surroundings, checked_points
 from vtax.study.expand import key_of
 from vtax.study.load import LoadedStudy
@@ -67,7 +67,10 @@ class Session:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything decided before the first trial."""
+    """Everything decided before the first trial.
+
+    programs: what root of this host runs because the study names it. digest: SHA-256 of the study's file.
+    """
 
     study: Study
     source: str
@@ -78,6 +81,8 @@ class Plan:
     platforms: tuple[PlannedPlatform, ...]
     points: tuple[Point, ...]
     cells: tuple[Cell, ...] = field(repr=False)
+    programs: tuple[HostProgram, ...] = ()
+    digest: str = ""
 
     @property
     def trials_per_cell(self) -> int:
@@ -175,13 +180,20 @@ class Plan:
 
 
 def make_plan(
-    loaded: LoadedStudy, *, image: Image, seed: int | None = None, probes: Mapping[str, Probe] | None = None
+    loaded: LoadedStudy,
+    *,
+    image: Image,
+    seed: int | None = None,
+    probes: Mapping[str, Probe] | None = None,
+    agreed: Collection[HostProgram] = (),
+    dry: bool = False,
 ) -> Plan:
     """Check a study against this host and make its plan.
 
-    probes: what an earlier run found (for resume); probed now when absent. Raises BadInput for anything a study
-    can get wrong: unknown benchmark, parameter, level, topology, platform; more vCPUs or memory than the host has;
-    a baseline that cannot run here.
+    probes: what an earlier run found (for resume); the others are probed now. agreed: what root of this host may run
+    because the study names it. dry: only to be shown, so that nothing of the kind is started, agreed to or not.
+    Raises BadInput for anything a study can get wrong: unknown benchmark, parameter, level, topology, platform; more
+    vCPUs or memory than the host has; a baseline that cannot run here; a program that was not agreed to.
     """
     study = loaded.study
     _refuse_no_budget(loaded)
@@ -191,34 +203,56 @@ def make_plan(
     named = [resolve_platform(study, name, loaded.source) for name in study.platforms]
     networks.refuse_beyond_platforms(named, checked, loaded.source)
     tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
-    networks.check_peers(checked, lambda name, where: resolve_platform(study, name, where), loaded.source)
-    planned = tuple(PlannedPlatform(p, probes[p.name] if probes else p.probe(image)) for p in named)
+    programs = host_programs(study, loaded.source)
+    if not dry:
+        consent.refuse_unagreed(programs, agreed, loaded.source)
+    networks.check_peers(
+        checked, lambda name, where: resolve_platform(study, name, where), loaded.source, starting=not dry
+    )
+    planned = tuple(PlannedPlatform(p, _probe(p, image, probes or {}, dry=dry)) for p in named)
     _refuse_nothing_to_compare(study, planned, loaded.source)
-    chosen_seed = seed if seed is not None else study.design.seed
-    if chosen_seed is None:
-        chosen_seed = random.SystemRandom().randrange(2**31)
+    chosen = (seed, study.design.seed, random.SystemRandom().randrange(2**31))
     guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
-    cells = [
-        Cell(
-            key_of({"point": point.key, "platform": entry.platform.name, **entry.platform.identity()}),
-            entry.platform,
-            point,
-        )
-        for entry in planned
-        if entry.probe.available
-        for point in checked
-    ]
     return Plan(
         study=study,
         source=loaded.source,
-        seed=chosen_seed,
+        seed=next(number for number in chosen if number is not None),
         image=image,
         resources=Resources(study.guest.vcpus, study.guest.memory, guest_cpus),
         peer_resources=Resources(len(other_cpus), study.guest.memory, other_cpus),
         platforms=planned,
         points=checked,
-        cells=tuple(cells),
+        cells=_cells(planned, checked),
+        programs=programs,
+        digest=loaded.digest,
     )
+
+
+def _cells(planned: Sequence[PlannedPlatform], points: Sequence[Point]) -> tuple[Cell, ...]:
+    """Every point on every platform that runs here."""
+    cells = []
+    for platform in (entry.platform for entry in planned if entry.probe.available):
+        defining = {"platform": platform.name, **platform.identity()}
+        cells += [Cell(key_of({"point": point.key, **defining}), platform, point) for point in points]
+    return tuple(cells)
+
+
+def host_programs(study: Study, source: str) -> tuple[HostProgram, ...]:
+    """What root of this host would run because a study names it, for its platforms and for the peers of its links.
+
+    Raises BadInput for a platform that there is not.
+    """
+    links = [(table.link.get("peer"), *table.link_factors.get("peer", ())) for table in study.benchmark]
+    peers = [peer for named in links for peer in named if isinstance(peer, str) and peer]
+    return consent.programs_of(resolve_platform(study, name, source) for name in (*study.platforms, *peers))
+
+
+def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry: bool) -> Probe:
+    if platform.name in probes:
+        return probes[platform.name]
+    if dry and platform.host_programs:
+        return Probe(True, "not probed: a dry run starts no program that the study names")
+    return platform.probe(image)
 
 
 def _refuse_no_budget(loaded: LoadedStudy) -> None:

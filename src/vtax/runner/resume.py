@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from typing import Any
 
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.build import list_images
-from vtax.platforms.base import Probe
+from vtax.platforms.base import HostProgram, Probe
 from vtax.runner.plan import Plan, make_plan
 from vtax.store.store import RunHandle
 from vtax.study.load import LoadedStudy, validate
@@ -89,8 +89,14 @@ def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:
     return [s.block for s in plan.in_a_row() if any((cell.key, s.block) in begun for cell in s.cells)][-1]
 
 
-def rebuild_plan(run: RunHandle, home: Home) -> Plan:
-    """The plan of a run, equal to the one it began with.
+def stored_study(run: RunHandle) -> LoadedStudy:
+    """The study of a run. Raises BadInput when the store's is none."""
+    source = f"run {run.name}"
+    return LoadedStudy(validate(run.declared, source), source)
+
+
+def rebuild_plan(run: RunHandle, home: Home, agreed: Collection[HostProgram] = ()) -> Plan:
+    """The plan of a run, equal to the one it began with. agreed: see make_plan.
 
     Platforms are taken as the run found them, so that cells do not appear or vanish half-way. Raises BadInput when
     the image is gone or when the cells would differ (another version of vtax changed a benchmark's defaults).
@@ -102,8 +108,7 @@ def rebuild_plan(run: RunHandle, home: Home) -> Plan:
             cure="vtax image list shows what is; start a new run with vtax run",
         )
     probes = {p.name: Probe(p.available, p.reason, p.cure, tuple(p.marks), p.version) for p in run.platforms}
-    source = f"run {run.name}"
-    plan = make_plan(LoadedStudy(validate(run.declared, source), source), image=image, seed=run.seed, probes=probes)
+    plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, agreed=agreed)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
         raise BadInput(
             f"{run.name} was begun by vtax {run.vtax_version}, whose cells are defined differently",

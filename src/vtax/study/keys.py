@@ -9,13 +9,15 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 
 from vtax.study.units import duration_s, format_size, size_bytes
+
+Mark = TypeVar("Mark")
 
 _UNITS = {"_mbit_s": "Mbit/s", "_percent": "%", "_per_second": "1/s", "_ms": "ms", "_us": "us", "_s": "s"}
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
@@ -51,6 +53,17 @@ class Key:
 def keys(model: type[BaseModel]) -> list[Key]:
     """All keys of a table, in the order they are declared."""
     return [_key(name, info) for name, info in model.model_fields.items()]
+
+
+def marked(model: type[BaseModel], kind: type[Mark]) -> dict[str, Mark]:
+    """The keys of a table that are declared with a mark of a kind (`Annotated[str, mark]`), with their marks."""
+    return {
+        name: mark
+        for name, info in model.model_fields.items()
+        for leaf in _leaves(info.annotation, tuple(info.metadata))
+        for mark in leaf.metadata
+        if isinstance(mark, kind)
+    }
 
 
 def refusal(model: type[BaseModel], error: ValidationError, word: str = "key") -> tuple[tuple[str | int, ...], str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from vtax.foreign_text import escaped
 
 MOST_BYTES = 256 * 1024
 """Of a study file."""
@@ -65,19 +66,15 @@ def _problem(place: Place, value: Any) -> str:
     name = next((part for part in reversed(place) if isinstance(part, str)), "")
     if len(name) > LONGEST_KEY:
         return f"a key has {len(name)} characters; at most {LONGEST_KEY}"
-    if _is_unprintable(name):
-        return f"the key {name!r} holds a control character"
+    if escaped(name) != name or "\n" in name:
+        return f"the key {name!r} holds a control character or a direction mark"
     if isinstance(value, str):
         if len(value) > LONGEST_TEXT:
             return f"{name} is a text of {len(value)} characters; at most {LONGEST_TEXT}"
-        if _is_unprintable(value.replace("\n", "").replace("\t", "")):
-            return f"the text of {name} holds a control character"
+        if escaped(value) != value:
+            return f"the text of {name} holds a control character or a direction mark"
     if isinstance(value, int) and value not in INTEGERS:
         return f"{name} is a whole number of more than 64 bits"
     if isinstance(value, float) and not math.isfinite(value):
         return f"{name} is {value}; it must be a finite number"
     return ""
-
-
-def _is_unprintable(text: str) -> bool:
-    return not text.isprintable() and any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text)

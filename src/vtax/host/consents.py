@@ -1,0 +1,82 @@
+"""What root agreed to run because a study file names it: a file in the home that only root can read and write."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from vtax.errors import BadInput
+from vtax.host.home import Home
+
+Program = tuple[str, str, str]
+"""Driver, option and value."""
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Consent:
+    """That programs may run for a study. digest: SHA-256 of its file. source: where the file was."""
+
+    digest: str
+    source: str
+    programs: tuple[Program, ...]
+
+
+def is_agreed(home: Home, programs: Iterable[Program], digest: str) -> bool:
+    """Whether all of the programs were agreed to for the file of a digest; empty: for any file.
+
+    Raises BadInput when others than root could have written the answer.
+    """
+    wanted = set(programs)
+    return any(wanted <= set(known.programs) for known in _consents(home) if digest in ("", known.digest))
+
+
+def agree(home: Home, consent: Consent) -> None:
+    """Remember a consent. Raises BadInput when it cannot be written, or others than root could have."""
+    known = [each for each in _consents(home) if each != consent]
+    path = home.consents
+    beside = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump([asdict(each) for each in (*known, consent)], file, indent=1)
+        beside.replace(path)
+    except OSError as error:
+        raise BadInput(f"the consent cannot be kept: {error.strerror}", where=str(path)) from error
+
+
+def _consents(home: Home) -> list[Consent]:
+    text = _read(home.consents)
+    try:
+        return [
+            Consent(str(each["digest"]), str(each["source"]), tuple((a, b, c) for a, b, c in each["programs"]))
+            for each in json.loads(text or "[]")
+        ]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return []  # damaged: one asks again
+
+
+def _read(path: Path) -> str:
+    """What a file holds that only this user can change; empty when there is none. Raises BadInput."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise BadInput(f"what was agreed to cannot be read: {error.strerror}", where=str(path)) from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise BadInput(
+                "others could have written what was agreed to",
+                where=str(path),
+                cure=f"remove {path}; vtax asks again",
+            )
+        return file.read(_MOST_BYTES).decode("utf-8", "replace")
