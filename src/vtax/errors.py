@@ -79,6 +79,10 @@ class StoreError(VtaxError):
     """The database is missing, corrupt, full, or of a schema this version does not know."""
 
 
+class StoreBusy(StoreError):
+    """Another process holds the lock of the database for longer than a transaction waits for it."""
+
+
 class RunInterrupted(BaseException):
     """The run was stopped on request; everything measured so far is kept.
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vtax.errors import GuestError
 from vtax.guest import bootstrap
-from vtax.guest.audit import checked
+from vtax.guest.audit import checked, text_of
 from vtax.guest.channel import Channel
 from vtax.guest.guest import CommandResult, Guest, skew_warning
 from vtax.guest.protocol import encode
@@ -162,9 +162,20 @@ def test_audits_that_are_not_flat_and_bounded_are_refused(facts):
 
 def test_audits_are_cleaned_and_cut():
     assert checked({"a\x1b": "x" * 1000, "b": ["\x07", 1, True]}) == {
-        "a\N{REPLACEMENT CHARACTER}": "x" * 500,
+        "a\N{REPLACEMENT CHARACTER}": "x" * 499 + "…",
         "b": ["\N{REPLACEMENT CHARACTER}", 1, True],
     }
+
+
+@pytest.mark.parametrize("size", ["²", "٣", "9" * 400, "9" * 5000, "-1", "1e9", "", True, 1e300, ["²"]])
+def test_a_size_that_is_none_is_shown_as_it_is(size):
+    assert isinstance(text_of(size, "memory_visible_bytes"), str)
+
+
+def test_no_more_is_kept_of_an_output_than_was_asked_for():
+    answer = encode({**RUN, "stdout_size": 100}, b"a" * 100 + b"b" * 50)
+    result = answering(answer).run(["x"], output_limit=10)
+    assert (result.stdout, result.stderr, result.truncated) == ("a" * 10, "b" * 10, True)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ platforms is shown in the report, so that "equal except for the layer" is read r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vtax.errors import GuestError
-from vtax.guest.protocol import clean_text
+from vtax.foreign_text import clean, one_line
 from vtax.study.units import about_size, size_bytes
 
 Fact = str | float | bool | list[str | float]
@@ -25,6 +26,7 @@ _IN_BYTES = {
     "memory_visible_bytes", "swap_bytes", "cgroup.memory", "limit.memory", "limit.locked_memory", "limit.stack_size",
     "limit.address_space",
 }  # fmt: skip
+_SIZE = re.compile(r"[0-9]{1,19}")
 STARTED = ("tuning", "started.topology", "started.link")
 """Facts that say how a guest was started; only guests that were started alike are compared."""
 
@@ -45,7 +47,7 @@ def checked(facts: Any) -> dict[str, Fact]:
     """Facts as a guest sent them, cleaned. Raises GuestError when they are not flat, bounded facts."""
     if not isinstance(facts, dict) or len(facts) > _MOST_FACTS:
         raise GuestError("the guest's audit is not a bounded list of facts")
-    return {clean_text(name)[:_LONGEST_NAME]: _checked(name, value) for name, value in facts.items()}
+    return {one_line(name, _LONGEST_NAME): _checked(name, value) for name, value in facts.items()}
 
 
 def _checked(name: str, value: Any) -> Fact:
@@ -56,10 +58,10 @@ def _checked(name: str, value: Any) -> Fact:
 
 def _scalar(name: str, value: Any) -> str | float:
     if isinstance(value, str):
-        return clean_text(value)[:_LONGEST_TEXT]
+        return clean(value, _LONGEST_TEXT)
     if isinstance(value, bool | int | float) and abs(value) < 1 << 63:
         return value
-    raise GuestError(f"the guest's audit holds {repr(value)[:60]} for {clean_text(name)[:60]}")
+    raise GuestError(f"the guest's audit holds {clean(repr(value), 60)} for {one_line(name, 60)}")
 
 
 def started_alike(
@@ -131,7 +133,7 @@ def text_of(value: Fact | None, field: str = "") -> str:
     """A fact for people; a size in bytes is never rounded without the exact number beside it."""
     if value is None:
         return ABSENT
-    if field in _IN_BYTES and str(value).isdigit():
+    if field in _IN_BYTES and _SIZE.fullmatch(str(value)):
         text = about_size(float(str(value)))
         return text if size_bytes(text) == int(str(value)) else f"{text} ({value} bytes)"
     if isinstance(value, list):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from vtax.counters import guest as counters
 from vtax.counters import table
 from vtax.counters.host import KERNEL_OPTIONS
 from vtax.errors import GuestError
+from vtax.foreign_text import one_line
 from vtax.guest import bootstrap
 from vtax.guest.audit import Fact, checked
 from vtax.guest.channel import Channel
-from vtax.guest.protocol import Answer, checked_number, clean_text, encode, receive
+from vtax.guest.protocol import Answer, checked_number, encode, receive
 
 # The same on every platform, so that no runtime's own environment reaches a tool.
 ENVIRONMENT = {
@@ -40,6 +42,7 @@ _PIECE = 1 << 16
 _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CHATTER_LIMIT = 4 << 20
+_MOST_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Guest:
         self._number = 0
         self._broken = ""
         self._taught: set[str] = set()
-        self._started: dict[int, tuple[str, ...]] = {}
+        self._started: dict[int, tuple[tuple[str, ...], int]] = {}  # handle -> argv, output_limit
         self._has_own_kernel: bool | None = None
 
     @property
@@ -133,7 +136,7 @@ class Guest:
             raise
         if (version := answer.integer("version")) != AGENT_VERSION:
             raise GuestError(f"the agent speaks version {version}, not {AGENT_VERSION}")
-        names = tuple(clean_text(str(name))[:200] for name in answer.items("uname", 5))
+        names = tuple(one_line(str(name)) for name in answer.items("uname", 5))
         return Hello(version, answer.integer("pid"), answer.text("python", 80), names, answer.text("boot_id", 64))
 
     def run(
@@ -155,7 +158,7 @@ class Guest:
         asked = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd, output_limit)}
         began = time.monotonic()
         answer = self._ask(asked, stdin, timeout_s + _KILL_S)
-        return _command_result(argv, answer, time.monotonic() - began)
+        return _command_result(argv, answer, time.monotonic() - began, output_limit)
 
     def start(
         self,
@@ -169,7 +172,7 @@ class Guest:
         """Start a program in the background; returns the handle to poll and stop it with."""
         asked = {"op": "start", **_program(argv, environment, cwd, output_limit)}
         handle = self._ask(asked, stdin).integer("handle", 1)
-        self._started[handle] = tuple(argv)
+        self._started[handle] = tuple(argv), output_limit
         return handle
 
     def running(self, handle: int) -> bool:
@@ -185,14 +188,16 @@ class Guest:
         began = time.monotonic()
         asked = {"op": "stop", "handle": handle, "signal": signal_number, "grace_s": grace_s}
         answer = self._ask(asked, extra_s=grace_s + _KILL_S)
-        return _command_result(self._started.pop(handle, ()), answer, time.monotonic() - began)
+        argv, limit = self._started.pop(handle, ((), OUTPUT_LIMIT))
+        return _command_result(argv, answer, time.monotonic() - began, limit)
 
     def finish(self, handle: int, *, argv: Sequence[str] = (), timeout_s: float) -> CommandResult:
         """Wait for a background program to end; at timeout_s it is killed (`timed_out`). Answers as `run` does."""
         began = time.monotonic()
         asked = {"op": "finish", "handle": handle, "timeout_s": timeout_s}
         answer = self._ask_more(asked, extra_s=timeout_s + _KILL_S)
-        return _command_result(argv, answer, time.monotonic() - began)
+        _, limit = self._started.pop(handle, ((), OUTPUT_LIMIT))
+        return _command_result(argv, answer, time.monotonic() - began, limit)
 
     def wait_port(self, port: int, *, timeout_s: float = 10.0, handle: int = 0) -> None:
         """Wait until a TCP port is listened on in the guest. handle: of the server; its end ends the waiting.
@@ -217,6 +222,8 @@ class Guest:
             data += piece
             if len(piece) < _PIECE and len(data) <= limit:
                 return bytes(data)
+            if len(piece) > _PIECE:
+                raise GuestError(f"the guest answered with more of {path} than it was asked for")
         raise GuestError(f"{path} is larger than {limit} bytes")
 
     def read_files(self, paths: Sequence[str], *, limit: int = 1 << 18) -> dict[str, bytes | None]:
@@ -243,7 +250,7 @@ class Guest:
         seconds are those of the whole host.
         """
         files = self.read_files(counters.PATHS)
-        found = counters.parse(files)
+        found = dict(islice(counters.parse(files).items(), _MOST_COUNTERS))
         if self._has_own_kernel is None:
             theirs = counters.boot_time_s(files.get("/proc/stat"))
             ours = counters.boot_time_s(Path("/proc/stat").read_bytes())
@@ -348,11 +355,15 @@ def _program(
     }
 
 
-def _command_result(argv: Sequence[str], answer: Answer, outside_s: float) -> CommandResult:
-    """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields."""
+def _command_result(argv: Sequence[str], answer: Answer, outside_s: float, limit: int) -> CommandResult:
+    """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields.
+
+    limit: the most bytes that are kept of each output, however many the agent sent.
+    """
     if answer.flag("running"):
         raise GuestError("the guest answered about a program that still runs")
     stdout_size = answer.integer("stdout_size", 0, len(answer.payload))
+    stdout, stderr = answer.payload[:stdout_size], answer.payload[stdout_size:]
     numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
     if len(numbers) != 16:
         raise GuestError("the guest's account of a program's resources is incomplete")
@@ -367,8 +378,8 @@ def _command_result(argv: Sequence[str], answer: Answer, outside_s: float) -> Co
     return CommandResult(
         argv=tuple(argv),
         status=answer.integer("status", -255, 255),
-        stdout=answer.payload[:stdout_size].decode(errors="replace"),
-        stderr=answer.payload[stdout_size:].decode(errors="replace"),
+        stdout=stdout[:limit].decode(errors="replace"),
+        stderr=stderr[:limit].decode(errors="replace"),
         outside_s=outside_s,
         inside_s=answer.number("inside_s"),
         user_s=numbers[0],
@@ -377,6 +388,6 @@ def _command_result(argv: Sequence[str], answer: Answer, outside_s: float) -> Co
         page_faults=int(numbers[6] + numbers[7]),
         context_switches=int(numbers[14] + numbers[15]),
         timed_out=answer.flag("timed_out"),
-        truncated=answer.flag("truncated"),
+        truncated=answer.flag("truncated") or max(len(stdout), len(stderr)) > limit,
         extra=extra,
     )

@@ -1,26 +1,26 @@
 """Frames of the stream between controller and agent, and the checks on everything a guest sends.
 
 A frame is MAGIC (4 bytes), header size and payload size (unsigned 32-bit, little-endian), a CRC-32 of both sizes,
-header and payload, then the header (a JSON object in UTF-8) and the payload (raw bytes). Sizes are bounded, and
-memory is spent only on bytes that have arrived. A guest is not trusted: whatever it sends, the only outcomes are a
-frame that was checked or GuestError.
+header and payload, then the header (a JSON object in UTF-8) and the payload (raw bytes). Sizes and depth are bounded,
+and memory is spent only on bytes that have arrived. A guest is not trusted: whatever it sends, the only outcomes are
+a frame that was checked or GuestError.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from binascii import crc32
 from dataclasses import dataclass
 from typing import Any
 
 from vtax.errors import GuestError
+from vtax.foreign_text import clean
 from vtax.guest.channel import Channel
 
 MAGIC = b"\xabvtx"
 MAX_HEADER = 1 << 20
 MAX_PAYLOAD = 1 << 26
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+DEEPEST = 4  # levels of lists and objects in a header: the header, its fields, an audit's facts, a fact's items
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
@@ -71,6 +71,8 @@ def _parse(text: bytes) -> dict[str, Any]:
         raise GuestError(f"an answer of the guest is not JSON: {str(error)[:100]}") from error
     if not isinstance(header, dict):
         raise GuestError("an answer of the guest is not a JSON object")
+    if _is_deeper(header, DEEPEST):
+        raise GuestError(f"an answer of the guest is nested more than {DEEPEST} deep")
     return header
 
 
@@ -78,9 +80,19 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number")
 
 
-def clean_text(text: str) -> str:
-    """Text of a guest that may be shown or stored: no control characters but tab and newline, no lone surrogates."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects lie in each other on more than so many levels."""
+    inside = [value]
+    for _ in range(levels + 1):
+        inside = [
+            item
+            for each in inside
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not inside:
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -113,7 +125,7 @@ class Answer:
         value = self.header.get(name)
         if type(value) is not str or len(value) > longest:
             raise _wrong(name, value, f"text of at most {longest} characters")
-        return clean_text(value)
+        return clean(value)
 
     def items(self, name: str, most: int) -> list[Any]:
         """A list, its items unchecked."""
@@ -131,4 +143,4 @@ def checked_number(value: Any, name: str, low: float, high: float) -> float:
 
 
 def _wrong(name: str, value: Any, wanted: str) -> GuestError:
-    return GuestError(f"the guest answered {name} = {repr(value)[:80]} where {wanted} must be")
+    return GuestError(f"the guest answered {name} = {clean(repr(value), 80)} where {wanted} must be")

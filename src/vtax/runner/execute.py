@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from vtax.counters.host import host_facts
-from vtax.errors import BadInput, RunInterrupted, VtaxError
+from vtax.errors import BadInput, ImageError, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -21,6 +21,7 @@ from vtax.runner.events import Figure, Observer, Progress, Unfailing
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.session import OpenSession
+from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, detected, detection_sessions
@@ -76,9 +77,11 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
     """Carry the plan out from where the run stands until its stopping rule is met.
 
     Raises RunInterrupted after a request to stop (the run is resumable), StoreError when a trial cannot be
-    committed; in every case the host is as it was before. An observer that fails does not fail the run.
+    committed, PlatformError when no guest starts any more; in every case the host is as it was before and the run can
+    be resumed. An observer that fails does not fail the run.
     """
     observer = Unfailing(observer)
+    run.waiting = observer.message
     status, because = "failed", "vtax failed"
     with stop_requests(observer.message) as hold_off:
         try:
@@ -94,10 +97,17 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
             raise
         except VtaxError as error:
             because = error.what
+            if isinstance(error, StoreError | PlatformError | ImageError):
+                error.cure = _then_resume(error.cure, run)
             raise
         finally:
             with _quiet_store_errors(observer):
                 run.finish(status, because, time.time())
+
+
+def _then_resume(cure: str, run: RunHandle) -> str:
+    """A hint that ends with how to continue this run."""
+    return cure if "vtax resume" in cure else f"{cure or 'mend that'}, then: sudo vtax resume {run.name}"
 
 
 class _Execution:
@@ -119,13 +129,17 @@ class _Execution:
         self._measured = 0  # of these, warm-up left out
         declared = plan.study.design.warmup
         self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
+        self._starts = Starts(plan)
+        self._unstored: list[tuple[TrialRecord, Cell, TrialResult]] = []  # of guests that did not start
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def all(self) -> str:
         """Everything the plan wants before its blocks, and the blocks; returns why it stopped."""
         self.audit()
         self.find_warmup()
-        return self.blocks()
+        because = self.blocks()
+        self._store_failed_starts()
+        return because
 
     def blocks(self) -> str:
         """All blocks that are still owed; returns why it stopped."""
@@ -189,11 +203,25 @@ class _Execution:
         remaining = [cell for cell in session.cells if cell.key in wanted and self._owed(cell, session.block)]
         while remaining:
             with self._open(session) as opened:
+                self._note_start(opened, session)
                 while remaining and not opened.lost:
                     if owed := self._owed(remaining[0], session.block):
                         self._trial(opened, remaining[0], session.block, owed[0])
                     else:
                         remaining.pop(0)
+
+    def _note_start(self, opened: OpenSession, session: Session) -> None:
+        """Trials of guests that did not start are stored once another guest has: until then, they may all be the
+        host's fault, and are still owed when that ends the run."""
+        if opened.has_started:
+            self._starts.succeeded()
+            self._store_failed_starts()
+        else:
+            self._starts.failed(session.platform.name, opened.start_error)
+
+    def _store_failed_starts(self) -> None:
+        while self._unstored:
+            self._commit(*self._unstored.pop(0))
 
     def _owed(self, cell: Cell, block: int) -> list[int]:
         trials = self._warmup[cell.point.key] + self._plan.study.design.trials
@@ -206,17 +234,24 @@ class _Execution:
         is_warmup = block == DETECTION_BLOCK or number < self._warmup[cell.point.key]
         self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
         result = opened.trial(cell)
-        self._run.add_trial(_record(cell, block, number, self._position, is_warmup, opened.guest_id, result))
+        record = _record(cell, block, number, self._position, is_warmup, opened.guest_id, result)
         self._done.add((cell.key, block, number))
         self._position += 1
+        if opened.has_started:
+            self._commit(record, cell, result)
+        else:
+            self._unstored.append((record, cell, result))
+
+    def _commit(self, record: TrialRecord, cell: Cell, result: TrialResult) -> None:
+        self._run.add_trial(record)
         self._made += 1
-        self._in_blocks += block >= 0
-        self._measured += not is_warmup
-        if not is_warmup and not result.error:
-            self._stopping.add(cell, block, result.outcome.values)
-        self._observer.trial_ended(
-            cell.platform.name, cell.point.label, figure(cell, result), result.error, self._progress(block, is_warmup)
-        )
+        self._in_blocks += record.block >= 0
+        self._measured += not record.is_warmup
+        if not record.is_warmup and not result.error:
+            self._stopping.add(cell, record.block, result.outcome.values)
+        progress = self._progress(record.block, record.is_warmup)
+        shown = figure(cell, result)
+        self._observer.trial_ended(cell.platform.name, cell.point.label, shown, result.error, progress)
 
     def _note_version(self, opened: OpenSession, cell: Cell) -> None:
         """Ask once a run, in the first guest that can say it."""
@@ -266,11 +301,19 @@ def _record(
         inside_s=foreground.inside_s if foreground else None,
         used={**result.outcome.used, **({SAMPLES: samples} if samples else {})},
         error=result.error,
-        outputs=tuple(OutputRecord(role, r.argv, r.status, r.stdout, r.stderr) for role, r in result.results.items()),
+        outputs=tuple(_outputs(result)),
         values={} if result.error else dict(result.outcome.values),
         counters=dict(result.counters),
         warnings=result.warnings,
     )
+
+
+def _outputs(result: TrialResult) -> Iterator[OutputRecord]:
+    """What the programs of a trial printed, and the traceback of an exception that nobody foresaw."""
+    for role, r in result.results.items():
+        yield OutputRecord(role, r.argv, r.status, r.stdout, r.stderr)
+    if result.traceback:
+        yield OutputRecord("traceback", ("vtax",), 1, "", result.traceback)
 
 
 def figure(cell: Cell, result: TrialResult) -> Figure | None:

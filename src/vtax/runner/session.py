@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context
-from vtax.errors import GuestError, PlatformError, VtaxError
+from vtax.errors import GuestError, PlatformError
+from vtax.foreign_text import one_line
 from vtax.guest.audit import Fact
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
@@ -24,9 +25,10 @@ from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import tuning
+from vtax.runner.containment import Failure, contained, understood
 from vtax.runner.events import Observer
 from vtax.runner.plan import Cell, Plan, Session, resolve_platform
-from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial, understood
+from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
 from vtax.study.units import format_levels
 
@@ -50,7 +52,8 @@ class OpenSession:
         self._stack = ExitStack()
         self._links: Links | None = None
         self._endpoints: dict[str, Endpoint] = {}
-        self._start_error = ""
+        self._start_failure = Failure()
+        self._is_spoilt = False
         self._ended: dict[str, Any] = {"ready_s": None, "clock_offset_s": None, "facts": {}, "notes": (), "error": ""}
         self.guest_id: int | None = None
 
@@ -61,14 +64,14 @@ class OpenSession:
         self._observer.guest_starting(name, self._session.block)
         self.guest_id = self._run.begin_guest(name, self._session.block, topology, time.time())
         try:
-            self._start()
-        except (VtaxError, OSError) as error:
-            self._start_error = f"the guest did not start: {error}"
-            self._ended["error"] = self._start_error
-            self._observer.message(f"{name}: {self._start_error}")
+            with contained(self._start_failure, "the guest did not start: "):
+                self._start()
         except BaseException:
             self._take_down()
             raise
+        if self._start_failure:
+            self._ended["error"] = self._start_failure.error
+            self._observer.message(f"{name}: {self._start_failure.error}")
         return self
 
     def __exit__(
@@ -77,29 +80,41 @@ class OpenSession:
         self._take_down()
 
     @property
+    def has_started(self) -> bool:
+        """Whether every guest of this session came up."""
+        return not self._start_failure
+
+    @property
+    def start_error(self) -> str:
+        """Why the guest did not start; empty when it did."""
+        return self._start_failure.error
+
+    @property
     def lost(self) -> bool:
-        """Whether a guest of this session is gone, so that the cells it still owes need a fresh one."""
-        return not self._start_error and any(endpoint.guest.lost for endpoint in self._endpoints.values())
+        """Whether a guest of this session is gone or cannot be believed, so that the cells it still owes need a
+        fresh one."""
+        gone = any(endpoint.guest.lost for endpoint in self._endpoints.values())
+        return self.has_started and (gone or self._is_spoilt)
 
     @property
     def facts(self) -> Mapping[str, Fact]:
         """The audit of the guest. Raises PlatformError when it did not start."""
-        if self._start_error:
-            raise PlatformError(f"{self._session.platform.name}: {self._start_error}")
+        if self._start_failure:
+            raise PlatformError(f"{self._session.platform.name}: {self._start_failure.error}")
         facts: Mapping[str, Fact] = self._ended["facts"]
         return facts
 
     def tool_version(self, benchmark: Benchmark) -> str:
         """What a benchmark's tool says its version is in this guest; empty when it cannot be asked."""
-        if self._start_error:
+        if self._start_failure:
             return ""
-        try:
+        failure, found = Failure(), ""
+        with contained(failure, f"the version of {benchmark.tool} is not known: "):
             found = _version(benchmark, self._endpoints["guest"].guest)
             self._compare_machines(benchmark, found)
             return found
-        except VtaxError as error:
-            self._observer.message(f"the version of {benchmark.tool} is not known: {error.what}")
-            return ""
+        self._observer.message(failure.error)
+        return ""
 
     def _compare_machines(self, benchmark: Benchmark, version: str) -> None:
         """Warn when another machine that serves has another version of the tool than the image."""
@@ -112,15 +127,18 @@ class OpenSession:
 
     def trial(self, cell: Cell) -> TrialResult:
         """Run one trial of a cell in this guest. Whatever goes wrong is the error of the result."""
-        if self._start_error:
-            return failed(self._start_error)
-        try:
+        if self._start_failure:
+            return failed(self._start_failure)
+        failure = Failure()
+        with contained(failure):
             lanes = self._lanes(cell)
-        except (VtaxError, OSError) as problem:
-            return failed(str(problem))
-        links = self._links if cell.point.link else None
-        ends = self._endpoints if links else {"guest": self._endpoints["guest"]}
-        return run_trial(cell, lanes, ends, links, self._plan.study.design.timeout)
+            links = self._links if cell.point.link else None
+            ends = self._endpoints if links else {"guest": self._endpoints["guest"]}
+            result = run_trial(cell, lanes, ends, links, self._plan.study.design.timeout)
+        if failure:
+            result = failed(failure)
+        self._is_spoilt = bool(result.traceback)
+        return result
 
     def _start(self) -> None:
         for held in tuning.apply(self._session.tuning, self._journal):
@@ -210,11 +228,13 @@ class OpenSession:
 
     def _take_down(self) -> None:
         """Stop the guest and its surroundings, last started first; what does not stop stays in the journal."""
+        failure = Failure()
         try:
-            self._stack.close()
-        except (VtaxError, OSError) as error:
-            self._observer.message(f"{self._session.platform.name}: {error}")
+            with contained(failure, f"{self._session.platform.name}: "):
+                self._stack.close()
         finally:
+            if failure:
+                self._observer.message(failure.error)
             if self.guest_id is not None:
                 self._run.end_guest(self.guest_id, **self._ended)
 
@@ -222,7 +242,7 @@ class OpenSession:
 def _version(benchmark: Benchmark, guest: Guest) -> str:
     result = guest.run(benchmark.version_argv, timeout_s=30.0)
     with understood(benchmark.tool):
-        return benchmark.version_of(result.stdout + result.stderr)
+        return one_line(benchmark.version_of(result.stdout + result.stderr))
 
 
 def _must(guest: Guest, argv: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """One trial: run the benchmark's commands where they belong, count around them, parse what they printed.
 
-Whatever goes wrong inside a trial - a tool that fails, output that makes no sense, a guest that dies - ends as a
-failed trial with its reason and whatever raw output there is; it never ends the run.
+Whatever goes wrong inside a trial - a tool that fails, output that makes no sense, a guest that dies or lies - ends
+as a failed trial with its reason and whatever raw output there is; it never ends the run (see runner.containment).
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Command, Context, 
 from vtax.counters import cost
 from vtax.counters.host import HostSample, host_warnings
 from vtax.counters.table import GUEST, HOST_CPU, LAYER, LINK, SWITCH_CPU, UNDER_TEST_CPU
-from vtax.errors import BenchmarkError, VtaxError
+from vtax.errors import BenchmarkError
+from vtax.foreign_text import clean, cleaned
 from vtax.guest.guest import CommandResult, Guest, skew_warning
 from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
+from vtax.runner.containment import Failure, contained, understood
 from vtax.runner.plan import Cell
 
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
-_LONGEST_REASON = 200
+TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
+_MOST_WARNINGS = 50  # of one trial
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class TrialResult:
     """What one trial left.
 
     outcome: over all lanes. results: of the programs, by role, `client`, `client.1` and so on for further lanes.
-    foreground: the first lane's measured program. error: why the trial failed, empty when it counts.
+    foreground: the first lane's measured program. error: why the trial failed, empty when it counts. traceback: see
+    containment.Failure.
     """
 
     started_at: float
@@ -60,11 +64,12 @@ class TrialResult:
     counters: Mapping[tuple[str, str], float]
     warnings: tuple[tuple[str, str], ...]
     error: str = ""
+    traceback: str = ""
 
 
-def failed(error: str) -> TrialResult:
+def failed(failure: Failure) -> TrialResult:
     """A trial that could not begin."""
-    return TrialResult(time.time(), Outcome({}), {}, None, {}, (), error)
+    return TrialResult(time.time(), Outcome({}), {}, None, {}, (), failure.error, failure.traceback)
 
 
 def run_trial(
@@ -78,8 +83,8 @@ def run_trial(
     started_at = time.time()
     counted = _Counted(ends, links)
     started: list[_Lane] = []
-    error, outcome = "", Outcome({})
-    try:
+    failure, outcome = Failure(), Outcome({})
+    with contained(failure):
         for lane in lanes:
             started.append(_Lane(lane, cell))
         _run_lanes(started, timeout_s, counted)
@@ -87,27 +92,48 @@ def run_trial(
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)
             outcome = replace(outcome, values={**outcome.values, **cost}, used={**outcome.used, **links.effective})
-    except (VtaxError, OSError) as problem:
-        error = str(problem)
-    results = {
-        role if number == 0 else f"{role}.{number}": result
-        for number, lane in enumerate(started)
-        for role, result in lane.results.items()
-    }
+    results, cut = bounded_outputs(
+        {
+            role if number == 0 else f"{role}.{number}": result
+            for number, lane in enumerate(started)
+            for role, result in lane.results.items()
+        }
+    )
     foreground = results.get("single") or results.get("client")
+    warnings = (
+        *(("tool", clean(text)) for text in outcome.warnings),
+        *(("link", text) for text in (links.warnings if links else ())),
+        *counted.warnings,
+        *_skew(foreground),
+        *cut,
+    )
     return TrialResult(
         started_at=started_at,
         outcome=outcome,
         results=results,
         foreground=foreground,
         counters=counted.differences,
-        warnings=(
-            *(("tool", text) for text in outcome.warnings),
-            *(("link", text) for text in (links.warnings if links else ())),
-            *counted.warnings,
-            *_skew(foreground),
-        ),
-        error=error,
+        warnings=tuple(dict.fromkeys(warnings))[:_MOST_WARNINGS],
+        error=failure.error,
+        traceback=failure.traceback,
+    )
+
+
+def bounded_outputs(
+    results: Mapping[str, CommandResult], limit: int = TRIAL_OUTPUT_LIMIT
+) -> tuple[dict[str, CommandResult], tuple[tuple[str, str], ...]]:
+    """Results of which together at most `limit` characters are kept, and a warning for each that was cut."""
+    kept: dict[str, CommandResult] = {}
+    for role, result in results.items():
+        stdout = result.stdout[:limit]
+        stderr = result.stderr[: limit - len(stdout)]
+        limit -= len(stdout) + len(stderr)
+        is_cut = len(stdout) + len(stderr) < len(result.stdout) + len(result.stderr)
+        kept[role] = replace(result, stdout=stdout, stderr=stderr, truncated=True) if is_cut else result
+    return kept, tuple(
+        ("truncated", f"the output of {role} is longer than what is kept of it")
+        for role, result in kept.items()
+        if result.truncated
     )
 
 
@@ -142,18 +168,6 @@ def own_cpu_s(counted: Mapping[tuple[str, str], float], guests: int) -> float | 
     return sum(of_guests) + counted.get((LINK, SWITCH_CPU.name), 0.0) if len(of_guests) == guests else None
 
 
-@contextmanager
-def understood(tool: str) -> Iterator[None]:
-    """Around whatever reads a tool's output: anything a parser stumbles over becomes a BenchmarkError."""
-    try:
-        yield
-    except VtaxError:
-        raise
-    except Exception as error:
-        told = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-        raise BenchmarkError(f"{tool}'s output is not understood: {told}") from error
-
-
 def parsed(benchmark: Benchmark, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
     """What a benchmark makes of its tool's output, with figures that are finite and settings that can be stored.
 
@@ -164,7 +178,7 @@ def parsed(benchmark: Benchmark, parameters: Any, context: Context, results: Map
         json.dumps(dict(outcome.used), allow_nan=False)
         values = {name: _finite(name, value) for name, value in outcome.values.items()}
         samples = {name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()}
-        return replace(outcome, values=values, samples=samples)
+        return replace(outcome, values=values, samples=samples, used=cleaned(dict(outcome.used)))
 
 
 def _finite(name: str, value: float) -> float:
@@ -287,8 +301,8 @@ class _Counted:
         first, host = self._read(), HostSample.take()
         try:
             yield
-        except VtaxError:
-            with suppress(VtaxError, OSError):
+        except Exception:
+            with suppress(Exception):
                 self._compare(first, host)
             raise
         self._compare(first, host)

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event, insert
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from vtax.errors import StoreError
+from vtax.errors import StoreBusy, StoreError
 
 BUSY_TIMEOUT_MS = 20_000
 _NEARLY_FULL_BYTES = 1 << 20
@@ -144,7 +144,7 @@ def _explained(error: BaseException, url: URL) -> StoreError:
         name = "SQLITE_FULL"
     for known, (what, cure) in _SQLITE_SAID.items():
         if name.startswith(known):
-            return StoreError(what, where=where, cure=cure)
+            return (StoreBusy if known == "SQLITE_BUSY" else StoreError)(what, where=where, cure=cure)
     sqlstate = getattr(error, "sqlstate", None) or ""
     if sqlstate == "53100":  # PostgreSQL: disk_full
         what, cure = _SQLITE_SAID["SQLITE_FULL"]

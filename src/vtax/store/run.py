@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
-from vtax.errors import StoreError
+from vtax.errors import StoreBusy, StoreError
 from vtax.store import schema
 from vtax.store.database import new_id, reading, writing
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, TrialRecord
 
+BUSY_PATIENCE_S = 300.0
 _COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 
 
@@ -23,8 +25,11 @@ class RunHandle:
 
     id: its row. name, study, seed, declared, image_key, host, started_at: as begun. status: as of the last call of
     this handle. took_s: as it was opened, see `took_s`. platforms, cells, metrics: the records it
-    began with, in order.
+    began with, in order. waiting: told when another process holds the lock of the store; where it is set, writing
+    waits for that process for up to BUSY_PATIENCE_S, since nothing is measured meanwhile.
     """
+
+    waiting: Callable[[str], None] | None = None
 
     def __init__(self, engine: Engine, run_id: int) -> None:
         self._engine = engine
@@ -56,7 +61,7 @@ class RunHandle:
             "run_id": self.id, "platform_id": self._platform_ids[platform_name], "block": block,
             "topology": topology, "started_at": started_at, "facts": {}, "notes": [], "error": "",
         }  # fmt: skip
-        with writing(self._engine) as connection:
+        with self._writing() as connection:
             return new_id(connection, schema.guest, row)
 
     def end_guest(
@@ -74,7 +79,7 @@ class RunHandle:
             "ready_s": ready_s, "clock_offset_s": clock_offset_s, "facts": dict(facts), "notes": list(notes),
             "error": _text(error),
         }  # fmt: skip
-        with writing(self._engine) as connection:
+        with self._writing() as connection:
             connection.execute(update(schema.guest).where(schema.guest.c.id == guest_id).values(values))
 
     def add_trial(self, trial: TrialRecord) -> int:
@@ -99,7 +104,7 @@ class RunHandle:
             "error": _text(error),
         }  # fmt: skip
         measurements = [{"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()]
-        with writing(self._engine) as connection:
+        with self._writing() as connection:
             trial_id = new_id(connection, schema.trial, row)
             if self._reopened is not None:
                 active_s = {"active_s": self._active_s()}
@@ -151,7 +156,7 @@ class RunHandle:
     def set_tool_version(self, benchmark: str, version: str) -> None:
         """The version of a benchmark's tool, once a guest has said it."""
         table = schema.cell
-        with writing(self._engine) as connection:
+        with self._writing() as connection:
             connection.execute(
                 update(table)
                 .where(table.c.run_id == self.id, table.c.benchmark == benchmark)
@@ -172,7 +177,7 @@ class RunHandle:
             "trial_id": None, "code": code, "text": _text(text),
         }  # fmt: skip
         table = schema.warning
-        with writing(self._engine) as connection:
+        with self._writing() as connection:
             same = [
                 table.c[name].is_(None) if value is None else table.c[name] == value for name, value in row.items()
             ]
@@ -193,7 +198,7 @@ class RunHandle:
     def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:
         values = {"status": status, "stopped_because": _text(stopped_because), "ended_at": ended_at}
         values["active_s"] = self._active_s()
-        with writing(self._engine) as connection:
+        with self._writing() as connection:
             connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
         self.status, self.stopped_because, self.ended_at = status, stopped_because, ended_at
 
@@ -202,6 +207,20 @@ class RunHandle:
         if self._active_before_s is None or self._reopened is None:
             return self._active_before_s
         return self._active_before_s + time.monotonic() - self._reopened
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        deadline = time.monotonic() + BUSY_PATIENCE_S
+        with ExitStack() as stack:
+            while True:
+                try:
+                    connection = stack.enter_context(writing(self._engine))
+                    break
+                except StoreBusy as error:
+                    if self.waiting is None or time.monotonic() > deadline:
+                        raise
+                    self.waiting(f"{error.what} ({error.where}); waiting for it")
+            yield connection
 
     def _warning_rows(self, trial: TrialRecord) -> list[dict[str, Any]]:
         place = {"run_id": self.id, "cell_id": self._cell_ids[trial.cell_key]}

@@ -1,0 +1,38 @@
+"""Whether guests still start at all: a host on which none does ends the run, instead of failing all its trials."""
+
+from __future__ import annotations
+
+from vtax.errors import ImageError, PlatformError
+from vtax.runner.plan import Plan
+
+MOST_FAILED = 3
+"""Starts that fail in a row, on every platform of the plan: then the host or the image is to blame."""
+
+
+class Starts:
+    """How the starts of a run's guests went lately."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._platforms = {cell.platform.name for cell in plan.cells}
+        self._image = plan.image
+        self._had_image = plan.image.directory.exists()
+        self._failed: list[str] = []
+
+    def succeeded(self) -> None:
+        """A guest started: what failed before was that platform's own fault."""
+        self._failed.clear()
+
+    def failed(self, platform: str, error: str) -> None:
+        """A guest did not start. Raises ImageError or PlatformError when none can any more."""
+        if self._had_image and not self._image.directory.exists():
+            raise ImageError(
+                f"the guest image {self._image.key} was removed during the run; no guest starts without it",
+                where=str(self._image.directory),
+                cure="sudo vtax image build",
+            )
+        self._failed.append(platform)
+        if len(self._failed) >= MOST_FAILED and self._platforms <= set(self._failed):
+            raise PlatformError(
+                f"the last {len(self._failed)} guests did not start, on any platform: {error.splitlines()[0]}",
+                cure="vtax doctor shows what this host lacks; mend it",
+            )
