@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,14 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
 
 from vtax.store import schema
-from vtax.store.database import reading
 from vtax.store.records import SAMPLES
+from vtax.store.rows import fetch, finite_lists, plain_settings, reading_rows
 from vtax.store.run import RunHandle, unpack
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+LATEST = 1e11  # of all moments, Unix time
 
 
 @dataclass(frozen=True)
@@ -112,14 +112,14 @@ class RunData:
 
 def load(engine: Engine, run: RunHandle) -> RunData:
     """Everything of a run but raw outputs and counters. Raises StoreError."""
-    with reading(engine) as connection:
+    with reading_rows(engine) as connection:
         cell_ids = _ids(connection, schema.cell, run.id)
         trials = _trials(connection, run.id, cell_ids)
         return RunData(
             run,
             trials,
             _measurements(connection, run.id, trials),
-            _guests(connection, run.id),
+            _guests(connection, run),
             _warnings(connection, run.id, cell_ids),
             _failures(connection, run.id, cell_ids),
         )
@@ -134,11 +134,11 @@ def outputs(engine: Engine, run: RunHandle, block: int | None = None) -> list[Ou
     ).join_from(output, trial).where(trial.c.run_id == run.id).order_by(trial.c.position, output.c.id)  # fmt: skip
     if block is not None:
         query = query.where(trial.c.block == block)
-    with reading(engine) as connection:
+    with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
         return [
             OutputRow(index[r[0]], r[1], r[2], r[3], tuple(r[4]), r[5], unpack(r[6]), unpack(r[7]))
-            for r in connection.execute(query)
+            for r in fetch(connection, query)
         ]
 
 
@@ -151,9 +151,9 @@ def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple
         .where(trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok")
         .group_by(trial.c.cell_id, counter.c.place, counter.c.name)
     )
-    with reading(engine) as connection:
+    with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
-        return {(index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in connection.execute(query)}
+        return {(index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in fetch(connection, query)}
 
 
 def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]:
@@ -165,8 +165,9 @@ def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]
     query = select(table.c.id, table.c.used).where(
         table.c.run_id == run.id, cast(table.c.used, Text).contains(f'"{SAMPLES}"', autoescape=True)
     )
-    with reading(engine) as connection:
-        return {trial: used[SAMPLES] for trial, used in connection.execute(query) if SAMPLES in used}
+    with reading_rows(engine) as connection:
+        found = {trial: used[SAMPLES] for trial, used in connection.execute(query) if SAMPLES in used}
+        return {trial: finite_lists(values) for trial, values in found.items()}
 
 
 def used(engine: Engine, run: RunHandle) -> dict[int, str]:
@@ -176,16 +177,8 @@ def used(engine: Engine, run: RunHandle) -> dict[int, str]:
     """
     table = schema.trial
     query = select(table.c.id, cast(table.c.used, Text)).where(table.c.run_id == run.id).order_by(table.c.id)
-    with reading(engine) as connection:
-        return {trial: _without_samples(text) for trial, text in connection.execute(query)}
-
-
-def _without_samples(text: str) -> str:
-    if f'"{SAMPLES}"' not in text:
-        return text
-    return json.dumps(
-        {name: value for name, value in json.loads(text).items() if name != SAMPLES}, ensure_ascii=False
-    )
+    with reading_rows(engine) as connection:
+        return {trial: plain_settings(text, without=SAMPLES) for trial, text in connection.execute(query)}
 
 
 def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
@@ -200,10 +193,11 @@ def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
     ).where(table.c.run_id == run_id).order_by(table.c.id)  # fmt: skip
     kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8"]
     rows = _fetch(connection, query, kinds)
+    _refuse_infinite(rows, ("started_at", "outside_s", "inside_s"))
     seconds = {name: np.where(rows[name] < 0, np.nan, rows[name]) for name in ("outside_s", "inside_s")}
     return Trials(
         id=rows["id"].astype(np.int64),
-        cell=np.searchsorted(cell_ids, rows["cell_id"]).astype(np.int64),
+        cell=_positions(cell_ids, rows["cell_id"], "cell"),
         block=rows["block"].astype(np.int64),
         number=rows["number"].astype(np.int64),
         position=rows["position"].astype(np.int64),
@@ -223,19 +217,23 @@ def _measurements(connection: Connection, run_id: int, trials: Trials) -> Measur
     else:
         query = query.where(table.c.trial_id.in_(select(trial.c.id).where(trial.c.run_id == run_id)))
     rows = _fetch(connection, query, ["i8", "i8", "f8"])
+    _refuse_infinite(rows, ("value",))
     index = np.searchsorted(trials.id, rows["trial_id"])
-    ours = trials.id[index] == rows["trial_id"] if trials.id.size else np.zeros(0, np.bool_)
+    ours = trials.id[index] == rows["trial_id"] if trials.id.size else np.zeros(rows.size, np.bool_)
     return Measurements(
         trial=index[ours].astype(np.int64),
-        metric=np.searchsorted(metric_ids, rows["metric_id"][ours]).astype(np.int64),
+        metric=_positions(metric_ids, rows["metric_id"][ours], "metric"),
         value=rows["value"][ours].astype(np.float64),
     )
 
 
-def _guests(connection: Connection, run_id: int) -> tuple[GuestRow, ...]:
+def _guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
     table, platform = schema.guest, schema.platform
     query = select(table, platform.c.name.label("platform")).join_from(table, platform)
-    rows = connection.execute(query.where(table.c.run_id == run_id).order_by(table.c.id))
+    rows = fetch(connection, query.where(table.c.run_id == run.id).order_by(table.c.id))
+    known = {each.name for each in run.platforms}
+    if lost := next((row.platform for row in rows if row.platform not in known), None):
+        raise ValueError(f"a guest is of {lost}, which is no platform of this run")
     return tuple(
         GuestRow(r.platform, r.block, r.topology, r.ready_s, r.clock_offset_s, r.facts, tuple(r.notes), r.error)
         for r in rows
@@ -253,7 +251,7 @@ def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Warn
     )
     return tuple(
         WarningRow(code, text, None if cell_id is None else index[cell_id], times)
-        for code, text, cell_id, times in connection.execute(query)
+        for code, text, cell_id, times in fetch(connection, query)
     )
 
 
@@ -265,7 +263,21 @@ def _failures(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[Fail
         .where(table.c.run_id == run_id, table.c.status != "ok")
         .order_by(table.c.position)
     )
-    return tuple(FailureRow(index[r[0]], r[1], r[2], r[3], r[4]) for r in connection.execute(query))
+    return tuple(FailureRow(index[r[0]], r[1], r[2], r[3], r[4]) for r in fetch(connection, query))
+
+
+def _positions(ids: Ints, wanted: Any, what: str) -> Ints:
+    """Where each of the wanted ids stands among the sorted ones. Raises ValueError for one that is not there."""
+    index: Ints = np.searchsorted(ids, wanted).astype(np.int64)
+    if wanted.size and (index.max() >= ids.size or (ids[index] != wanted).any()):
+        raise ValueError(f"a trial refers to a {what} that this run does not have")
+    return index
+
+
+def _refuse_infinite(rows: NDArray[Any], names: Sequence[str]) -> None:
+    for name in names:
+        if not np.isfinite(rows[name]).all() or (name == "started_at" and (np.abs(rows[name]) > LATEST).any()):
+            raise ValueError(f"{name} of a trial is no time or value")
 
 
 def _ids(connection: Connection, table: Any, run_id: int) -> Ints:

@@ -12,10 +12,13 @@ from typing import Any
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from vtax.errors import StoreBusy, StoreError
+from vtax.foreign_text import clean, cleaned, one_line
 from vtax.store import schema
-from vtax.store.database import new_id, reading, writing
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, TrialRecord
+from vtax.store.database import new_id, writing
+from vtax.store.records import SAMPLES, CellRecord, MetricRecord, PlatformRecord, TrialRecord
+from vtax.store.rows import check_declared, fetch, reading_rows
 
+MOST_UNPACKED = 32 << 20  # bytes of one output
 BUSY_PATIENCE_S = 300.0
 _COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 
@@ -34,10 +37,11 @@ class RunHandle:
     def __init__(self, engine: Engine, run_id: int) -> None:
         self._engine = engine
         self.id = run_id
-        with reading(engine) as connection:
-            row = connection.execute(select(schema.run).where(schema.run.c.id == run_id)).one()
+        with reading_rows(engine) as connection:
+            (row,) = fetch(connection, select(schema.run).where(schema.run.c.id == run_id))
+            check_declared(row.declared)
             self._platform_ids, self.platforms = _platforms(connection, run_id)
-            self._cell_ids, self.cells = _cells(connection, run_id)
+            self._cell_ids, self.cells = _cells(connection, run_id, self.platforms)
             self._metric_ids, self.metrics = _metrics(connection, run_id)
         self.name: str = row.name
         self.study: str = row.study
@@ -76,8 +80,8 @@ class RunHandle:
     ) -> None:
         """What became of a guest. ready_s: start to agent ready, None when it never was. facts: its audit."""
         values = {
-            "ready_s": ready_s, "clock_offset_s": clock_offset_s, "facts": dict(facts), "notes": list(notes),
-            "error": _text(error),
+            "ready_s": ready_s, "clock_offset_s": clock_offset_s, "facts": cleaned(facts), "notes": cleaned(notes),
+            "error": clean(error),
         }  # fmt: skip
         with self._writing() as connection:
             connection.execute(update(schema.guest).where(schema.guest.c.id == guest_id).values(values))
@@ -100,8 +104,8 @@ class RunHandle:
             "run_id": self.id, "cell_id": self._cell_ids[trial.cell_key], "guest_id": trial.guest_id,
             "block": trial.block, "number": trial.number, "position": trial.position,
             "is_warmup": trial.is_warmup, "status": status, "started_at": trial.started_at,
-            "outside_s": trial.outside_s, "inside_s": trial.inside_s, "used": dict(trial.used),
-            "error": _text(error),
+            "outside_s": trial.outside_s, "inside_s": trial.inside_s, "used": _used(trial.used),
+            "error": clean(error),
         }  # fmt: skip
         measurements = [{"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()]
         with self._writing() as connection:
@@ -123,8 +127,8 @@ class RunHandle:
         """(cell key, block, number) of every trial stored, whether it went well or failed."""
         trial, cell = schema.trial, schema.cell
         query = select(cell.c.key, trial.c.block, trial.c.number).join_from(trial, cell)
-        with reading(self._engine) as connection:
-            return {(r[0], r[1], r[2]) for r in connection.execute(query.where(trial.c.run_id == self.id))}
+        with reading_rows(self._engine) as connection:
+            return {(r[0], r[1], r[2]) for r in fetch(connection, query.where(trial.c.run_id == self.id))}
 
     def primary_values(self, block: int | None = None) -> list[tuple[str, int, str, float]]:
         """(cell key, block, metric name, value) of every primary metric, in the order measured.
@@ -142,13 +146,13 @@ class RunHandle:
             .where(trial.c.run_id == self.id, trial.c.status == "ok", metric.c.is_primary)
             .order_by(trial.c.position, metric.c.id)
         )
-        with reading(self._engine) as connection:
-            return [(r[0], r[1], r[2], r[3]) for r in connection.execute(query)]
+        with reading_rows(self._engine) as connection:
+            return [(r[0], r[1], r[2], r[3]) for r in fetch(connection, query)]
 
     def spent_s(self) -> float:
         """Seconds this run has spent so far on starting guests and on its tools: a resumed run's part of a budget."""
         trial, guest = schema.trial, schema.guest
-        with reading(self._engine) as connection:
+        with reading_rows(self._engine) as connection:
             tools = connection.execute(select(func.sum(trial.c.outside_s)).where(trial.c.run_id == self.id)).scalar()
             starts = connection.execute(select(func.sum(guest.c.ready_s)).where(guest.c.run_id == self.id)).scalar()
         return float(tools or 0.0) + float(starts or 0.0)
@@ -160,13 +164,13 @@ class RunHandle:
             connection.execute(
                 update(table)
                 .where(table.c.run_id == self.id, table.c.benchmark == benchmark)
-                .values(tool_version=_text(version))
+                .values(tool_version=clean(version))
             )
 
     def next_position(self) -> int:
         """The position after the last stored trial: where a resumed run goes on counting."""
         query = select(func.max(schema.trial.c.position)).where(schema.trial.c.run_id == self.id)
-        with reading(self._engine) as connection:
+        with reading_rows(self._engine) as connection:
             last = connection.execute(query).scalar()
         return 0 if last is None else int(last) + 1
 
@@ -174,7 +178,7 @@ class RunHandle:
         """A warning about the run, or about one of its cells. The same one is kept once."""
         row = {
             "run_id": self.id, "cell_id": None if cell_key is None else self._cell_ids[cell_key],
-            "trial_id": None, "code": code, "text": _text(text),
+            "trial_id": None, "code": code, "text": clean(text),
         }  # fmt: skip
         table = schema.warning
         with self._writing() as connection:
@@ -196,7 +200,7 @@ class RunHandle:
         self._set_status(status, stopped_because, ended_at)
 
     def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:
-        values = {"status": status, "stopped_because": _text(stopped_because), "ended_at": ended_at}
+        values = {"status": status, "stopped_because": clean(stopped_because), "ended_at": ended_at}
         values["active_s"] = self._active_s()
         with self._writing() as connection:
             connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
@@ -224,7 +228,7 @@ class RunHandle:
 
     def _warning_rows(self, trial: TrialRecord) -> list[dict[str, Any]]:
         place = {"run_id": self.id, "cell_id": self._cell_ids[trial.cell_key]}
-        return [{**place, "code": code, "text": _text(text)} for code, text in trial.warnings]
+        return [{**place, "code": code, "text": clean(text)} for code, text in trial.warnings]
 
 
 def took_s(row: Any) -> float | None:
@@ -239,14 +243,19 @@ def pack(text: str) -> bytes:
     return zlib.compress(text.encode("utf-8", "surrogatepass"), _COMPRESSION)
 
 
-def unpack(data: bytes) -> str:
-    """The inverse of `pack`."""
-    return zlib.decompress(data).decode("utf-8", "surrogatepass")
+def unpack(data: bytes, limit: int = MOST_UNPACKED) -> str:
+    """The inverse of `pack`, at most `limit` bytes of it. Raises ValueError or zlib.error for damaged data."""
+    unpacker = zlib.decompressobj()
+    found = unpacker.decompress(data, limit)
+    if len(found) < limit and not unpacker.eof:
+        raise ValueError("an output is cut off")
+    return found.decode("utf-8", "surrogatepass" if len(found) < limit else "replace")
 
 
-def _text(text: str) -> str:
-    """Text a database takes: guests may send NUL and lone surrogates, PostgreSQL takes neither."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+def _used(used: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in force, cleaned; values within a trial, which are many, are numbers already."""
+    settings = cleaned({name: value for name, value in used.items() if name != SAMPLES})
+    return {**settings, SAMPLES: used[SAMPLES]} if SAMPLES in used else dict(settings)
 
 
 def _output_rows(trial: TrialRecord) -> list[dict[str, Any]]:
@@ -258,7 +267,7 @@ def _output_rows(trial: TrialRecord) -> list[dict[str, Any]]:
 
 def _counter_rows(trial: TrialRecord) -> list[dict[str, Any]]:
     return [
-        {"place": place, "name": _text(name), "value": float(value)}
+        {"place": place, "name": one_line(name, 80), "value": float(value)}
         for (place, name), value in trial.counters.items()
         if math.isfinite(value)
     ]
@@ -266,7 +275,7 @@ def _counter_rows(trial: TrialRecord) -> list[dict[str, Any]]:
 
 def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:
     table = schema.platform
-    rows = connection.execute(select(table).where(table.c.run_id == run_id).order_by(table.c.position)).all()
+    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.position))
     records = tuple(
         PlatformRecord(r.name, r.identity, r.available, r.reason, r.cure, tuple(r.marks), r.version, r.is_baseline)
         for r in rows
@@ -274,10 +283,14 @@ def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tup
     return {r.name: r.id for r in rows}, records
 
 
-def _cells(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[CellRecord, ...]]:
+def _cells(
+    connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]
+) -> tuple[dict[str, int], tuple[CellRecord, ...]]:
     table, platform = schema.cell, schema.platform
     query = select(table, platform.c.name.label("platform")).join_from(table, platform)
-    rows = connection.execute(query.where(table.c.run_id == run_id).order_by(table.c.id)).all()
+    rows = fetch(connection, query.where(table.c.run_id == run_id).order_by(table.c.id))
+    if lost := {row.platform for row in rows} - {each.name for each in platforms}:
+        raise ValueError(f"a cell is of {lost.pop()}, which is no platform of this run")
     records = tuple(
         CellRecord(r.key, r.point, r.platform, r.benchmark, r.label, r.tool_version, r.topology, r.parameters,
                    r.link, r.levels)
@@ -288,7 +301,9 @@ def _cells(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[C
 
 def _metrics(connection: Connection, run_id: int) -> tuple[dict[tuple[str, str], int], tuple[MetricRecord, ...]]:
     table = schema.metric
-    rows = connection.execute(select(table).where(table.c.run_id == run_id).order_by(table.c.id)).all()
+    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.id))
+    if odd := next((row for row in rows if row.better not in ("higher", "lower")), None):
+        raise ValueError(f"better is {odd.better!r} for {odd.name}")
     records = tuple(
         MetricRecord(r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary, r.average, r.fixed_work)
         for r in rows

@@ -17,9 +17,10 @@ from sqlalchemy.exc import IntegrityError
 from vtax.errors import BadInput, StoreError
 from vtax.host.lock import is_measuring
 from vtax.store import schema
-from vtax.store.database import make_engine, new_id, reading, shown, sqlite_file, told, writing
+from vtax.store.database import make_engine, new_id, shown, sqlite_file, told, writing
 from vtax.store.migrate import ensure_schema
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, RunSummary
+from vtax.store.rows import fetch, reading_rows
 from vtax.store.run import RunHandle, took_s
 
 LAST = "last"
@@ -123,16 +124,7 @@ class Store:
 
     def open_run(self, name: str) -> RunHandle:
         """An existing run by its name; `last` is the one that began last. Raises BadInput for an unknown one."""
-        with reading(self.engine) as connection:
-            query = select(schema.run.c.id)
-            if name == LAST:
-                query = query.order_by(schema.run.c.started_at.desc(), schema.run.c.id.desc()).limit(1)
-            else:
-                query = query.where(schema.run.c.name == name)
-            run_id = connection.execute(query).scalar()
-        if run_id is None:
-            raise self._unknown(name)
-        run = RunHandle(self.engine, run_id)
+        run = RunHandle(self.engine, self._run_id(name))
         run.status, run.stopped_because = self._seen(run.status, run.stopped_because)
         return run
 
@@ -148,14 +140,17 @@ class Store:
                 func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
             )
         ).group_by(trial.c.run_id)
-        with reading(self.engine) as connection:
-            rows = connection.execute(select(run).order_by(run.c.started_at, run.c.id)).all()
+        with reading_rows(self.engine) as connection:
+            shown_columns = ("id", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because")
+            query = select(*(run.c[column] for column in shown_columns)).order_by(run.c.started_at, run.c.id)
+            rows = fetch(connection, query)
             tried = {row[0]: tuple(int(n) for n in row[1:]) for row in connection.execute(counts)}
             per_run = select(schema.cell.c.run_id, func.count()).group_by(schema.cell.c.run_id)
             cells = {row[0]: int(row[1]) for row in connection.execute(per_run)}
             names: dict[int, list[str]] = {}
-            for run_id, name in connection.execute(
-                select(platform.c.run_id, platform.c.name).order_by(platform.c.run_id, platform.c.position)
+            for run_id, name in fetch(
+                connection,
+                select(platform.c.run_id, platform.c.name).order_by(platform.c.run_id, platform.c.position),
             ):
                 names.setdefault(run_id, []).append(name)
         return [
@@ -168,14 +163,14 @@ class Store:
 
     def remove_run(self, name: str) -> None:
         """Delete a run and everything of it. Raises BadInput for an unknown one."""
-        handle = self.open_run(name)
+        run_id = self._run_id(name)  # also of one that cannot be read any more
         with writing(self.engine) as connection:
-            trials = select(schema.trial.c.id).where(schema.trial.c.run_id == handle.id)
+            trials = select(schema.trial.c.id).where(schema.trial.c.run_id == run_id)
             for table in (schema.measurement, schema.counter, schema.output):
                 connection.execute(delete(table).where(table.c.trial_id.in_(trials)))
             for table in (schema.warning, schema.trial, schema.guest, schema.metric, schema.cell, schema.platform):
-                connection.execute(delete(table).where(table.c.run_id == handle.id))
-            connection.execute(delete(schema.run).where(schema.run.c.id == handle.id))
+                connection.execute(delete(table).where(table.c.run_id == run_id))
+            connection.execute(delete(schema.run).where(schema.run.c.id == run_id))
 
     def close_orphans(self, names: Sequence[str], ended_at: float) -> None:
         """Mark runs that a killed vtax left `running` as interrupted. ended_at: Unix time."""
@@ -193,9 +188,21 @@ class Store:
             return "interrupted", KILLED
         return status, because
 
+    def _run_id(self, name: str) -> int:
+        with reading_rows(self.engine) as connection:
+            query = select(schema.run.c.id)
+            if name == LAST:
+                query = query.order_by(schema.run.c.started_at.desc(), schema.run.c.id.desc()).limit(1)
+            else:
+                query = query.where(schema.run.c.name == name)
+            run_id = connection.execute(query).scalar()
+        if run_id is None:
+            raise self._unknown(name)
+        return int(run_id)
+
     def _run_names(self) -> list[str]:
-        with reading(self.engine) as connection:
-            return list(connection.execute(select(schema.run.c.name).order_by(schema.run.c.id)).scalars())
+        with reading_rows(self.engine) as connection:
+            return [row.name for row in fetch(connection, select(schema.run.c.name).order_by(schema.run.c.id))]
 
     def _unknown(self, name: str) -> BadInput:
         names = self._run_names()

@@ -1,0 +1,153 @@
+"""Rows as they come out of the store, checked: a file can be damaged, and older versions stored what guests claimed.
+
+A value of the wrong type, a reference to nothing and a time outside every calendar are one StoreError here, so that
+nothing behind the store meets them. Text is cleaned again; what a guest said of itself (facts, notes, settings in
+force) is made to fit rather than refused, so that one guest cannot keep a run from being read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import namedtuple
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import JSON, Boolean, Connection, Engine, Float, Integer, LargeBinary, Select, String
+from sqlalchemy.exc import SQLAlchemyError
+
+from vtax.errors import StoreError, VtaxError
+from vtax.foreign_text import REPLACEMENT, clean, cleaned
+from vtax.store.database import reading, shown
+
+MOST_BLOCKS = 10_000_000
+_BOUNDS = {
+    "started_at": (0.0, 1e11),
+    "ended_at": (0.0, 1e11),
+    "active_s": (0.0, 1e11),
+    "ready_s": (0.0, 1e11),
+    "outside_s": (0.0, 1e15),
+    "inside_s": (0.0, 1e15),
+    "clock_offset_s": (-1e13, 1e13),
+    "block": (-100.0, float(MOST_BLOCKS)),
+}
+_LISTS = ("marks", "notes", "argv")
+_CLAIMED = ("facts", "notes", "used")  # by guests
+_DECLARED_NUMBERS = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "budget")
+
+
+@contextmanager
+def reading_rows(engine: Engine) -> Iterator[Connection]:
+    """As `database.reading`; whatever stumbles over what is stored becomes a StoreError."""
+    with reading(engine) as connection:
+        try:
+            yield connection
+        except (VtaxError, SQLAlchemyError, OSError):
+            raise
+        except Exception as error:
+            raise StoreError(
+                f"the store is damaged: {clean(f'{type(error).__name__}: {error}', 200)}",
+                where=shown(engine.url),
+                cure="vtax remove RUN deletes a run that cannot be read; the other runs are kept",
+            ) from error
+
+
+def fetch(connection: Connection, query: Select[Any]) -> list[Any]:
+    """The rows of a query as named tuples, every value checked against its column. Raises ValueError."""
+    columns = list(query.selected_columns)
+    row_type = namedtuple("Row", [str(column.key) for column in columns], rename=True)  # type: ignore[misc]
+    return [row_type(*map(_checked, columns, row)) for row in connection.execute(query)]
+
+
+def _checked(column: Any, value: Any) -> Any:
+    name, kind = str(column.key), column.type
+    if value is None:
+        if not getattr(getattr(column, "element", column), "nullable", True):
+            raise ValueError(f"{name} is missing")
+        return None
+    if isinstance(kind, JSON):
+        return _plain(name, value)
+    for of_column, of_value in _TYPES:
+        if isinstance(kind, of_column) and not isinstance(value, of_value):
+            raise ValueError(f"{name} is {clean(repr(value), 60)}")
+    if isinstance(kind, String):
+        return clean(value)
+    if isinstance(kind, Float | Integer) and not isinstance(kind, Boolean):
+        low, high = _BOUNDS.get(name, (-1.7e308, 1.7e308))
+        if isinstance(value, bool) or not low <= value <= high:
+            raise ValueError(f"{name} is {clean(repr(value), 60)}")
+    return value
+
+
+_TYPES: tuple[tuple[type, Any], ...] = (
+    (String, str),
+    (Boolean, bool),
+    (Integer, int),
+    (Float, (int, float)),
+    (LargeBinary, bytes),
+)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A JSON column: a list or an object, its texts cleaned."""
+    container: type = list if name in _LISTS else dict
+    if not isinstance(value, container):
+        if name not in _CLAIMED:
+            raise ValueError(f"{name} is {clean(repr(value), 60)}")
+        return container()
+    if name == "facts":
+        return flat(dict(value))
+    found = cleaned(value)
+    return [item if isinstance(item, str) else REPLACEMENT for item in found] if name in _LISTS else found
+
+
+def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts in which a value is text, a number, or a list of these; anything else becomes text."""
+    return {
+        name: [_scalar(item) for item in value] if isinstance(value, list) else _scalar(value)
+        for name, value in cleaned(facts).items()
+    }
+
+
+def _scalar(value: Any) -> Any:
+    return clean(json.dumps(value, ensure_ascii=False), 500) if isinstance(value, dict | list) else value
+
+
+def check_declared(declared: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a study's plain values are of the types that reports rely on."""
+    design, benchmarks = declared.get("design", {}), declared.get("benchmark", [])
+    if not isinstance(design, dict) or not isinstance(benchmarks, list):
+        raise ValueError("the declared study has no design or no benchmarks")
+    for name in _DECLARED_NUMBERS:
+        value = design.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"the declared {name} is {clean(repr(value), 60)}")
+    for table in benchmarks:
+        if not isinstance(table, dict) or not isinstance(table.get("topology"), str | None):
+            raise ValueError("a declared benchmark is no table")
+
+
+def plain_settings(text: str, *, without: str) -> str:
+    """A JSON object as it was stored, cleaned, without one of its keys; an empty one where it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return "{}"
+    if not isinstance(value, dict):
+        return "{}"
+    if without not in value and "\\u" not in text and len(text) < 4000 and text.count("[") + text.count("{") < 10:
+        return text
+    return json.dumps(cleaned({k: v for k, v in value.items() if k != without}), ensure_ascii=False)
+
+
+def finite_lists(value: Any) -> dict[str, list[float]]:
+    """Of metric name -> values those that are lists of finite numbers."""
+    if not isinstance(value, dict):
+        return {}
+    return {
+        clean(name): [float(item) for item in items]
+        for name, items in value.items()
+        if isinstance(items, list)
+        and all(type(item) in (int, float) and abs(item) < 1e308 and math.isfinite(item) for item in items)
+    }
