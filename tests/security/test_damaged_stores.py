@@ -53,9 +53,9 @@ SLOW = ("html", "json", "--json", "--ranking", "--interaction", "--all")
 JSON_TEXTS = (
     "null", "true", "5", '"x"', "[]", "{}", "[1,2]", '{"a":1}', "{", "", "NaN", "Infinity", "1e999", "9" * 5000,
     "[" * 5000 + "]" * 5000, "[" * 500 + "]" * 500, '{"a":' * 100 + "1" + "}" * 100, r'{"kernel":"\ud800\u001b[2J"}',
-    r'{"memory_visible_bytes":"\u00b2"}', '{"memory_visible_bytes":"' + "9" * 400 + '"}', '{"memory_visible_bytes":[]}',
+    r'{"memory_visible_bytes":"\u00b2"}', '{"memory_visible_bytes":"' + "9" * 400 + '"}', '{"cpu":[[1]]}',
     '{"design":{"precision":"x"}}', '{"design":{"blocks":[1]}}', '{"design":[]}', '{"benchmark":{}}',
-    '{"benchmark":[5]}', '{"benchmark":[{"topology":{}}]}', '{"design":{"confidence":5}}', '{"design":{"stop":"never"}}',
+    '{"benchmark":[5]}', '{"benchmark":[{"topology":{}}]}', '{"design":{"confidence":5}}', '{"design":{"stop":"x"}}',
     '{"design":{"trials":"x","warmup":{},"order":[]}}', '{"title":5,"question":[1]}', '{"title":null,"tuning":{}}',
     '{"direction":[1]}', '{"direction":{}}', '{"direction":null}', r'{"\u202e":"\u2028"}', '{"cpus":"x"}',
     '{"cpus":{},"memory_bytes":"x","kernel":[],"distribution":{}}', '{"memory_bytes":-1e308}', '{"samples":5}',

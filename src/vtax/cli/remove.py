@@ -20,7 +20,7 @@ from vtax.store.store import Store
 def command(run_names: tuple[str, ...], yes: bool) -> None:
     """Delete each RUN and all that was measured in it from the store, for good; reports already written stay."""
     store = Store.existing(Home.from_environment().store_url)
-    named = {store.open_run(name).name for name in run_names}
+    named = {store.run_name(name) for name in run_names}
     runs = [run for run in store.runs() if run.name in named]
     if running := [run.name for run in runs if run.status == "running"]:
         raise BadInput(

@@ -119,6 +119,9 @@ def told(url: URL) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _explained(error.orig or error, url) from error
+    except UnicodeDecodeError as error:  # what SQLite says quotes a damaged page
+        what, cure = _SQLITE_SAID["SQLITE_CORRUPT"]
+        raise StoreError(what, where=shown(url), cure=cure) from error
     except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"the store failed: {error}", where=shown(url)) from error
 

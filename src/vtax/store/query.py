@@ -114,6 +114,8 @@ def load(engine: Engine, run: RunHandle) -> RunData:
     """Everything of a run but raw outputs and counters. Raises StoreError."""
     with reading_rows(engine) as connection:
         cell_ids = _ids(connection, schema.cell, run.id)
+        if cell_ids.size != len(run.cells):
+            raise ValueError("cells are of platforms that are not there")
         trials = _trials(connection, run.id, cell_ids)
         return RunData(
             run,

@@ -62,7 +62,7 @@ def fetch(connection: Connection, query: Select[Any]) -> list[Any]:
 
 def _checked(column: Any, value: Any) -> Any:
     name, kind = str(column.key), column.type
-    if value is None:
+    if value is None and name not in _CLAIMED:
         if not getattr(getattr(column, "element", column), "nullable", True):
             raise ValueError(f"{name} is missing")
         return None
@@ -97,12 +97,12 @@ def _plain(name: str, value: Any) -> Any:
             raise ValueError(f"{name} is {clean(repr(value), 60)}")
         return container()
     if name == "facts":
-        return flat(dict(value))
+        return flat(value)
     found = cleaned(value)
     return [item if isinstance(item, str) else REPLACEMENT for item in found] if name in _LISTS else found
 
 
-def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
+def flat(facts: Any) -> dict[str, Any]:
     """Facts in which a value is text, a number, or a list of these; anything else becomes text."""
     return {
         name: [_scalar(item) for item in value] if isinstance(value, list) else _scalar(value)

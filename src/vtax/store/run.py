@@ -40,6 +40,8 @@ class RunHandle:
         with reading_rows(engine) as connection:
             (row,) = fetch(connection, select(schema.run).where(schema.run.c.id == run_id))
             check_declared(row.declared)
+            if "/" in row.name:  # it becomes the name of a file
+                raise ValueError(f"a run is called {row.name}")
             self._platform_ids, self.platforms = _platforms(connection, run_id)
             self._cell_ids, self.cells = _cells(connection, run_id, self.platforms)
             self._metric_ids, self.metrics = _metrics(connection, run_id)

@@ -128,6 +128,13 @@ class Store:
         run.status, run.stopped_because = self._seen(run.status, run.stopped_because)
         return run
 
+    def run_name(self, name: str) -> str:
+        """The name of an existing run, which may not be readable: its own, or that of `last`. Raises BadInput."""
+        run_id = self._run_id(name)
+        with reading_rows(self.engine) as connection:
+            (row,) = fetch(connection, select(schema.run.c.name).where(schema.run.c.id == run_id))
+        return str(row.name)
+
     def runs(self) -> list[RunSummary]:
         """Every run, the oldest first."""
         trial, platform, run = schema.trial, schema.platform, schema.run
