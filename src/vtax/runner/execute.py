@@ -234,7 +234,7 @@ class _Execution:
         is_warmup = block == DETECTION_BLOCK or number < self._warmup[cell.point.key]
         self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
         result = opened.trial(cell)
-        record = _record(cell, block, number, self._position, is_warmup, opened.guest_id, result)
+        record = trial_record(cell, block, number, self._position, is_warmup, opened.guest_id, result)
         self._done.add((cell.key, block, number))
         self._position += 1
         if opened.has_started:
@@ -283,9 +283,10 @@ def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def _record(
+def trial_record(
     cell: Cell, block: int, number: int, position: int, is_warmup: bool, guest_id: int | None, result: TrialResult
 ) -> TrialRecord:
+    """What a trial left, as it is stored. position: in the whole run."""
     foreground = result.foreground
     samples = {} if result.error else {name: list(values) for name, values in result.outcome.samples.items()}
     return TrialRecord(
