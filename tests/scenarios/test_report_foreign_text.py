@@ -14,12 +14,13 @@ import synthetic_run
 from pyarrow import parquet
 from synthetic_run import begin, fill, trial
 
+from vtax.foreign_text import clean
 from vtax.report.analysis import analyse
 from vtax.report.files import write
 from vtax.report.html import html
 from vtax.store.store import Store
 
-FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "-")
+FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\n=1", "-")
 NUMBERS = ("-5", "+3.5e-4", "-.5", "7")
 
 
@@ -39,7 +40,7 @@ def test_a_level_can_neither_end_nor_hide_the_script_of_the_figures(store: Store
     assert not set(specs) & set("<>&\u2028\u2029")
     (*_, (_, spec), _) = json.loads(specs)
     (labels,) = {layer["encoding"]["y"]["axis"]["labelExpr"] for layer in spec["layer"] if "y" in layer["encoding"]}
-    assert f"direction={evil}" in json.loads(labels[1:].removesuffix(")[datum.value]")).values()
+    assert f"direction={clean(evil)}" in json.loads(labels[1:].removesuffix(")[datum.value]")).values()
 
 
 @pytest.mark.parametrize("text", [*FORMULAS, *NUMBERS])
