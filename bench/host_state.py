@@ -1,8 +1,8 @@
-"""What a host looks like, to compare before and after, and what on it belongs to one home of vtax.
+"""What the inside of `isolated` looks like, to compare before and after. Nobody else is in there, so all is compared.
 
-Other people's vtax may run on the same host meanwhile. A thing is ours when it names our home's directory, or a token
-that one of our processes drew (every name vtax gives carries one); what is neither there before nor ours is held
-against us too, unless its name is one that another vtax would give, or it goes away by itself.
+Network (links, addresses, routes, rules, firewall), mounts, cgroups, processes, files written to /etc, /var/lib,
+/run, /tmp and /dev/shm, and the settings of the network namespace are its own. Of the host's settings, which every
+program on it shares, those that vtax can change are compared, and only in chains that have a turn at them.
 """
 
 from __future__ import annotations
@@ -10,72 +10,66 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from isolated import Isolated
+
+from vtax.doctor.knobs import all_knobs
+from vtax.host.huge_pages import POLICY
 from vtax.network.unchanged import host_network
 
 Parts = Mapping[str, Mapping[str, str]]
 
 _SETTLE_S = 4.0
-_OF_ANOTHER_VTAX = re.compile(r"(^|/)vtax[-.a-z0-9]*($|/)|/vtax-")
-_FOREIGN = re.compile(r"^/sys/fs/cgroup/[^/]+/[^/]+/|^/tmp/|^/root/|^/home/|^/mnt/")
-"""Where others work: in groups that were there before, in temporary and home directories."""
-_CHANGING = re.compile(
-    r"kernel/(random/|ns_last_pid|pty/nr|sched_domain)|fs/(dentry-state|file-nr|inode-nr|inode-state|aio-nr|quota)"
-    r"|fs/binfmt_misc|dev/cdrom|conntrack_count|kernel/(perf_event_max_sample_rate|perf_cpu_time_max_percent|tainted)"
-    r"|vm/(stat_refresh|drop_caches|compact_memory)|net/(ipv4|ipv6)/(neigh|route/flush|tcp_mem)|debug/exception-trace"
-)
-_SYSTEM_SETTINGS = (
-    "/sys/kernel/mm/transparent_hugepage/*",
-    "/sys/kernel/mm/hugepages/*/nr_hugepages",
-    "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor",
-    "/sys/devices/system/cpu/intel_pstate/no_turbo",
-    "/sys/devices/system/cpu/cpufreq/boost",
-)
-_WATCHED_DIRECTORIES = ("/run", "/run/netns", "/var/lib", "/etc")
+_LOOK_AGAIN_S = 0.1
+_CHANGING = re.compile(r"conntrack_count|net/(ipv4|ipv6)/(neigh|route/flush|tcp_mem)")
+_WATCHED = ("/run", "/tmp", "/dev/shm")
 
 
 @dataclass(frozen=True)
-class Ours:
-    """How to know what one home made. tokens: file of the tokens its processes drew."""
+class Inside:
+    """Where to look: the inside of `isolated` and the home in it. settings: compare the host's, too."""
 
+    isolated: Isolated
     home: Path
-    tokens: Path
+    settings: bool = False
 
-    def owns(self, text: str) -> bool:
-        """Whether a name or a path is ours."""
-        return str(self.home) in text or any(token in text for token in self._drawn())
+    def state(self) -> Parts:
+        """Network, mounts, cgroups, settings, files: part -> thing -> value."""
+        settings = [*_network_settings(), *(host_settings() if self.settings else ())]
+        return {
+            "network": dict.fromkeys(host_network().splitlines(), ""),
+            "mount": {f"{words[4]} ({words[-3]})": "" for words in map(str.split, _lines("/proc/self/mountinfo"))},
+            "cgroup": {path: "" for path, _, _ in os.walk("/sys/fs/cgroup")},
+            "setting": {str(path): value for path in settings if (value := _value(path)) is not None},
+            "file": dict.fromkeys(self._files(), ""),
+            "loop device": {
+                str(path): value
+                for path in Path("/sys/block").glob("*/loop/backing_file")
+                if (value := _value(path)) and str(self.home) in value
+            },
+        }
 
-    def _drawn(self) -> set[str]:
-        return set(self.tokens.read_text().split()) if self.tokens.exists() else set()
+    def _files(self) -> Iterator[str]:
+        for top in (*_WATCHED, *map(str, self.isolated.written.values())):
+            for directory, below, names in os.walk(top):
+                yield from (f"{directory}/{name}" for name in (*below, *names))
+
+    def changes(self, before: Parts) -> list[str]:
+        """What is no longer as before, once everything had time to settle. Empty: nothing."""
+        return _settled(lambda: _differences(before, self.state()))
+
+    def leftovers(self) -> list[str]:
+        """Processes beside this one, and what is in the home that should have gone."""
+        return _settled(lambda: [*_in_home(self.home), *_processes()])
 
 
-def state() -> Parts:
-    """Network, mounts, control groups, settings and well-known directories: part -> thing -> value."""
-    network = host_network().splitlines()
-    return {
-        "network": dict.fromkeys(network, ""),
-        "mount": {f"{words[4]} ({words[-3]})": "" for words in map(str.split, _mounts(Path("/proc/self")))},
-        "cgroup": dict.fromkeys(_cgroups(), ""),
-        "setting": _settings(),
-        "file": {str(path): "" for each in _WATCHED_DIRECTORIES for path in _entries(Path(each))},
-        "block device": {
-            str(path): path.read_text().strip() for path in Path("/sys/block").glob("*/loop/backing_file")
-        },
-    }
-
-
-def changes(before: Parts, ours: Ours) -> list[str]:
-    """What is no longer as before, once everything had time to settle. Empty: nothing."""
-    return _settled(lambda: _differences(before, state(), ours))
-
-
-def leftovers(ours: Ours) -> list[str]:
-    """Everything on this host that only this home's vtax can have left, files in the home included."""
-    return _settled(lambda: [*_files(ours.home), *_processes(ours)])
+def host_settings() -> list[Path]:
+    """Files of the host's settings that vtax can change: with --tune, and for huge pages."""
+    return [*(path for knob in all_knobs() for path in knob.files()), *(p for p in POLICY.iterdir() if p.is_file())]
 
 
 def _settled(look: Callable[[], list[str]]) -> list[str]:
@@ -83,72 +77,56 @@ def _settled(look: Callable[[], list[str]]) -> list[str]:
     deadline = time.monotonic() + _SETTLE_S
     found = look()
     while found and time.monotonic() < deadline:
-        time.sleep(0.25)
+        time.sleep(_LOOK_AGAIN_S)
         found = [problem for problem in look() if problem in found]
     return found
 
 
-def _differences(before: Parts, after: Parts, ours: Ours) -> list[str]:
+def _differences(before: Parts, after: Parts) -> list[str]:
     found = []
     for part, now in after.items():
         then = before[part]
         for name in sorted(now.keys() | then.keys()):
-            if then.get(name) != now.get(name) and (ours.owns(name) or not _of_others(name)):
+            if then.get(name) != now.get(name):
                 what = "new" if name not in then else "gone" if name not in now else "changed"
                 values = f": {then[name]} -> {now[name]}" if what == "changed" else ""
                 found.append(f"{part} {what}: {name}{values}")
     return found
 
 
-def _of_others(name: str) -> bool:
-    return bool(_OF_ANOTHER_VTAX.search(name) or _FOREIGN.search(name))
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()
 
 
-def _mounts(process: Path) -> list[str]:
-    with suppress(OSError):
-        return (process / "mountinfo").read_text().splitlines()
-    return []
+def _value(path: Path) -> str | None:
+    with suppress(OSError, UnicodeDecodeError):
+        return path.read_text().strip()
+    return None
 
 
-def _cgroups() -> Iterable[str]:
-    for directory, _, _ in os.walk("/sys/fs/cgroup"):
-        yield directory
+def _network_settings() -> Iterable[Path]:
+    for top, _, names in os.walk("/proc/sys/net"):
+        for name in names:
+            if not _CHANGING.search(path := f"{top}/{name}"):
+                yield Path(path)
 
 
-def _entries(directory: Path) -> list[Path]:
-    with suppress(OSError):
-        return list(directory.iterdir())
-    return []
-
-
-def _settings() -> dict[str, str]:
-    paths = [Path(top, name) for top, _, names in os.walk("/proc/sys") for name in names]
-    paths += [path for pattern in _SYSTEM_SETTINGS for path in Path("/").glob(pattern.lstrip("/")) if path.is_file()]
-    found = {}
-    for path in paths:
-        if not _CHANGING.search(str(path)):
-            with suppress(OSError, UnicodeDecodeError):
-                found[str(path)] = path.read_text().strip()
+def _in_home(home: Path) -> list[str]:
+    found = []
+    for kind, pattern in (("guest directory", "guests/*"), ("journal", "journal/*.jsonl"),
+                          ("unfinished image", "images/*.partial")):  # fmt: skip
+        found += [f"{kind} {path.name}" for path in home.glob(pattern)]
     return found
 
 
-def _files(home: Path) -> list[str]:
-    found = [f"guest directory {path.name}" for path in _entries(home / "guests")]
-    found += [f"journal {path.name}" for path in _entries(home / "journal")]
-    found += [f"unfinished image {path.name}" for path in _entries(home / "images") if path.suffix == ".partial"]
-    return found
-
-
-def _processes(ours: Ours) -> list[str]:
-    """Processes that name the home in their environment, command, files' root or mounts."""
-    needle, found = os.fsencode(ours.home), []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        with suppress(OSError):
-            for view in ("environ", "cmdline", "mountinfo"):
-                if needle in (entry / view).read_bytes():
-                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    found.append(f"process {entry.name} ({view}): {command[:100]}")
-                    break
+def _processes() -> list[str]:
+    """Every process but the first one, which only waits, and this one; not those that have ended."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        if entry.name not in ("1", str(os.getpid())):
+            with suppress(OSError):
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                name, _, rest = (entry / "stat").read_text().rpartition(")")
+                if not rest.startswith(" Z"):
+                    found.append(f"process {entry.name}: {(command or name)[:100]}")
     return found

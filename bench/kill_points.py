@@ -2,15 +2,21 @@
 
 A chain is one run of a small study, of one platform against native. It is killed again and again, each time in
 another stage at a seeded moment, and gone on with by `vtax resume`. Every kill is followed by `vtax clean` and the
-checks: nothing of ours is left (processes, namespaces, mounts, cgroups, files), the host's network, mounts, cgroups
-and settings are as before, and every trial that was committed is still there, unchanged. At its end the run is
-finished, and its trials are those of the plan in the plan's order. Some chains change the host's settings meanwhile
-(`--tune`, huge pages), which must be as before after each kill. An image build is killed after every second chain.
+checks: no process, mount, cgroup or file is left, network and settings are as before (see host_state), and every
+trial that was committed is still there, unchanged. At its end the run is finished, and its trials are those of the
+plan in the plan's order. Some chains change the host's settings meanwhile (`--tune`, huge pages), which must be as
+before after each kill. An image build is killed after every fourth chain.
+
+All of it happens in namespaces of its own (see isolated), so it does not matter what else the host does meanwhile,
+and campaigns with other seeds can run beside it. Images are those of VTAX_HOME, seen read-only.
 
     sudo .venv/bin/python bench/kill_points.py [--points 200] [--seed 1] [--platform NAME ...] [--chain N ...]
+                                               [--log FILE] [--no-clean]
 
 Prints a table of points and failures by platform and stage; exits with 1 when a point failed. The same seed gives the
-same stages in the same order and the same moments as parts of a stage's length; --chain runs single ones again.
+same stages in the same order and the same moments as parts of a stage's length; --chain runs single ones again. With
+--log, chains that ended are noted in a file and not made again, and the table is that of the file. --no-clean is the
+check of the checks: no `vtax clean` follows a kill, and every kill in a running guest must be reported.
 """
 
 from __future__ import annotations
@@ -27,15 +33,18 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from host_state import state
+import isolated
+from host_state import Inside
+from isolated import Isolated
 from kill_prey import Lab, Prey, child, command, finished, kill, last_said
 
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.process import run
 from vtax.image import build as images
 from vtax.image.recipe import DEFAULT
 from vtax.platforms import registry
@@ -54,7 +63,7 @@ blocks = 2
 seed = {seed}
 [[benchmark]]
 name = "sysbench-cpu"
-parameters = {{ duration_s = 1 }}
+parameters = {{ events = 300 }}
 [[benchmark]]
 name = "iperf3"
 parameters = {{ duration_s = 1 }}
@@ -112,9 +121,28 @@ def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point
     """One run, killed once in every stage, and finished."""
     generator = random.Random(f"{seed}/{number}")
     stages = generator.sample(STAGES, len(STAGES))
+    how = generator.choice(("as it is", "--tune", "hugepages", "as it is"))
+    if how == "as it is":
+        run_of_a_chain(lab, number, platform, how, stages, generator, tell)
+        return
+    with lab.inside.isolated.turn():
+        inside = replace(lab.inside, settings=True)
+        tuned = replace(lab, inside=inside, before=inside.state())
+        run_of_a_chain(tuned, number, platform, how, stages, generator, tell)
+
+
+def run_of_a_chain(
+    lab: Lab,
+    number: int,
+    platform: str,
+    how: str,
+    stages: Sequence[str],
+    generator: random.Random,
+    tell: Callable[[Point], None],
+) -> None:
+    """See `chain`. how: the host's settings that it changes meanwhile."""
     study = lab.home.root / "kill.toml"
     names = json.dumps(list(dict.fromkeys(["native", platform])))
-    how = generator.choice(("as it is", "--tune", "hugepages", "as it is"))
     tune = ["--tune"] if how == "--tune" else []
     levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).tunes else "[]"
     study.write_text(STUDY.format(platforms=names, levels=levels, seed=generator.randrange(10**6)))
@@ -125,7 +153,8 @@ def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point
         committed: set[Trial] = set()
         for attempt in range(ATTEMPTS):
             going_on = bool(name) and last_run(lab) == (name, "interrupted")
-            prey = Prey(lab, ["resume", name, *tune] if going_on else ["run", str(study), *tune])
+            probes = {} if stage == "planning" else lab.probes
+            prey = Prey(lab, ["resume", name, *tune] if going_on else ["run", str(study), *tune], probes)
             killed, delay_s = prey.kill_in(stage, platform, part / 4**attempt)
             name, committed = last_run(lab)[0], committed | {(last_run(lab)[0], *key) for key in prey.committed}
             if killed:
@@ -150,9 +179,13 @@ def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point
 
 
 def checked(lab: Lab, name: str, known: dict[Trial, Any], committed: set[Trial]) -> list[str]:
-    """Clean, and what is wrong then. known: in the store before. committed: what vtax said it had stored."""
+    """Clean, and what is wrong then; where the checks are checked, what was wrong before as well.
+
+    known: in the store before. committed: what vtax said it had stored.
+    """
     began = time.monotonic()
-    problems = finished(lab, "clean")
+    left = [] if lab.clean else lab.problems()
+    problems = finished(lab, "clean") + left
     lab.lengths["", "vtax clean"] = time.monotonic() - began
     problems += lab.problems()
     now = stored(lab)
@@ -194,14 +227,13 @@ def build_point(lab: Lab, number: int, seed: int) -> Point:
 def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]:
     """Whether a build was killed after a delay in a stage, and what was wrong then."""
     root = Path(tempfile.mkdtemp(dir=lab.home.root, prefix="build-"))
-    inner = Lab(Home(root).ensure(), lab.before)
+    inner = Lab(Home(root).ensure(), replace(lab.inside, home=root), lab.before)
     if stage == "initrd again":  # with another image's tree there, only the initrd is made
-        source = images.find(lab.home)
-        assert source is not None
-        (inner.home.images / ("0" * 12)).symlink_to(source.directory.resolve())
+        (inner.home.images / ("0" * 12)).symlink_to(copied_image(lab))
     reader, writer = os.pipe()
 
     def work() -> None:
+        lab.inside.isolated.use_outer_network()
         with Journal(inner.home.journal) as journal:
             images.build(inner.home, DEFAULT, journal, lambda line: _say(writer, line))
 
@@ -222,32 +254,86 @@ def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]
     return alive, problems
 
 
+def copied_image(lab: Lab) -> Path:
+    """A copy of the image that files can be linked from, made once: its own place is another mount, and read-only."""
+    copy = lab.home.root / "copied"
+    if not copy.exists():
+        source = images.find(lab.home)
+        assert source is not None
+        run(["cp", "--archive", "--sparse=always", source.directory, copy], timeout_s=600)
+    return copy
+
+
 def _say(pipe: int, line: str) -> None:
     os.write(pipe, f"{line}\n".encode())
 
 
 @contextmanager
-def home_to_kill_in(keep: Callable[[], bool]) -> Iterator[Lab]:
-    """A home of its own with the images of the usual one; it stays when there is something to look at."""
-    found = Home.from_environment().images.resolve()
-    root = Path(tempfile.mkdtemp(prefix="vtax-kill-", dir="/var/tmp"))
-    (root / "images").symlink_to(found)
+def home_to_kill_in(inside: Isolated) -> Iterator[Lab]:
+    """A home of its own with the images of the usual one, and what is there before anything is killed."""
+    root = inside.root / "home"
     os.environ["VTAX_HOME"] = str(root)
-    yield Lab(Home(root).ensure(), state())
-    if not keep():
-        shutil.rmtree(root)
+    os.environ["TMPDIR"] = str(root)  # for what this program makes itself
+    where = Inside(inside, root)
+    yield Lab(Home(root).ensure(), where, where.state())
 
 
-def here(lab: Lab) -> list[str]:
-    """The platforms that run here, each kind once."""
+def shared() -> dict[str, Path]:
+    """What the home inside sees of the usual one: images and fetched programs."""
+    home = Home.from_environment()
+    found = {f"home/images/{path.name}": path.resolve() for path in home.images.glob("*[!.partial]") if path.is_dir()}
+    uml = home.root / "uml"
+    return {**found, "home/uml": uml.resolve()} if uml.is_dir() else found
+
+
+def here(lab: Lab, wanted: Sequence[str]) -> list[str]:
+    """The platforms that run here, of those wanted, otherwise each kind once; what they said is noted."""
     image = images.find(lab.home)
     kinds: dict[str, Platform] = {}
     if image is None:
         raise SystemExit("there is no image; sudo vtax image build makes it")
-    for name in registry.names():
+    for name in wanted or registry.names():
         platform = registry.get(name)
         kinds.setdefault(repr(platform.identity()), platform)
-    return [platform.name for platform in kinds.values() if platform.probe(image).available]
+    for platform in [registry.get("native"), *kinds.values()]:
+        lab.probes[platform.name] = platform.probe(image)
+    return [platform.name for platform in kinds.values() if lab.probes[platform.name].available]
+
+
+def first_run(lab: Lab) -> None:
+    """Have everything made that is there for good since the first run on a host, such as /run/netns; tell what."""
+    study = lab.home.root / "first.toml"
+    study.write_text(STUDY.format(platforms='["native"]', levels="[]", seed=1))
+    problems = finished(lab, "run", str(study))
+    if problems:
+        raise SystemExit(problems[0])
+    print("there since the first run:", "; ".join(lab.problems()), file=sys.stderr, flush=True)
+    lab.before = lab.inside.state()
+
+
+def campaign(lab: Lab, arguments: argparse.Namespace, log: Log) -> None:
+    """Chain after chain until there are enough points."""
+    platforms = here(lab, arguments.platform or ())
+    first_run(lab)
+    told: list[Point] = []
+
+    def tell(point: Point) -> None:
+        told.append(point)
+        said = "; ".join(point.problems) or "ok"
+        where = f"chain {point.chain:2} {point.platform:18} {point.stage:24} {point.delay_s:6.3f} s"
+        count = len(log.points) + len(told)
+        print(f"{time.monotonic() - began:7.1f} s {count:4} {where}  {said}", file=sys.stderr, flush=True)
+
+    began = time.monotonic()
+    for number in arguments.chain or range(arguments.points):
+        if len(log.points) >= arguments.points:
+            break
+        if number not in log.chains:
+            chain(lab, number, platforms[number % len(platforms)], arguments.seed, tell)
+            if number % 4 == 3 and not arguments.no_image:
+                tell(build_point(lab, number // 4, arguments.seed))
+            log.add(number, told)
+            told.clear()
 
 
 def main() -> None:
@@ -257,40 +343,57 @@ def main() -> None:
     parser.add_argument("--platform", action="append", help="default: every platform that runs here")
     parser.add_argument("--chain", type=int, action="append", help="only these chains")
     parser.add_argument("--no-image", action="store_true", help="kill no image builds")
+    parser.add_argument("--no-clean", action="store_true", help="do not clean up before the checks, which must fail")
+    parser.add_argument("--log", type=Path, help="note chains that ended in this file, and go on after those in it")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    points: list[Point] = []
-
-    def tell(point: Point) -> None:
-        points.append(point)
-        told = "; ".join(point.problems) or "ok"
-        where = f"chain {point.chain:2} {point.platform:18} {point.stage:24} {point.delay_s:6.3f} s"
-        print(f"{time.monotonic() - began:7.1f} s {len(points):4} {where}  {told}", file=sys.stderr, flush=True)
-
-    began = time.monotonic()
-    with home_to_kill_in(lambda: any(point.problems for point in points)) as lab:
-        platforms = arguments.platform or here(lab)
-        for number in arguments.chain or range(arguments.points):
-            if len(points) >= arguments.points:
-                break
-            chain(lab, number, platforms[number % len(platforms)], arguments.seed, tell)
-            if number % 2 and not arguments.no_image:
-                tell(build_point(lab, number // 2, arguments.seed))
-    summarize(points, time.monotonic() - began, arguments.json)
-    sys.exit(any(point.problems for point in points))
+    inside = isolated.enter()
+    if inside is None:
+        sys.exit(isolated.run_again(shared(), arguments.log))
+    log = Log(inside.log, arguments.seed)
+    with home_to_kill_in(inside) as lab:
+        lab.clean = not arguments.no_clean
+        campaign(lab, arguments, log)
+    summarize(log.points, arguments.json)
+    sys.exit(any(point.problems for point in log.points))
 
 
-def summarize(points: Sequence[Point], seconds: float, as_json: bool) -> None:
+class Log:
+    """The points of all chains that ended, kept in a file when it has a path."""
+
+    def __init__(self, file: int | None, seed: int) -> None:
+        self._file, self._seed = file, seed
+        self._commit = run(["git", "-C", Path(__file__).parent, "rev-parse", "--short", "HEAD"], check=False).stdout
+        self.points: list[Point] = []
+        self.chains: set[int] = set()
+        text = "" if file is None else Path(f"/proc/self/fd/{file}").read_text()
+        for line in text.splitlines():
+            record = json.loads(line)
+            if record["seed"] == seed:
+                self.chains.add(record["chain"])
+                self.points += [Point(**{**each, "problems": tuple(each["problems"])}) for each in record["points"]]
+
+    def add(self, chain: int, points: Sequence[Point]) -> None:
+        """A chain that ended."""
+        self.chains.add(chain)
+        self.points += points
+        if self._file is not None:
+            record = {"seed": self._seed, "chain": chain, "commit": self._commit.strip(), "at": time.time()}
+            line = json.dumps({**record, "points": [asdict(point) for point in points]})
+            os.write(self._file, f"{line}\n".encode())
+
+
+def summarize(points: Sequence[Point], as_json: bool) -> None:
     """Points and failures by platform and stage."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for point in points:
         counts[point.platform][point.stage] += 1
     failed = [point for point in points if point.problems]
     if as_json:
-        rows = {"points": len(points), "failures": len(failed), "seconds": round(seconds), "counts": counts}
+        rows = {"points": len(points), "failures": len(failed), "counts": counts}
         print(json.dumps({**rows, "failed": [asdict(point) for point in failed]}, indent=2))
         return
-    print(f"{len(points)} kill points in {seconds:.0f} s, {len(failed)} with something wrong\n")
+    print(f"{len(points)} kill points, {len(failed)} with something wrong\n")
     stages = list(dict.fromkeys(point.stage for point in points))
     print("| platform | " + " | ".join(stages) + " | failures |")
     print("|---" * (len(stages) + 2) + "|")

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import patch
 
-from host_state import Ours, Parts, changes, leftovers
+from host_state import Inside, Parts
 
-import vtax.cli.clean
 import vtax.cli.measure
-import vtax.cli.resume
-import vtax.cli.run
 from vtax.errors import VtaxError
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
-from vtax.host.lock import measuring_lock
+from vtax.image.image import Image
+from vtax.platforms.base import Platform, Probe
 from vtax.runner.events import Observer, Silent
 from vtax.runner.execute import execute
 from vtax.runner.plan import Plan
@@ -36,16 +31,18 @@ FIRST_GUESS_S = {"commit": 0.01, "guest stop": 0.1, "clean-up": 0.1, "vtax clean
 
 @dataclass
 class Lab:
-    """One home to kill in, what the host was like before, and how long stages take there, learned as it goes."""
+    """One home to kill in, what its surroundings were like before, and how long stages take, learned as it goes.
+
+    probes: what platforms said once. A command probes again only when it is to be killed while it plans.
+    clean: before the checks, or only after them.
+    """
 
     home: Home
+    inside: Inside
     before: Parts
     lengths: dict[tuple[str, str], float] = field(default_factory=dict)
-
-    @property
-    def ours(self) -> Ours:
-        """How to know what this home made."""
-        return Ours(self.home.root, self.home.root / "tokens")
+    probes: dict[str, Probe] = field(default_factory=dict)
+    clean: bool = True
 
     def guess_s(self, platform: str, stage: str) -> float:
         """How long a stage takes."""
@@ -54,7 +51,7 @@ class Lab:
 
     def problems(self) -> list[str]:
         """What is not as it was."""
-        return leftovers(self.ours) + changes(self.before, self.ours)
+        return self.inside.leftovers() + self.inside.changes(self.before)
 
 
 class Told(Silent):
@@ -74,11 +71,11 @@ class Told(Silent):
         self.tell("trial")
 
 
-def observed(pipe: int, arguments: Sequence[str]) -> None:
-    """A vtax command in this process, telling its stages."""
+def observed(pipe: int, arguments: Sequence[str], probes: Mapping[str, Probe]) -> None:
+    """A vtax command in this process, telling its stages. probes: what platforms said, of those that said it."""
     told = Told(pipe)
     told.tell("planning")
-    add = RunHandle.add_trial
+    add, probe = RunHandle.add_trial, Platform.probe
 
     def told_trial(run: RunHandle, trial: TrialRecord) -> int:
         told.tell("commit")
@@ -89,6 +86,10 @@ def observed(pipe: int, arguments: Sequence[str]) -> None:
     def told_execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
         execute(plan, run, home, told)
 
+    def known_or_probed(platform: Platform, image: Image | None) -> Probe:
+        return probes.get(platform.name) or probe(platform, image)
+
+    patch.object(Platform, "probe", known_or_probed).start()
     patch.object(RunHandle, "add_trial", told_trial).start()
     patch.object(Guest, "hello", _told_before(told, "agent hello", Guest.hello)).start()
     patch.object(OpenSession, "_take_down", _told_before(told, "guest stop", OpenSession._take_down)).start()
@@ -112,7 +113,7 @@ def command(arguments: Sequence[str]) -> None:
 
 
 def child(lab: Lab, work: Callable[[], None]) -> int:
-    """Fork; the child works in silence, notes the tokens it draws, and never returns here."""
+    """Fork; the child works in silence and never returns here."""
     pid = os.fork()
     if pid:
         return pid
@@ -121,22 +122,7 @@ def child(lab: Lab, work: Callable[[], None]) -> int:
     log = os.open(lab.home.root / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for fd, to in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
         os.dup2(to, fd)
-    _note_tokens(lab.ours.tokens)
-    own_lock = partial(measuring_lock, path=lab.home.root / "lock")  # nothing here measures; others may
-    for module in (vtax.cli.run, vtax.cli.resume, vtax.cli.clean):
-        patch.object(module, "measuring_lock", own_lock).start()
     _work_and_exit(work)
-
-
-def _note_tokens(path: Path) -> None:
-    draw, file = secrets.token_hex, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def noted(size: int | None = None) -> str:
-        token = draw(size)
-        os.write(file, f"{token}\n".encode())
-        return token
-
-    patch.object(secrets, "token_hex", noted).start()
 
 
 def _work_and_exit(work: Callable[[], None]) -> NoReturn:
@@ -181,12 +167,12 @@ def last_said(lab: Lab) -> str:
 class Prey:
     """A vtax command that is to be killed in a stage of a platform."""
 
-    def __init__(self, lab: Lab, arguments: Sequence[str]) -> None:
+    def __init__(self, lab: Lab, arguments: Sequence[str], probes: Mapping[str, Probe]) -> None:
         self._lab, self._rest = lab, b""
         self._command = arguments[0]
         self._pipe, writer = os.pipe()
         self.committed: set[tuple[str, int, int]] = set()
-        self.pid = child(lab, lambda: observed(writer, arguments))
+        self.pid = child(lab, lambda: observed(writer, arguments, probes))
         os.close(writer)
 
     def kill_in(self, stage: str, platform: str, part: float) -> tuple[str, float]:
@@ -197,7 +183,7 @@ class Prey:
         heard = {"clean-up": "trial", "vtax clean": "trial"}.get(stage, stage)
         for told, on, since_last, last in self._stages():
             key = self._key(*last)
-            self._lab.lengths[key] = max(since_last, 0.8 * self._lab.lengths.get(key, 0.0))
+            self._lab.lengths[key] = (since_last + self._lab.lengths.get(key, since_last)) / 2
             if told == heard and on in (platform, ""):
                 break
         else:

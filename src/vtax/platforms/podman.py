@@ -19,8 +19,9 @@ from vtax.platforms import contained, trial_start
 from vtax.platforms.base import GuestSpec, Probe
 from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
 
-# No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's.
-_CONTAINERS_CONF = "[containers]\ndefault_ulimits = []\n"
+# No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
+# directory of networks, which Podman makes and locks even for a container without any, is not in /etc.
+_CONTAINERS_CONF = '[containers]\ndefault_ulimits = []\n[network]\nnetwork_config_dir = "/run/vtax/networks"\n'
 _STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot = "/run/vtax/store"\n'
 
 
