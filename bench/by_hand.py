@@ -22,21 +22,22 @@ import argparse
 import json
 import random
 import resource
+import secrets
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import fmean
 from typing import Any
 
+import cleanup
+
 from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.host.home import Home
-from vtax.host.journal import Journal
-from vtax.host.process import child_environment, run
+from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.build import find
 from vtax.network.settings import LinkSettings
@@ -73,22 +74,21 @@ def plan_for(tool: str) -> Plan:
 @contextmanager
 def through_vtax(plan: Plan) -> Iterator[Measure]:
     """One native guest; every call is a whole trial in it."""
-    with tempfile.TemporaryDirectory() as directory:
-        home = Home.from_environment().ensure()
+    home = Home.from_environment().ensure()
+    with cleanup.journal() as journal, cleanup.directory(journal) as directory:
         store = Store.open(f"sqlite:///{directory}/store.sqlite")
-        with Journal(home.journal) as journal:
-            session = plan.sessions(0)[0]
-            handle = begin(store, plan, vtax_version="bench")
-            with OpenSession(session, plan, handle, home, journal, Silent()) as opened:
+        session = plan.sessions(0)[0]
+        handle = begin(store, plan, vtax_version="bench")
+        with OpenSession(session, plan, handle, home, journal, Silent()) as opened:
 
-                def measure() -> Values:
-                    result = opened.trial(session.cells[0])
-                    if result.error:
-                        raise BenchmarkError(result.error)
-                    tool = result.foreground
-                    return {**result.outcome.values, CPU_S: tool.user_s + tool.system_s if tool else 0.0}
+            def measure() -> Values:
+                result = opened.trial(session.cells[0])
+                if result.error:
+                    raise BenchmarkError(result.error)
+                tool = result.foreground
+                return {**result.outcome.values, CPU_S: tool.user_s + tool.system_s if tool else 0.0}
 
-                yield measure
+            yield measure
 
 
 def figures(plan: Plan) -> dict[str, Callable[[Values], float]]:
@@ -114,7 +114,7 @@ def by_hand(plan: Plan, argv: list[str], context: Context, role: str) -> Measure
 
     def measure() -> Values:
         began, cpu_s = time.monotonic(), children_cpu_s()
-        done = subprocess.run(argv, capture_output=True, text=True, env=child_environment(), check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, env=cleanup.environment(), check=False)
         seconds = time.monotonic() - began
         result = CommandResult(tuple(argv), done.returncode, done.stdout, done.stderr, seconds, seconds)
         outcome = plan.points[0].benchmark.parse(plan.points[0].parameters, context, {role: result})  # type: ignore[dict-item]
@@ -140,10 +140,10 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
     The links are set as the lab sets them: one queue, no multicast snooping, bridged packets past the firewall. A
     bridge as it comes is 3 to 7 % slower, which is the link's doing and not vtax's.
     """
-    names = [f"vtax-hand-{end}" for end in ("bridge", "guest", "peer")]
+    names = [f"vtax-{secrets.token_hex(2)}-{end}" for end in ("bridge", "guest", "peer")]
     bridge, guest, peer = names
     guest_cpus, peer_cpus = split_cpus(1)
-    with Journal(Home.from_environment().journal) as journal:
+    with cleanup.journal() as journal:
         for name in names:
             journal.hold(NetworkNamespace(name))
             run(["ip", "netns", "add", name])
@@ -171,7 +171,7 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
         null = subprocess.DEVNULL
 
         def measure() -> Values:
-            server = subprocess.Popen(server_argv, stdout=null, stderr=null, env=child_environment())
+            server = subprocess.Popen(server_argv, stdout=null, stderr=null, env=cleanup.environment())
             try:
                 listening = ["nsenter", f"--net=/run/netns/{peer}", "ss", "-Hltn"]
                 while ":5201" not in run(listening).stdout:
@@ -240,4 +240,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cleanup.run(main)

@@ -14,9 +14,9 @@ from __future__ import annotations
 import argparse
 import resource
 import statistics
-import sys
 import time
 
+import cleanup
 from by_hand import through_vtax
 
 from vtax.errors import BadInput
@@ -76,4 +76,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cleanup.run(main)

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 
+import cleanup
+
 LIMIT_S = 0.15
 
 
@@ -36,4 +38,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cleanup.run(main)

@@ -13,9 +13,10 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
+
+import cleanup
 
 CELLS_PER_PLATFORM, PLATFORMS, METRICS = 50, 10, 4
 LIMIT_S, SHOW_LIMIT_S, LIMIT_MIB = 10.0, 5.0, 1024
@@ -78,8 +79,12 @@ def fill(url: str, measurements: int) -> tuple[int, int]:
 def timed(argv: list[str], url: str) -> tuple[float, float, float]:
     """(seconds, CPU seconds, peak MiB) of a command."""
     started = time.perf_counter()
-    child = subprocess.Popen(argv, env={**os.environ, "VTAX_STORE": url}, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
+    child = subprocess.Popen(argv, env={**cleanup.environment(), "VTAX_STORE": url}, stdout=subprocess.DEVNULL)
+    try:
+        _, status, usage = os.wait4(child.pid, 0)
+    except BaseException:
+        child.kill()
+        raise
     if status:
         raise SystemExit(f"{argv} failed with {status}")
     return time.perf_counter() - started, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
@@ -137,8 +142,7 @@ def main() -> int:
         if value > limit:
             broken.append(what)
 
-    with tempfile.TemporaryDirectory(prefix="vtax-bench-") as name:
-        directory = Path(name)
+    with cleanup.journal() as journal, cleanup.directory(journal) as directory:
         file = arguments.keep or directory / "scale.sqlite"
         url = f"sqlite:///{file.absolute()}"
         if not file.exists():
@@ -163,4 +167,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cleanup.run(main)

@@ -25,6 +25,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cleanup
+
 from vtax.guest.guest import Guest
 from vtax.host.cgroups import hierarchies
 from vtax.host.home import Home
@@ -84,7 +86,12 @@ class Starter:
         before_exec = private(mounts, new_root=root if in_new_root else None)
         began = time.perf_counter()
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, preexec_fn=before_exec, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=cleanup.environment(),
+            preexec_fn=before_exec,
+            check=False,
         )
         took = time.perf_counter() - began
         if done.returncode != 0:
@@ -211,7 +218,7 @@ def measure(
     before = set(lxc_pivots())
     guests: dict[str, list[float]] = {platform.name: [] for platform in platforms}
     raws: dict[str, list[float]] = {platform.name: [] for platform in platforms}
-    with Journal(home.journal) as journal:
+    with cleanup.journal() as journal:
         starter = Starter(image, home, journal)
         for number in range(-1, rounds):
             for platform in random.sample(platforms, len(platforms)):
@@ -269,4 +276,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cleanup.run(main)

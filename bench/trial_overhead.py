@@ -15,12 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import cleanup
 
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
@@ -110,8 +111,13 @@ def measure(platforms: list[str], trials: int, blocks: int) -> Watch:
     }
     plan = make_plan(LoadedStudy(validate(declared, __file__), __file__), image=image)
     watch = Watch(benchmark)
-    with tempfile.TemporaryDirectory() as directory, Store.open(f"sqlite:///{directory}/store.sqlite") as store:
-        execute(plan, begin(store, plan, vtax_version="bench"), Home.from_environment().ensure(), watch)
+    home = Home.from_environment().ensure()
+    with (
+        cleanup.journal() as journal,
+        cleanup.directory(journal) as directory,
+        Store.open(f"sqlite:///{directory}/store.sqlite") as store,
+    ):
+        execute(plan, begin(store, plan, vtax_version="bench"), home, watch)
     for planned in plan.platforms:
         if not planned.probe.available:
             watch.errors.append(f"{planned.platform.name} does not run here: {planned.probe.reason}")
@@ -152,4 +158,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cleanup.run(main)
