@@ -25,9 +25,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import cleanup
+
 from vtax.host import cgroups, namespaces
-from vtax.host.home import Home
-from vtax.host.journal import Journal
 from vtax.host.namespaces import MountStep
 from vtax.host.process import run, spawn
 from vtax.host.resources import Marked, Tree, mounts_below
@@ -80,7 +80,7 @@ def run_again(shared: Mapping[str, Path], log: Path | None = None) -> int:
     network = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     turns = os.open(_TURNS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     log_file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if log else None
-    with Journal(Home.from_environment().ensure().journal) as journal:
+    with cleanup.journal() as journal:
         journal.hold(Tree(str(root)))
         for place in shared:
             (root / place).mkdir(parents=True)

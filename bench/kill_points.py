@@ -30,16 +30,17 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cleanup
 import isolated
 from host_state import Inside
 from isolated import Isolated
+from kill_log import Log, Point, summarize
 from kill_prey import Lab, Prey, child, command, finished, kill, last_said
 
 from vtax.host.home import Home
@@ -77,17 +78,6 @@ BUILD_STAGES = (("packages", 20.0), ("packages", 20.0), ("initrd again", 0.5), (
 
 Trial = tuple[str, str, int, int]
 """Run, cell, block, number."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """One kill: chain and number in it, where it fell, and what was wrong afterwards (nothing, when all held)."""
-
-    chain: int
-    platform: str
-    stage: str
-    delay_s: float
-    problems: tuple[str, ...]
 
 
 def stored(lab: Lab) -> dict[Trial, tuple[Any, ...]]:
@@ -336,7 +326,7 @@ def campaign(lab: Lab, arguments: argparse.Namespace, log: Log) -> None:
             told.clear()
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
@@ -349,60 +339,14 @@ def main() -> None:
     arguments = parser.parse_args()
     inside = isolated.enter()
     if inside is None:
-        sys.exit(isolated.run_again(shared(), arguments.log))
+        return isolated.run_again(shared(), arguments.log)
     log = Log(inside.log, arguments.seed)
     with home_to_kill_in(inside) as lab:
         lab.clean = not arguments.no_clean
         campaign(lab, arguments, log)
     summarize(log.points, arguments.json)
-    sys.exit(any(point.problems for point in log.points))
-
-
-class Log:
-    """The points of all chains that ended, kept in a file when it has a path."""
-
-    def __init__(self, file: int | None, seed: int) -> None:
-        self._file, self._seed = file, seed
-        self._commit = run(["git", "-C", Path(__file__).parent, "rev-parse", "--short", "HEAD"], check=False).stdout
-        self.points: list[Point] = []
-        self.chains: set[int] = set()
-        text = "" if file is None else Path(f"/proc/self/fd/{file}").read_text()
-        for line in text.splitlines():
-            record = json.loads(line)
-            if record["seed"] == seed:
-                self.chains.add(record["chain"])
-                self.points += [Point(**{**each, "problems": tuple(each["problems"])}) for each in record["points"]]
-
-    def add(self, chain: int, points: Sequence[Point]) -> None:
-        """A chain that ended."""
-        self.chains.add(chain)
-        self.points += points
-        if self._file is not None:
-            record = {"seed": self._seed, "chain": chain, "commit": self._commit.strip(), "at": time.time()}
-            line = json.dumps({**record, "points": [asdict(point) for point in points]})
-            os.write(self._file, f"{line}\n".encode())
-
-
-def summarize(points: Sequence[Point], as_json: bool) -> None:
-    """Points and failures by platform and stage."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for point in points:
-        counts[point.platform][point.stage] += 1
-    failed = [point for point in points if point.problems]
-    if as_json:
-        rows = {"points": len(points), "failures": len(failed), "counts": counts}
-        print(json.dumps({**rows, "failed": [asdict(point) for point in failed]}, indent=2))
-        return
-    print(f"{len(points)} kill points, {len(failed)} with something wrong\n")
-    stages = list(dict.fromkeys(point.stage for point in points))
-    print("| platform | " + " | ".join(stages) + " | failures |")
-    print("|---" * (len(stages) + 2) + "|")
-    for platform, by_stage in counts.items():
-        wrong = sum(point.platform == platform for point in failed)
-        print(f"| {platform} | " + " | ".join(str(by_stage[stage] or "") for stage in stages) + f" | {wrong} |")
-    for point in failed:
-        print(f"\nchain {point.chain}, {point.platform}, {point.stage}: {'; '.join(point.problems)}")
+    return int(any(point.problems for point in log.points))
 
 
 if __name__ == "__main__":
-    main()
+    cleanup.run(main)

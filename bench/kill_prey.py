@@ -118,6 +118,8 @@ def child(lab: Lab, work: Callable[[], None]) -> int:
     if pid:
         return pid
     os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     os.environ["VTAX_HOME"] = str(lab.home.root)
     log = os.open(lab.home.root / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for fd, to in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
@@ -190,7 +192,7 @@ class Prey:
             os.waitpid(self.pid, 0)
             return "", 0.0
         if stage == "clean-up":
-            os.kill(self.pid, signal.SIGINT)
+            os.kill(self.pid, signal.SIGTERM)
         delay_s = part * self._lab.guess_s(*self._key(platform, heard if stage == "vtax clean" else stage))
         time.sleep(delay_s)
         if alive := os.waitpid(self.pid, os.WNOHANG)[0] == 0:
