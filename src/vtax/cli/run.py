@@ -24,6 +24,7 @@ from vtax.platforms.base import Probe
 from vtax.report.numbers import plain_percent
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, Session, host_programs, make_plan
+from vtax.runner.points import Point
 from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MOST_BLOCKS
@@ -32,6 +33,7 @@ from vtax.study.model import Study
 from vtax.study.units import duration_s, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
+_TIMES = "give a time such as 90s, 45min or 2h"
 _CELLS_LISTED = 100_000
 _ENOUGH = f"{MINIMUM_BLOCKS} blocks"
 
@@ -115,6 +117,7 @@ def _for_programs(plan: Plan) -> dict[str, Any]:
     block_s: a first estimate of a block's length. order: guests of the blocks that are certain, until they hold
     100 000 cells.
     """
+    described = {point.key: _described(point) for point in plan.points}
     return {
         "study": plan.study.name,
         "title": plan.study.title,
@@ -139,18 +142,20 @@ def _for_programs(plan: Plan) -> dict[str, Any]:
             {"platform": p.platform, "option": p.option, "value": p.value, "what": p.what} for p in plan.programs
         ],
         "cells": [
-            {
-                "key": cell.key,
-                "platform": cell.platform.name,
-                "benchmark": cell.point.benchmark.name,
-                "label": cell.point.label,
-                "levels": dict(cell.point.levels),
-                "parameters": cell.point.parameters.model_dump(mode="json"),
-                "topology": cell.point.topology,
-                "link": cell.point.link.model_dump(mode="json") if cell.point.link else {},
-            }
-            for cell in plan.cells
+            {"key": cell.key, "platform": cell.platform.name, **described[cell.point.key]} for cell in plan.cells
         ],
+    }
+
+
+def _described(point: Point) -> dict[str, Any]:
+    """A point as JSON."""
+    return {
+        "benchmark": point.benchmark.name,
+        "label": point.label,
+        "levels": dict(point.levels),
+        "parameters": point.parameters.model_dump(mode="json"),
+        "topology": point.topology,
+        "link": point.link.model_dump(mode="json") if point.link else {},
     }
 
 
@@ -266,9 +271,9 @@ def _refuse_no_time(budget: str | None) -> None:
     try:
         is_time = budget is None or duration_s(budget) > 0
     except ValueError as error:
-        raise BadInput(str(error), where="--budget") from error
+        raise BadInput(str(error), where="--budget", cure=_TIMES) from error
     if not is_time:
-        raise BadInput(f"the budget is {budget}; it must be a time above 0 s", where="--budget")
+        raise BadInput(f"the budget is {budget}; it must be a time above 0 s", where="--budget", cure=_TIMES)
 
 
 def _refuse_unknown(named: tuple[str, ...], study: Study) -> None:
@@ -296,5 +301,6 @@ def refuse_too_little_time(plan: Plan) -> None:
         raise BadInput(
             f"the budget of {format_duration(budget)} does not hold one block, "
             f"which takes about {format_duration(block_s)}",
+            where="[design], key budget, or --budget",
             cure="a larger --budget, or fewer platforms or levels",
         )

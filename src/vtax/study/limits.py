@@ -22,7 +22,7 @@ MOST_PLATFORMS = 64
 MOST_BENCHMARKS = 256
 MOST_POINTS = 10_000
 """Combinations of levels, over all benchmarks and tunings."""
-MOST_CELLS = 50_000
+MOST_CELLS = 20_000
 """Points on platforms."""
 MOST_BLOCKS = 10_000
 MOST_TRIALS_OF_A_CELL = 10_000

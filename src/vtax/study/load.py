@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from vtax.errors import BadInput
+from vtax.foreign_text import one_line
 from vtax.study import limits, text
 from vtax.study.keys import cut, refusal
 from vtax.study.model import Study
@@ -151,18 +152,23 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
         number = int(rest.pop(0))
         entries = data.get(str(first))
         if isinstance(entries, list) and not any(isinstance(entry, dict) for entry in entries):
-            return f"key {cut(str(first))}"
-        table = f"[[{cut(str(first))}]] number {number + 1}"
+            return f"key {_shown(str(first))}"
+        table = f"[[{_shown(str(first))}]] number {number + 1}"
         table += _called(entries[number]) if isinstance(entries, list) and number < len(entries) else ""
     elif rest or isinstance(data.get(str(first)), dict):
-        table = f"[{cut(str(first))}]"
+        table = f"[{_shown(str(first))}]"
     else:
-        return f"key {cut(str(first))}"
-    return table + (f", key {cut('.'.join(map(str, rest)))}" if rest else "")
+        return f"key {_shown(str(first))}"
+    return table + (f", key {_shown('.'.join(map(str, rest)))}" if rest else "")
 
 
 def _called(entry: Any) -> str:
     """What a table of several calls itself, in brackets."""
     names = [entry.get("label"), entry.get("name")] if isinstance(entry, dict) else []
     name = next((name for name in names if isinstance(name, str) and name), "")
-    return f" ({cut(name)})" if name else ""
+    return f" ({_shown(name)})" if name else ""
+
+
+def _shown(text: str) -> str:
+    """A name out of a file in running text, whatever it is."""
+    return one_line(text, 60)
