@@ -14,6 +14,7 @@ from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.platforms.base import Probe
 from vtax.runner.plan import Plan, make_plan
+from vtax.runner.stopping import Stopping
 from vtax.study import limits
 from vtax.study.load import LoadedStudy, load, validate
 
@@ -157,6 +158,9 @@ def test_ten_thousand_points_are_planned_in_five_seconds(benchmark: dict[str, An
     assert time.process_time() - began < 5.0
     assert len(plan.points) == limits.MOST_POINTS
     assert sum(len(session.cells) for session in plan.sessions(0)) == limits.MOST_CELLS
+    began = time.process_time()
+    Stopping(plan, []).decide(1, 1.0)
+    assert time.process_time() - began < 2.0
 
 
 def test_ten_thousand_blocks_of_one_platform_after_the_other_are_announced_at_once() -> None:

@@ -51,10 +51,11 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
     allowed = guest.model_dump()
     checked: dict[str, Point] = {}
+    links: dict[Any, LinkSettings] = {}
     for raw in points(loaded.study):
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
         with placed(where):
-            point = _checked_point(raw, context, image, allowed, where)
+            point = _checked_point(raw, context, image, allowed, links, where)
         _refuse_same(checked.get(point.key), point, where)
         checked[point.key] = point
     return tuple(checked.values())
@@ -67,18 +68,21 @@ def _refuse_same(known: Point | None, point: Point, where: str) -> None:
         raise BadInput(f"{same} are the same point", where=where, cure="measure it once: keep one of the two")
 
 
-def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping[str, Any], where: str) -> Point:
+def _checked_point(
+    raw: RawPoint,
+    context: Context,
+    image: Image,
+    guest: Mapping[str, Any],
+    links: dict[Any, LinkSettings],
+    where: str,
+) -> Point:
     with placed(f"{where}, key name"):
         benchmark = benchmark_registry.get(raw.benchmark)
     parameters = _checked_parameters(benchmark, raw, where)
     topology, link = "", None
     if benchmark.needs_network:
         topology = raw.topology or DEFAULT_TOPOLOGY
-        with placed(f"{where}, key topology"):
-            chosen = topology_registry.get(topology)
-        link = _checked_link(raw, topology, where)
-        with placed(f"{where}, keys topology and link"):
-            chosen.check(link)
+        link = _checked_link(raw, topology, where, links)
     elif raw.topology or raw.link:
         raise BadInput(
             f"{raw.benchmark} uses no network, so topology and link have no place",
@@ -98,7 +102,20 @@ def _checked_point(raw: RawPoint, context: Context, image: Image, guest: Mapping
     return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning)
 
 
-def _checked_link(raw: RawPoint, topology: str, where: str) -> LinkSettings:
+def _checked_link(raw: RawPoint, topology: str, where: str, known: dict[Any, LinkSettings]) -> LinkSettings:
+    """The settings of a point's links, checked against this host. known: those that were checked before."""
+    given = (topology, *((name, type(value), value) for name, value in raw.link.items()))
+    if given not in known:
+        with placed(f"{where}, key topology"):
+            chosen = topology_registry.get(topology)
+        link = _parsed_link(raw, topology, where)
+        with placed(f"{where}, keys topology and link"):
+            chosen.check(link)
+        known[given] = link
+    return known[given]
+
+
+def _parsed_link(raw: RawPoint, topology: str, where: str) -> LinkSettings:
     try:
         return topology_registry.settings(topology, raw.link)
     except BadInput as error:

@@ -34,6 +34,9 @@ class Stopping:
         except StatsError as error:
             raise BadInput(str(error), where="[design]") from error
         self._plan = plan
+        self._keys: dict[str, list[str]] = defaultdict(list)
+        for cell in plan.cells:
+            self._keys[cell.point.key].append(cell.key)
         self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for key, block, metric, value in already:
             self._values[key, metric][block].append(value)
@@ -79,8 +82,8 @@ class Stopping:
     def _given(self, point: Point) -> list[Metric]:
         """Primary metrics that a tool gives with these parameters: those it gave somewhere, or all of them."""
         primary = [metric for metric in point.benchmark.metrics if metric.primary]
-        cells = [cell.key for cell in self._plan.cells if cell.point is point]
-        return [m for m in primary if any(self._values.get((key, m.name)) for key in cells)] or primary
+        keys = self._keys[point.key]
+        return [m for m in primary if any(self._values.get((key, m.name)) for key in keys)] or primary
 
     def _is_baseline(self, cell: Cell) -> bool:
         return cell.platform.name == self._plan.study.baseline
