@@ -134,7 +134,7 @@ def run_of_a_chain(
     study = lab.home.root / "kill.toml"
     names = json.dumps(list(dict.fromkeys(["native", platform])))
     tune = ["--tune"] if how == "--tune" else []
-    levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).tunes else "[]"
+    levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).driver.tunes else "[]"
     study.write_text(STUDY.format(platforms=names, levels=levels, seed=generator.randrange(10**6)))
     name = ""
     for stage in stages:

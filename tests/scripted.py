@@ -23,7 +23,7 @@ from vtax.guest.channel import Channel
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
-from vtax.platforms.base import GuestSpec, Probe, Resources
+from vtax.platforms.base import Driver, GuestSpec, Probe, Resources, RunningGuest
 from vtax.runner.events import Silent
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
@@ -31,7 +31,7 @@ from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 
 
-class ProcessGuest:
+class ProcessGuest(RunningGuest):
     """The agent as a child of the test."""
 
     def __init__(self, spec: GuestSpec) -> None:
@@ -55,7 +55,7 @@ class ScriptedOptions(BaseModel):
     available: bool = True
 
 
-class ScriptedDriver:
+class ScriptedDriver(Driver):
     name = "scripted"
     summary = "the agent as a plain process"
     Options = ScriptedOptions

@@ -105,7 +105,7 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
     times = {"guest": [1.0, 2.0], "peer": [10.0, 14.0], "other": [100.0, 200.0]}
     silent = SimpleNamespace(counters=dict)
     ends = {
-        role: trial.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__), silent)
+        role: trial.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False), silent)
         for role, values in times.items()
     }
     moved = iter([{"under_test.bytes": 0.0}, {"under_test.bytes": 2e9}])

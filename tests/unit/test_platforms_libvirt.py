@@ -35,7 +35,7 @@ OFF = "<domain><devices><channel type='unix'><target type='virtio' name='org.vta
 def test_a_name_with_a_colon_gives_the_domain() -> None:
     platform = registry.get("libvirt:web")
     assert platform.identity()["options"]["domain"] == "web"
-    assert not platform.joins_topologies
+    assert not platform.driver.joins_topologies
 
 
 def test_a_domain_cannot_be_an_option() -> None:

@@ -19,9 +19,10 @@ from vtax.platforms.base import Driver, Platform
 
 GOOD = """
 from pydantic import BaseModel
+from vtax.platforms.base import Driver
 class Options(BaseModel):
     pass
-class Made:
+class Made(Driver):
     name = "{name}"
     summary = "somebody else's"
     Options = Options
@@ -32,6 +33,10 @@ class Made:
         raise RuntimeError("not started here")
 DRIVER = Made()
 """
+
+
+def good(name: str, variants: str, error: str = "RuntimeError('no')") -> str:
+    return GOOD.format(name=name, variants=variants, error=error)
 
 
 @pytest.fixture
@@ -51,10 +56,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     registry.drivers.cache_clear()
     yield installed
     registry.drivers.cache_clear()
-
-
-def good(name: str, variants: str, error: str = "RuntimeError('no')") -> str:
-    return GOOD.format(name=name, variants=variants, error=error)
 
 
 def test_the_baseline_cannot_be_replaced_and_is_listed_once(install):
@@ -81,8 +82,15 @@ def test_a_shipped_driver_cannot_be_replaced(install, capsys):
         ("OTHER = 1\n", "AttributeError"),
         (
             "class D:\n    name = 'd'\n    summary = ''\n    Options = probe = start = None\nDRIVER = D()\n",
-            "variants",
+            "a driver must be an instance of vtax.platforms.base.Driver, or of a class derived from it",
         ),
+        (
+            good("d", "{'d': {}}").replace("    def start", "    def begin"),
+            "Can't instantiate abstract class Made with abstract method start",
+        ),
+        (good("d", "None"), "a driver has variants = None, which is not of the type"),
+        (good("d", "{}").replace("summary =", "tunes = 'pinned'; summary ="), "a driver has tunes = 'pinned'"),
+        (good("d", "{}").replace("summary =", "title ="), "a driver must have summary, and it has not"),
     ],
 )
 def test_a_broken_package_is_named_and_left_out(source, told, install, monkeypatch):

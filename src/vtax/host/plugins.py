@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 
 def discover(
@@ -21,7 +21,7 @@ def discover(
 ) -> dict[str, Any]:
     """Plug-ins by their `name`, the shipped ones first: an entry point may not replace one of them.
 
-    shape: what an entry point must have, by the annotations and methods of this class. tell: given a sentence for
+    shape: what an entry point must be, see problem_of. tell: given a sentence for
     every entry point that is left out; standard error when absent. Raises nothing for those.
     """
     found: dict[str, Any] = {}
@@ -45,10 +45,41 @@ def discover(
 def _loaded(entry: EntryPoint, shape: type) -> Any:
     """The plug-in of an entry point. Raises whatever its package raises, and ValueError for what is none."""
     plugin = entry.load()
-    wanted = [name for name in {**shape.__annotations__, **vars(shape)} if not name.startswith("_")]
-    if missing := [name for name in wanted if not hasattr(plugin, name)]:
-        raise ValueError(f"a {shape.__name__.lower()} must have {', '.join(missing)}, and it has not")
+    if problem := problem_of(plugin, shape):
+        raise ValueError(problem)
     return plugin
+
+
+def problem_of(plugin: Any, shape: type) -> str:
+    """Why an object is no plug-in of a shape, in one sentence; empty when it is one.
+
+    shape: a protocol, whose attributes and methods the plug-in must have, or a class that it must be an instance of,
+    with values of the declared types.
+    """
+    what = f"a {shape.__name__.lower()}"
+    if getattr(shape, "_is_protocol", False):
+        names = [name for name in {**shape.__annotations__, **vars(shape)} if not name.startswith("_")]
+        missing = [name for name in names if not hasattr(plugin, name)]
+        return f"{what} must have {', '.join(missing)}, and it has not" if missing else ""
+    if not isinstance(plugin, shape):
+        return f"{what} must be an instance of {shape.__module__}.{shape.__qualname__}, or of a class derived from it"
+    for name, hint in get_type_hints(shape).items():
+        if not hasattr(plugin, name):
+            return f"{what} must have {name}, and it has not"
+        if not _is_of(getattr(plugin, name), hint):
+            return f"{what} has {name} = {getattr(plugin, name)!r}, which is not of the type {hint}"
+    return ""
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Whether a value is of a declared type."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        TypeAdapter(hint).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _package_of(entry: EntryPoint) -> str:

@@ -1,21 +1,23 @@
 """What every platform is: a driver with options, and three verbs - probe, start, stop.
 
 A driver is one module in this package (or an entry point of the group `vtax.platforms`) that defines `DRIVER`, an
-instance of a class with the shape of `Driver` below. The registry finds it; nothing else needs an edit. A driver
-knows nothing of topologies, designs or benchmarks: it is handed an image, resources and a `Plugboard` that joins its
-network interface to whatever the topology is.
+instance of a class derived from `Driver` below. The registry finds and checks it; nothing else needs an edit. A
+driver knows nothing of topologies, designs or benchmarks: it is handed an image, resources and a `Plugboard` that
+joins its network interface to whatever the topology is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
 from vtax.errors import VtaxError
+from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
 from vtax.host.journal import Journal
 from vtax.image.image import Image
@@ -111,61 +113,30 @@ class GuestSpec:
     plugboard: Plugboard | None = None
 
 
-class RunningGuest(Protocol):
-    """A started guest. One whose /scratch lies elsewhere has an attribute `scratch` that says where; one that another
-    host runs says `is_remote = True`. One that knows what the host holds it to has `limits_in_force()`, facts for the
-    audit by the names `limit.cpus`, `limit.cpu_time`, `limit.memory`."""
+class RunningGuest(ABC):
+    """A started guest. A driver's guest derives from this class, sets `channel`, and says what differs.
 
-    @property
-    def channel(self) -> Channel:
-        """The byte stream on whose other end the agent bootstrap listens (see guest.bootstrap)."""
-        ...
+    channel: the byte stream on whose other end the agent bootstrap listens (see guest.bootstrap). notes: limits this
+    guest could not be given, and whatever else must be shown with its results. scratch: where benchmarks may write.
+    is_remote: whether another host runs it.
+    """
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Limits this guest could not be given, and other remarks that must travel with its results."""
-        ...
+    channel: Channel
+    notes: tuple[str, ...] = ()
+    scratch: str = "/scratch"
+    is_remote: bool = False
 
     def host_cpu_s(self) -> float | None:
         """CPU seconds the host has spent on this guest, virtualization layer included; None when not known."""
-        ...
+        return None
 
+    def limits_in_force(self) -> Mapping[str, Fact]:
+        """The limits that the host enforces, facts for the audit: `limit.cpus`, `limit.cpu_time`, `limit.memory`."""
+        return {}
+
+    @abstractmethod
     def stop(self) -> None:
         """End it and remove what it needed. May be called twice. Raises PlatformError when something stays."""
-        ...
-
-
-class Driver(Protocol):
-    """How one kind of platform is started.
-
-    name: of the driver. Options: a pydantic model of its options, every field with a description and a default.
-    variants: the platforms it ships, name -> option values. summary: one line for `vtax platforms`.
-
-    A driver of machines that the user already has may also define `argument`, the option that a platform's name
-    `DRIVER:VALUE` sets, and `joins_topologies = False` when its interfaces are the user's as well. A driver whose
-    guests do not follow when MTU or offloads of their links change says `links_change = False`. One whose
-    interfaces have limits of their own defines `network_limits(options)`, a NetworkLimits. One whose machines can be
-    the peer of another platform's guest, with an interface made on theirs (Plugboard.machine), defines
-    `check_peer(options, nic, mtu, programs)`, which raises BadInput when the machine cannot be reached or lacks them.
-    An option that names what root of this host runs is marked so, see RunsAsRoot.
-    One that heeds more of Resources than its pinned CPUs names in `tunes` the words of a study's `tuning` that its
-    guests follow.
-    """
-
-    name: str
-    summary: str
-    Options: type[BaseModel]
-    variants: Mapping[str, Mapping[str, Any]]
-
-    def probe(self, options: Any, image: Image | None) -> Probe:
-        """Find out by doing, in at most 20 s, whether this can run here. image is None before one is built:
-        then check what can be checked without it. Never raises, never hangs, leaves nothing behind."""
-        ...
-
-    def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
-        """Start a guest. Everything made is journalled first. Raises PlatformError; a failed start leaves
-        nothing behind that the journal does not know."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -181,6 +152,52 @@ class NetworkLimits:
     queues: int = 16
     forwards: bool = True
     not_attached: tuple[str, ...] = ()
+
+
+class Driver(ABC):
+    """How one kind of platform is started. A driver derives from this class; what it leaves out has these defaults.
+
+    name: of the driver. summary: one line for `vtax platforms`. Options: a pydantic model of its options, every field
+    with a description and a default. variants: the platforms it ships, name -> option values. argument: the option
+    that a platform's name `DRIVER:VALUE` sets; empty when there are no such names. joins_topologies: whether its
+    guests can be joined to a topology, their interfaces being made for them. links_change: whether a guest follows
+    when MTU or offloads of its links change; otherwise every setting needs a fresh guest. tunes: the words of a
+    study's `tuning` that its guests follow. A driver whose machines can also be peers is a PeerDriver as well. An option
+    that names what root of this host runs is marked so, see RunsAsRoot.
+    """
+
+    name: str
+    summary: str
+    Options: type[BaseModel]
+    variants: Mapping[str, Mapping[str, Any]]
+    argument: str = ""
+    joins_topologies: bool = True
+    links_change: bool = True
+    tunes: tuple[str, ...] = ("pinned",)
+
+    def network_limits(self, options: Any) -> NetworkLimits:
+        """What the network interfaces of its guests can do."""
+        return NetworkLimits()
+
+    @abstractmethod
+    def probe(self, options: Any, image: Image | None) -> Probe:
+        """Find out by doing, in at most 20 s, whether this can run here. image is None before one is built:
+        then check what can be checked without it. Never raises, never hangs, leaves nothing behind."""
+
+    @abstractmethod
+    def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
+        """Start a guest. Everything made is journalled first. Raises PlatformError; a failed start leaves
+        nothing behind that the journal does not know."""
+
+
+@runtime_checkable
+class PeerDriver(Protocol):
+    """A driver whose machines can be the peer of another platform's guest, with an interface made there (see
+    Plugboard.machine)."""
+
+    def check_peer(self, options: Any, nic: str, mtu: int, programs: Sequence[str]) -> None:
+        """Raise BadInput when the machine cannot be reached, or lacks this interface or one of these programs."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -206,26 +223,9 @@ class Platform:
         return self.driver.start(self.options, spec)
 
     @property
-    def joins_topologies(self) -> bool:
-        """Whether its guests can be joined to a topology, their network interfaces being made for them."""
-        return bool(getattr(self.driver, "joins_topologies", True))
-
-    @property
-    def links_change(self) -> bool:
-        """Whether a guest follows when its links change; otherwise every setting needs a fresh guest."""
-        return bool(getattr(self.driver, "links_change", True))
-
-    @property
-    def tunes(self) -> frozenset[str]:
-        """The words of a study's `tuning` that its guests follow: `default`, `pinned`, `hugepages`."""
-        return frozenset(getattr(self.driver, "tunes", ("pinned",)))
-
-    @property
     def network_limits(self) -> NetworkLimits:
-        """What its network interfaces can do."""
-        of_driver = getattr(self.driver, "network_limits", None)
-        found: NetworkLimits = of_driver(self.options) if of_driver else NetworkLimits()
-        return found
+        """What the network interfaces of its guests can do."""
+        return self.driver.network_limits(self.options)
 
     @property
     def host_programs(self) -> tuple[HostProgram, ...]:

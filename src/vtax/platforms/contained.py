@@ -20,6 +20,7 @@ from pathlib import Path
 from pydantic import Field
 
 from vtax.errors import PlatformError, RunInterrupted, VtaxError
+from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, namespaces
 from vtax.host.cgroups import Group, Limits
@@ -29,7 +30,7 @@ from vtax.host.process import spawn
 from vtax.host.resources import Marked
 from vtax.host.user_namespace import IdRange, unused_range, user_namespace
 from vtax.host.waiting import wait_until
-from vtax.platforms.base import GuestSpec
+from vtax.platforms.base import GuestSpec, RunningGuest
 
 START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 10.0
@@ -93,7 +94,7 @@ def limits(spec: GuestSpec) -> Limits:
 
 
 @dataclass
-class StdioGuest:
+class StdioGuest(RunningGuest):
     """A guest whose agent answers on the standard streams of a program (see platforms.base.RunningGuest).
 
     group: everything of it on the host. held: what to release, in the order it was made. elsewhere: the group that a
@@ -106,24 +107,19 @@ class StdioGuest:
     group: Group
     held: list[Held]
     stderr: Path
-    remarks: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
     elsewhere: Group | None = None
     limited: Group | None = None
     machine: Limits | None = None
     _stopped: bool = False
     _cpu_s: float | None = None
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Limits that are not in force, and other remarks."""
-        return tuple(self.remarks)
-
-    def limits_in_force(self) -> dict[str, str | float]:
-        """What the host holds the guest to, for its audit (CPUs, their time, bytes of memory), as far as known."""
+    def limits_in_force(self) -> Mapping[str, Fact]:
+        """See RunningGuest: CPUs, their time, bytes of memory, as far as known."""
         group, has = self.limited or self.group, self.machine
         cpus, memory = (has.cpus, has.memory_bytes) if has else group.in_force()
         time = has.cpu_count if has else group.cpu_count()
-        found: dict[str, str | float] = {}
+        found: dict[str, Fact] = {}
         if cpus is not None:
             found |= {"limit.cpus": ",".join(map(str, cpus)), "limit.cpu_time": float(time or len(cpus))}
         if memory is not None:
@@ -216,7 +212,7 @@ def start(
             raise start_error(spec, error, last_lines(stderr)) from error
         undo.pop_all()
     channel = Channel(read_fd, write_fd, lambda: describe(process, stderr))
-    return StdioGuest(process, channel, group, [held_mark, held_group, *more], stderr, notes)
+    return StdioGuest(process, channel, group, [held_mark, held_group, *more], stderr, tuple(notes))
 
 
 def wait_for_init(guest: StdioGuest, argv: Sequence[str], find: Callable[[], Iterable[int]] | None = None) -> int:
@@ -251,7 +247,7 @@ def finish_start(
     try:
         pid = wait_for_init(guest, argv, find)
         group = cgroups.group_of(pid)
-        guest.remarks += group.check(limits(spec))
+        guest.notes += tuple(group.check(limits(spec)))
         guest.limited = group
         guest.elsewhere = None if group.is_below(guest.group) else group
         if spec.plugboard is not None:

@@ -17,7 +17,7 @@ from vtax.host.cgroups import Group
 from vtax.host.process import find_program
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, StdioGuest
 from vtax.platforms.docker_daemon import Daemon, host_daemon, private_daemon, undo_container, undo_image
 
@@ -37,7 +37,7 @@ class DockerOptions(BaseModel):
     no_new_privileges: bool = NO_NEW_PRIVILEGES
 
 
-class Docker:
+class Docker(Driver):
     """See the module."""
 
     name = "docker"

@@ -30,7 +30,7 @@ from vtax.host.resources import NetworkNamespace
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES, Namespace
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.contained import Program, StdioGuest
 
 OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
@@ -72,7 +72,7 @@ class GvisorOptions(BaseModel):
     )
 
 
-class Gvisor:
+class Gvisor(Driver):
     """See the module."""
 
     name = "gvisor"
@@ -118,7 +118,7 @@ class Gvisor:
         program = Program(command_line(options, spec), [root.mount, _HIDDEN], limited=True)
         guest = contained.start(spec, lambda group: program, lambda: _network(spec))
         if spec.plugboard is not None:
-            guest.remarks.append(OWN_STACK)
+            guest.notes += (OWN_STACK,)
         return guest
 
 

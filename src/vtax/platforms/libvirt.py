@@ -25,7 +25,7 @@ from vtax.host.process import Result, find_program, run
 from vtax.host.resources import Undo
 from vtax.image.image import Image
 from vtax.platforms import trial_start
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest
 
 NOTES = (
     "CPUs, memory, disk, kernel and files are the domain's own: vtax sets no limit there",
@@ -55,19 +55,15 @@ class LibvirtOptions(BaseModel):
 
 
 @dataclass
-class LibvirtGuest:
+class LibvirtGuest(RunningGuest):
     """An agent in a domain (see platforms.base.RunningGuest). started: the journal's entry if vtax started it."""
 
     options: LibvirtOptions
     channel: Channel
     started: Held | None
+    scratch: str
     notes: tuple[str, ...] = NOTES
     _stopped: bool = False
-
-    @property
-    def scratch(self) -> str:
-        """Where benchmarks may write."""
-        return self.options.scratch
 
     def host_cpu_s(self) -> float | None:
         """CPU seconds of the domain since its start, as libvirt counts them."""
@@ -92,7 +88,7 @@ class LibvirtGuest:
                 raise PlatformError(f"the domain {domain} was not shut down: {error.what}", cure=cure) from error
 
 
-class Libvirt:
+class Libvirt(Driver):
     """See the module."""
 
     name = "libvirt"
@@ -144,7 +140,7 @@ class Libvirt:
             held = spec.journal.hold(undo_start(options))
             _virsh(options, "start", options.domain)
         try:
-            return LibvirtGuest(options, _connect(options, running), held)
+            return LibvirtGuest(options, _connect(options, running), held, options.scratch)
         except BaseException:
             if held is not None:
                 held.release()

@@ -18,7 +18,7 @@ from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, Probe, Resources
+from vtax.platforms.base import Driver, GuestSpec, Probe, Resources
 from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
@@ -34,7 +34,7 @@ class LxcOptions(BaseModel):
     no_new_privileges: bool = NO_NEW_PRIVILEGES
 
 
-class Lxc:
+class Lxc(Driver):
     """See the module."""
 
     name = "lxc"

@@ -18,7 +18,7 @@ from vtax.guest import bootstrap
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.contained import Program, Root, StdioGuest
 
 
@@ -28,7 +28,7 @@ class NativeOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Native:
+class Native(Driver):
     """See the module."""
 
     name = "native"

@@ -15,7 +15,7 @@ from vtax.guest import bootstrap
 from vtax.host import cgroups
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
 
 
@@ -35,7 +35,7 @@ class NspawnOptions(BaseModel):
     no_new_privileges: bool = NO_NEW_PRIVILEGES
 
 
-class Nspawn:
+class Nspawn(Driver):
     """See the module."""
 
     name = "nspawn"

@@ -16,7 +16,7 @@ from vtax.guest import bootstrap
 from vtax.host.cgroups import Group
 from vtax.image.image import Image
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, Probe
+from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
@@ -37,7 +37,7 @@ class PodmanOptions(BaseModel):
     no_new_privileges: bool = NO_NEW_PRIVILEGES
 
 
-class Podman:
+class Podman(Driver):
     """See the module."""
 
     name = "podman"

@@ -34,7 +34,7 @@ from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.contained import StdioGuest, claim, start_error
 
 _MONITOR_TIMEOUT_S = 20.0
@@ -45,7 +45,7 @@ _MOSTLY = 0.9
 _LARGEST_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
 
 
-class Qemu:
+class Qemu(Driver):
     """See the module."""
 
     name = "qemu"
@@ -154,7 +154,7 @@ def _start(
     if options.accel == "tcg":
         with suppress(CommandFailed):  # then the guest compiles it
             channel.agent = bootstrap.compiled(spec.image.tree)
-    return StdioGuest(process, channel, group, [held_mark, held_group], stderr, notes, machine=machine)
+    return StdioGuest(process, channel, group, [held_mark, held_group], stderr, tuple(notes), machine=machine)
 
 
 def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:

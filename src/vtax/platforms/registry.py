@@ -30,12 +30,7 @@ def names() -> list[str]:
 
 def forms() -> Mapping[str, Driver]:
     """Drivers whose platforms are named `DRIVER:ARGUMENT`, by the form of those names, such as `ssh:HOST`."""
-    return {f"{d.name}:{key.upper()}": d for d in drivers().values() if (key := argument(d))}
-
-
-def argument(driver: Driver) -> str:
-    """The option that the second part of a name `DRIVER:ARGUMENT` sets; empty when there is no such form."""
-    return str(getattr(driver, "argument", ""))
+    return {f"{d.name}:{d.argument.upper()}": d for d in drivers().values() if d.argument}
 
 
 def get(name: str, more: Iterable[str] = ()) -> Platform:
@@ -47,7 +42,7 @@ def get(name: str, more: Iterable[str] = ()) -> Platform:
         if name in driver.variants:
             return make(name, driver.name, driver.variants[name])
     driver_name, _, value = name.partition(":")
-    if value and driver_name in drivers() and (key := argument(drivers()[driver_name])):
+    if value and driver_name in drivers() and (key := drivers()[driver_name].argument):
         return make(name, driver_name, {key: value})
     near = get_close_matches(name, [*more, *names(), *forms()], 3)
     raise BadInput(

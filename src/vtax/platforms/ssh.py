@@ -39,7 +39,7 @@ from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard
 from vtax.network.uplink import check_usable
 from vtax.platforms import contained, trial_start
-from vtax.platforms.base import GuestSpec, Probe, RunsAsRoot
+from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
 from vtax.platforms.contained import Program, StdioGuest
 
 NOTES = (
@@ -91,7 +91,7 @@ class SshOptions(BaseModel):
 
 
 @dataclass
-class SshGuest:
+class SshGuest(RunningGuest):
     """An agent on another machine (see platforms.base.RunningGuest).
 
     ssh: the client, a program of this host. scratch: the private directory on the machine. there: its entry in the
@@ -99,24 +99,12 @@ class SshGuest:
     """
 
     ssh: StdioGuest
-    scratch: str
+    channel: Channel
     there: Held
-    is_remote = True
+    scratch: str
+    notes: tuple[str, ...] = NOTES
+    is_remote: bool = True
     _stopped: bool = False
-
-    @property
-    def channel(self) -> Channel:
-        """See RunningGuest.channel."""
-        return self.ssh.channel
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the machine's figures must be read with."""
-        return NOTES
-
-    def host_cpu_s(self) -> float | None:
-        """Not known: another host spends it."""
-        return None
 
     def stop(self) -> None:
         """End the agent and wait until the machine has removed what was made there, by a second connection if the
@@ -133,7 +121,7 @@ class SshGuest:
         self.ssh.stop()
 
 
-class Ssh:
+class Ssh(Driver):
     """See the module."""
 
     name = "ssh"
@@ -179,10 +167,11 @@ class Ssh:
             return held
 
         program = Program([*client(options), keep])
-        return SshGuest(contained.start(spec, lambda group: program, hold), scratch, held[0])
+        client_program = contained.start(spec, lambda group: program, hold)
+        return SshGuest(client_program, client_program.channel, held[0], scratch)
 
     def check_peer(self, options: SshOptions, nic: str, mtu: int, programs: Sequence[str]) -> None:
-        """See platforms.base.Driver."""
+        """See platforms.base.PeerDriver."""
         needed = [*programs, "ip", "ethtool", "nsenter"]
         argv = [*client(options), remote_line(options.python, "examine", nic=nic, programs=needed)]
         done = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)

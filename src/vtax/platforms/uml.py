@@ -35,7 +35,7 @@ from vtax.network.namespace import NAMES
 from vtax.platforms import _uml_stream, contained, trial_start
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._uml_stream import Stream
-from vtax.platforms.base import GuestSpec, NetworkLimits, Probe, RunsAsRoot
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.contained import Root, StdioGuest, claim
 from vtax.platforms.qemu import telling_lines
 
@@ -85,7 +85,7 @@ class UmlOptions(BaseModel):
     catch: Literal["seccomp", "ptrace"] = Field("seccomp", description="how the guest's system calls are caught")
 
 
-class Uml:
+class Uml(Driver):
     """See the module."""
 
     name = "uml"
@@ -193,7 +193,7 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
             raise contained.start_error(spec, error, contained.last_lines(log)) from error
         undo.pop_all()
         channel = stream.channel(lambda: _describe(process, log))
-    return StdioGuest(process, channel, group, [held_mark, held_group], log, _notes(spec), machine=machine)
+    return StdioGuest(process, channel, group, [held_mark, held_group], log, tuple(_notes(spec)), machine=machine)
 
 
 def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], interfaces: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from vtax.benchmarks.base import Context
 from vtax.errors import BadInput, placed
 from vtax.network import registry as topology_registry
 from vtax.network.plugboard import Machine
-from vtax.platforms.base import Platform
+from vtax.platforms.base import PeerDriver, Platform
 from vtax.runner.points import Point
 from vtax.study.units import format_count
 
@@ -16,7 +16,7 @@ from vtax.study.units import format_count
 def refuse_beyond_platforms(platforms: Sequence[Platform], points: Sequence[Point], source: str) -> None:
     """Raise BadInput for a network benchmark on a platform whose interfaces cannot do what its links request."""
     networked = [point for point in points if point.link]
-    unable = next((platform for platform in platforms if not platform.joins_topologies), None)
+    unable = next((platform for platform in platforms if not platform.driver.joins_topologies), None)
     if networked and unable:
         raise BadInput(
             f"{networked[0].label} needs a network, and interfaces of {unable.name} cannot be joined to a topology",
@@ -43,10 +43,10 @@ def check_peers(
     for machine, asking in wanted.items():
         peer, where = machine.platform, f"{source}: link setting peer of {asking[0].label}"
         platform = resolve(peer, where)
-        check = getattr(platform.driver, "check_peer", None)
-        if check is None:
+        driver = platform.driver
+        if not isinstance(driver, PeerDriver):
             raise BadInput(
-                f"{peer} is a platform of driver {platform.driver.name}, and a peer is another machine",
+                f"{peer} is a platform of driver {driver.name}, and a peer is another machine",
                 where=where,
                 cure="peer = 'ssh:HOST', or the name of a [[platform]] of driver ssh",
             )
@@ -55,7 +55,7 @@ def check_peers(
         programs = list(dict.fromkeys(program for point in asking for program in _programs(point)))
         with placed(where):
             for mtu in sorted({point.link.mtu for point in asking if point.link}):
-                check(platform.options, machine.nic, mtu, programs)
+                driver.check_peer(platform.options, machine.nic, mtu, programs)
 
 
 def _programs(point: Point) -> list[str]:

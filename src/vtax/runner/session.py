@@ -33,7 +33,6 @@ from vtax.store.store import RunHandle
 from vtax.study.units import format_levels
 
 READY_TIMEOUT_S = 120.0
-SCRATCH = "/scratch"
 
 
 class OpenSession:
@@ -161,7 +160,7 @@ class OpenSession:
 
     def _facts_of_the_host(self) -> dict[str, Fact]:
         """What a guest was started with, and the limits that hold it, which it does not see itself."""
-        in_force: Mapping[str, Fact] = getattr(self._endpoints["guest"].running, "limits_in_force", dict)()
+        in_force = self._endpoints["guest"].running.limits_in_force()
         level = {"tuning": self._session.tuning} if self._session.tuning else {}
         point = self._session.networked
         if point is None or point.link is None:
@@ -205,8 +204,8 @@ class OpenSession:
     def _lanes(self, cell: Cell) -> list[Lane]:
         """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""
         resources = self._plan.resources
-        scratch = getattr(self._endpoints["guest"].running, "scratch", SCRATCH)
-        alone = Context(resources.vcpus, resources.memory_bytes, scratch=scratch)
+        running = self._endpoints["guest"].running
+        alone = Context(resources.vcpus, resources.memory_bytes, scratch=running.scratch)
         if self._links is None or cell.point.link is None:
             return [Lane(alone, {"guest": self._endpoints["guest"]})]
         self._links.apply(cell.point.link)

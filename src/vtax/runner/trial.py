@@ -310,7 +310,7 @@ class _Counted:
     def _compare(self, first: Mapping[tuple[str, str], float], host: HostSample) -> None:
         sample, last = HostSample.take(), self._read()
         self.differences = {key: last[key] - value for key, value in first.items() if key in last}
-        here = sum(not getattr(end.running, "is_remote", False) for end in self._endpoints.values())
+        here = sum(not end.running.is_remote for end in self._endpoints.values())
         self.warnings = host_warnings(host, sample, own_cpu_s(self.differences, here))
 
     def _read(self) -> dict[tuple[str, str], float]:

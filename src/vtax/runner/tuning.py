@@ -54,7 +54,7 @@ def refuse_beyond_platforms(levels: Sequence[str], platforms: Sequence[Platform]
     """Raise BadInput for a level that a platform of the study, or this host, cannot have."""
     for level in levels:
         for word in _needed(level):
-            unable = [platform.name for platform in platforms if word not in platform.tunes]
+            unable = [platform.name for platform in platforms if word not in platform.driver.tunes]
             if unable:
                 raise BadInput(
                     f"{unable[0]} cannot {_MEANING[word]}, as tuning level {level!r} asks",
