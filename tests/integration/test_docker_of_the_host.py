@@ -32,16 +32,16 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.image.image import Image
-from vtax.platforms import contained, registry
+from vtax.platforms import registry, stdio
 from vtax.platforms.base import GuestSpec, Resources
 
 name, image = sys.argv[1], Path(sys.argv[2])
-spawn = contained._spawn
+spawn = stdio._spawn
 def told(*arguments):
     spawned = spawn(*arguments)
     print("spawned", flush=True)
     return spawned
-contained._spawn = told
+stdio._spawn = told
 home = Home.from_environment()
 journal = Journal(home.journal)
 journal.hold(Tree(str(home.guests / name)))

@@ -47,7 +47,7 @@ def test_every_card_has_the_queues_that_were_asked_for(topology, attachment, lab
 def test_queues_that_a_guest_with_one_cpu_does_not_use_are_a_warning(lab):
     with lab("qemu-tcg", queues=2) as at:
         at.apply({"queues": 2})
-        assert "guest.eth0: queues asked 2, used 1" in at.links.warnings
+        assert "guest.eth0: queues requested 2, effective 1" in at.links.warnings
 
 
 def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):

@@ -16,7 +16,7 @@ from vtax.image.image import Image
 from vtax.platforms import _qemu_crash, _qemu_probe, _qemu_trial, registry, trial_start
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import Probe
-from vtax.platforms.contained import StdioGuest
+from vtax.platforms.stdio import StdioGuest
 
 
 def test_the_trial_firmware_starts_at_the_reset_vector():
@@ -54,7 +54,7 @@ def program(tmp_path, script):
     with stderr.open("wb") as errors:
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=errors)
     channel = Channel(process.stdout.fileno(), process.stdout.fileno())
-    return StdioGuest(process, channel, None, [], stderr)
+    return StdioGuest(process, channel, None, stderr)
 
 
 def test_a_guest_that_greets_is_heard(tmp_path):

@@ -9,9 +9,9 @@ from vtax.host import namespaces
 from vtax.host.namespaces import MountStep
 from vtax.host.user_namespace import IdRange, unused_range, user_namespace
 from vtax.image.image import Image
-from vtax.platforms import contained, docker, docker_daemon, lxc, nspawn, podman
+from vtax.platforms import docker, docker_daemon, lxc, nspawn, podman, stdio
 from vtax.platforms.base import GuestSpec, Resources
-from vtax.platforms.contained import Root
+from vtax.platforms.containers import Root
 
 IDS = IdRange(2013265920)
 BOTH = {"userns": True, "no_new_privileges": True}
@@ -72,7 +72,7 @@ def test_a_kernel_that_makes_no_user_namespace_is_said_with_a_hint(monkeypatch):
     ],
 )
 def test_a_kernel_or_file_system_that_maps_no_ids_is_said_with_a_hint(said, hinted, spec):
-    error = contained.start_error(spec, OSError("it failed"), said)
+    error = stdio.start_error(spec, OSError("it failed"), said)
     assert ("Linux 5.19" in error.cure) is hinted
 
 

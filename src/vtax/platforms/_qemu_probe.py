@@ -34,7 +34,7 @@ from vtax.platforms._qemu_command import PROGRAM
 from vtax.platforms._qemu_crash import crash_in
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import GuestSpec, Probe, Resources
-from vtax.platforms.contained import StdioGuest
+from vtax.platforms.stdio import StdioGuest
 
 Start = Callable[[QemuOptions, GuestSpec], StdioGuest]
 KVM, VHOST = Path("/dev/kvm"), Path("/dev/vhost-net")

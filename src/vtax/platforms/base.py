@@ -162,8 +162,8 @@ class Driver(ABC):
     that a platform's name `DRIVER:VALUE` sets; empty when there are no such names. joins_topologies: whether its
     guests can be joined to a topology, their interfaces being made for them. links_change: whether a guest follows
     when MTU or offloads of its links change; otherwise every setting needs a fresh guest. tunes: the words of a
-    study's `tuning` that its guests follow. A driver whose machines can also be peers is a PeerDriver as well. An option
-    that names what root of this host runs is marked so, see RunsAsRoot.
+    study's `tuning` that its guests follow. A driver whose machines can also be peers is a PeerDriver as well. An
+    option that names what root of this host runs is marked so, see RunsAsRoot.
     """
 
     name: str

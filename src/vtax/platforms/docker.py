@@ -16,10 +16,11 @@ from vtax.host import cgroups
 from vtax.host.cgroups import Group
 from vtax.host.process import find_program
 from vtax.image.image import Image
-from vtax.platforms import contained, trial_start
+from vtax.platforms import containers, stdio, trial_start
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, StdioGuest
+from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS
 from vtax.platforms.docker_daemon import Daemon, host_daemon, private_daemon, undo_container, undo_image
+from vtax.platforms.stdio import Program, StdioGuest
 
 
 class DockerOptions(BaseModel):
@@ -93,13 +94,13 @@ class Docker(Driver):
             removal = undo_container(daemon, spec.name)
             container = spec.journal.hold(removal)
             undo.callback(container.release)
-            guest = contained.start(spec, program)
+            guest = stdio.start(spec, program)
             undo.pop_all()
-        guest.held.insert(0, container)  # until the container is there: after the client that may yet ask for it
-        contained.finish_start(guest, spec, argv, None if daemon.private else first_process)
+        guest.claim.after += [group, container]  # until the container is there: after the client that may ask for it
+        containers.finish_start(guest, spec, argv, None if daemon.private else first_process)
         container.resource = replace(removal, late_s=0.0)  # it is there, no client will ask for it
-        guest.held.append(guest.held.pop(0))
-        guest.held.insert(0, group)
+        guest.claim.after.remove(container)
+        guest.claim.before.append(container)
         return guest
 
 

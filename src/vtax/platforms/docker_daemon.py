@@ -33,7 +33,7 @@ from vtax.host.resources import Marked, Tree, Undo
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
-from vtax.platforms.contained import describe
+from vtax.platforms.stdio import describe
 
 _HOST_SOCKETS = (Path("/run/docker.sock"), Path("/var/run/docker.sock"))
 _PRIVATE_SOCKET = "/run/vtax/docker.sock"

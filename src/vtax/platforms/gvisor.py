@@ -29,9 +29,9 @@ from vtax.host.process import find_program, run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES, Namespace
-from vtax.platforms import contained, trial_start
+from vtax.platforms import containers, stdio, trial_start
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
-from vtax.platforms.contained import Program, StdioGuest
+from vtax.platforms.stdio import Program, StdioGuest
 
 OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
 _CURE = (
@@ -113,10 +113,10 @@ class Gvisor(Driver):
 
     def launch(self, options: GvisorOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = contained.overlay_root(spec)
+        root = containers.overlay_root(spec)
         (spec.directory / "config.json").write_text(json.dumps(bundle(spec, root.path, argv)))
         program = Program(command_line(options, spec), [root.mount, _HIDDEN], limited=True)
-        guest = contained.start(spec, lambda group: program, lambda: _network(spec))
+        guest = stdio.start(spec, lambda group: program, lambda: _network(spec))
         if spec.plugboard is not None:
             guest.notes += (OWN_STACK,)
         return guest

@@ -17,9 +17,10 @@ from vtax.guest import bootstrap
 from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
-from vtax.platforms import contained, trial_start
+from vtax.platforms import containers, stdio, trial_start
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources
-from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
+from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.stdio import Program, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
 COMMON_USERNS = Path("/usr/share/lxc/config/userns.conf")
@@ -58,7 +59,7 @@ class Lxc(Driver):
 
     def launch(self, options: LxcOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = contained.overlay_root(spec, userns=options.userns)
+        root = containers.overlay_root(spec, userns=options.userns)
         config = spec.directory / "lxc.conf"
         config.write_text(configuration(options, spec, root, COMMON.exists()))
         command = [
@@ -72,10 +73,10 @@ class Lxc(Driver):
             "--",
             *argv,
         ]
-        mounts = [*contained.runtime_mounts(root), *_owned_by_root(root.ids, spec.directory)]
+        mounts = [*containers.runtime_mounts(root), *_owned_by_root(root.ids, spec.directory)]
         program = Program(command, mounts, ids=root.ids)
-        guest = contained.start(spec, lambda group: program)
-        return contained.finish_start(guest, spec, argv)
+        guest = stdio.start(spec, lambda group: program)
+        return containers.finish_start(guest, spec, argv)
 
 
 def configuration(options: LxcOptions, spec: GuestSpec, root: Root, common: bool) -> str:

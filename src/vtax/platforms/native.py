@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict
 from vtax.guest import bootstrap
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
 from vtax.image.image import Image
-from vtax.platforms import contained, trial_start
+from vtax.platforms import containers, stdio, trial_start
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.contained import Program, Root, StdioGuest
+from vtax.platforms.containers import Root
+from vtax.platforms.stdio import Program, StdioGuest
 
 
 class NativeOptions(BaseModel):
@@ -47,15 +48,15 @@ class Native(Driver):
 
     def launch(self, options: NativeOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = contained.overlay_root(spec)
-        scratch = spec.directory / contained.SCRATCH
+        root = containers.overlay_root(spec)
+        scratch = spec.directory / containers.SCRATCH
         scratch.mkdir()
         scratch.chmod(0o1777)
         network = spec.plugboard is not None
-        inside = root.path / contained.SCRATCH
+        inside = root.path / containers.SCRATCH
         mounts = [root.mount, *_host_views(root, network), bind(scratch, inside), untrusted(inside)]
         program = Program(argv, mounts, network=network, new_root=root.path, limited=True)
-        guest = contained.start(spec, lambda group: program)
+        guest = stdio.start(spec, lambda group: program)
         if spec.plugboard is not None:
             try:
                 spec.plugboard.plug_namespace(Path(f"/proc/{guest.process.pid}/ns/net"))

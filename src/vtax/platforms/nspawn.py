@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict
 from vtax.guest import bootstrap
 from vtax.host import cgroups
 from vtax.image.image import Image
-from vtax.platforms import contained, trial_start
+from vtax.platforms import containers, stdio, trial_start
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
+from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.stdio import Program, StdioGuest
 
 
 def environment() -> dict[str, str]:
@@ -63,13 +64,13 @@ class Nspawn(Driver):
 
     def launch(self, options: NspawnOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = contained.overlay_root(spec, userns=options.userns)
+        root = containers.overlay_root(spec, userns=options.userns)
         command = command_line(options, spec, root, argv)
         program = Program(
-            command, contained.runtime_mounts(root), limited=True, environment=environment(), ids=root.ids
+            command, containers.runtime_mounts(root), limited=True, environment=environment(), ids=root.ids
         )
-        guest = contained.start(spec, lambda group: program)
-        return contained.finish_start(guest, spec, argv)
+        guest = stdio.start(spec, lambda group: program)
+        return containers.finish_start(guest, spec, argv)
 
 
 def command_line(options: NspawnOptions, spec: GuestSpec, root: Root, argv: Sequence[str]) -> list[str]:

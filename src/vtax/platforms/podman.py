@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from vtax.guest import bootstrap
 from vtax.host.cgroups import Group
 from vtax.image.image import Image
-from vtax.platforms import contained, trial_start
+from vtax.platforms import containers, stdio, trial_start
 from vtax.platforms.base import Driver, GuestSpec, Probe
-from vtax.platforms.contained import NO_NEW_PRIVILEGES, USERNS, Program, Root, StdioGuest
+from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS, Root
+from vtax.platforms.stdio import Program, StdioGuest
 
 # No default ulimits: raising one fails where the capability is missing, and every guest keeps the host's. The
 # directory of networks, which Podman makes and locks even for a container without any, is not in /etc.
@@ -65,7 +66,7 @@ class Podman(Driver):
 
     def launch(self, options: PodmanOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = contained.overlay_root(spec, userns=options.userns)
+        root = containers.overlay_root(spec, userns=options.userns)
         environment = {}
         for variable, text in (("CONTAINERS_CONF", _CONTAINERS_CONF), ("CONTAINERS_STORAGE_CONF", _STORAGE_CONF)):
             path = spec.directory / f"{variable.lower()}.toml"
@@ -74,10 +75,10 @@ class Podman(Driver):
 
         def program(group: Group) -> Program:
             command = command_line(options, spec, root, group.runtime_path, argv)
-            mounts = contained.runtime_mounts(root)
+            mounts = containers.runtime_mounts(root)
             return Program(command, mounts, leaf="runtime", environment=environment, ids=root.ids)
 
-        return contained.finish_start(contained.start(spec, program), spec, argv)
+        return containers.finish_start(stdio.start(spec, program), spec, argv)
 
 
 def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: str, argv: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
-from vtax.platforms.contained import StdioGuest, claim, start_error
+from vtax.platforms.stdio import StdioGuest, claim, start_error
 
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
@@ -124,7 +124,7 @@ def _start(
     notes += _network_notes(options, spec, nics, vhost)
     with ExitStack() as undo, ExitStack() as fds:
         try:
-            mark, held_mark, group, held_group = claim(spec, undo)
+            claimed = claim(spec, undo)
             agent, their_agent = (fds.enter_context(s) for s in socket.socketpair())
             monitor, their_monitor = (fds.enter_context(s) for s in socket.socketpair())
             made = command.Made(
@@ -133,10 +133,10 @@ def _start(
             argv = command.guest(options, spec.resources, boot, made)
             if spec.plugboard is not None:
                 argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
-            with stderr.open("wb") as errors, group.entrance() as join:
+            with stderr.open("wb") as errors, claimed.group.entrance() as join:
                 process = spawn(
                     argv,
-                    mark=mark,
+                    mark=claimed.tag,
                     stderr=errors.fileno(),
                     pass_fds=(made.agent_fd, made.monitor_fd, *(fd for nic in nics for fd in nic.fds)),
                     before_exec=_enter(join, helpers),
@@ -154,7 +154,7 @@ def _start(
     if options.accel == "tcg":
         with suppress(CommandFailed):  # then the guest compiles it
             channel.agent = bootstrap.compiled(spec.image.tree)
-    return StdioGuest(process, channel, group, [held_mark, held_group], stderr, tuple(notes), machine=machine)
+    return StdioGuest(process, channel, claimed, stderr, tuple(notes), machine=machine)
 
 
 def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:

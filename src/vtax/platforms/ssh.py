@@ -38,9 +38,9 @@ from vtax.image.image import Image
 from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard
 from vtax.network.uplink import check_usable
-from vtax.platforms import contained, trial_start
+from vtax.platforms import stdio, trial_start
 from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
-from vtax.platforms.contained import Program, StdioGuest
+from vtax.platforms.stdio import Program, StdioGuest
 
 NOTES = (
     "CPUs, memory, kernel and files are the machine's own: vtax sets no limit there",
@@ -167,7 +167,7 @@ class Ssh(Driver):
             return held
 
         program = Program([*client(options), keep])
-        client_program = contained.start(spec, lambda group: program, hold)
+        client_program = stdio.start(spec, lambda group: program, hold)
         return SshGuest(client_program, client_program.channel, held[0], scratch)
 
     def check_peer(self, options: SshOptions, nic: str, mtu: int, programs: Sequence[str]) -> None:

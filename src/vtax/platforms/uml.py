@@ -32,12 +32,13 @@ from vtax.host.process import find_program, run, spawn
 from vtax.image.image import Image
 from vtax.image.uml import program_file
 from vtax.network.namespace import NAMES
-from vtax.platforms import _uml_stream, contained, trial_start
+from vtax.platforms import _uml_stream, containers, stdio, trial_start
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._uml_stream import Stream
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
-from vtax.platforms.contained import Root, StdioGuest, claim
+from vtax.platforms.containers import Root
 from vtax.platforms.qemu import telling_lines
+from vtax.platforms.stdio import StdioGuest, claim
 
 CURE = "sudo vtax image uml; or give the option program the path of a linux.uml of version 7.2 or later"
 ONE_CPU = "one virtual CPU: the kernel of User Mode Linux is built for one"
@@ -117,7 +118,7 @@ class Uml(Driver):
         program = _program(options)
         if program is None:
             raise PlatformError(f"{options.program} is not installed", cure=CURE)
-        root = contained.overlay_root(spec)
+        root = containers.overlay_root(spec)
         host, mounts = _prepare(spec, root, program)
         return _start(options, spec, host, mounts)
 
@@ -174,14 +175,14 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
     log = spec.directory / "console.log"
     with ExitStack() as undo, ExitStack() as fds:
         try:
-            mark, held_mark, group, held_group = claim(spec, undo)
+            claimed = claim(spec, undo)
             stream = Stream(fds)
             network, interfaces = _network(spec, fds) if spec.plugboard else (None, [])
-            with log.open("wb") as output, group.entrance() as join:
+            with log.open("wb") as output, claimed.group.entrance() as join:
                 enter = namespaces.private(mounts, new_root=host, join=join, network_of=network)
                 process = spawn(
                     command_line(options, spec, stream.theirs, interfaces),
-                    mark=mark,
+                    mark=claimed.tag,
                     stdout=output.fileno(),
                     stderr=output.fileno(),
                     environment={"HOME": _MEMORY, "TMPDIR": _MEMORY},
@@ -190,10 +191,10 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
                 )
             machine = cgroups.Limits(tuple(sorted(os.sched_getaffinity(process.pid))), spec.resources.memory_bytes, 1)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            raise contained.start_error(spec, error, contained.last_lines(log)) from error
+            raise stdio.start_error(spec, error, stdio.last_lines(log)) from error
         undo.pop_all()
         channel = stream.channel(lambda: _describe(process, log))
-    return StdioGuest(process, channel, group, [held_mark, held_group], log, tuple(_notes(spec)), machine=machine)
+    return StdioGuest(process, channel, claimed, log, tuple(_notes(spec)), machine=machine)
 
 
 def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], interfaces: Sequence[str]) -> list[str]:

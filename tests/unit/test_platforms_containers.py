@@ -9,9 +9,9 @@ from vtax.host import namespaces
 from vtax.host.cgroups import Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
-from vtax.platforms import contained, docker, docker_daemon, lxc, nspawn, podman, registry, trial_start
+from vtax.platforms import containers, docker, docker_daemon, lxc, nspawn, podman, registry, trial_start
 from vtax.platforms.base import GuestSpec, Probe, Resources
-from vtax.platforms.contained import Root
+from vtax.platforms.containers import Root
 
 RESOURCES = Resources(2, 512 << 20, (1, 3))
 NAMES = [
@@ -96,7 +96,7 @@ def test_a_path_that_overlayfs_cannot_be_told_is_refused(tmp_path):
 
 
 def test_a_fresh_root_has_an_empty_scratch_for_everyone(spec):
-    root = contained.overlay_root(spec)
+    root = containers.overlay_root(spec)
     assert (root.upper / "scratch").stat().st_mode & 0o7777 == 0o1777
     assert str(spec.image.tree) in root.mount.data
 

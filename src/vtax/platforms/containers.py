@@ -1,0 +1,132 @@
+"""What containers have in common: an overlay over the image's tree as root, and a first process to wait for.
+
+A runtime finds an empty /run and /dev/shm in a mount namespace of its own, where the overlay is mounted too, so its
+mounts, sockets and records live in memory that ends with its processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import Field
+
+from vtax.errors import PlatformError
+from vtax.host import cgroups, namespaces
+from vtax.host.namespaces import MountStep
+from vtax.host.user_namespace import IdRange, unused_range
+from vtax.host.waiting import wait_until
+from vtax.platforms.base import GuestSpec
+from vtax.platforms.stdio import REACHABLE_ROOT, StdioGuest, describe, limits
+
+START_TIMEOUT_S = 60.0
+SCRATCH = "scratch"
+USERNS: bool = Field(False, description="a user namespace: the guest's root is an unprivileged user of the host")
+NO_NEW_PRIVILEGES: bool = Field(
+    False, description="set no_new_privs: no program gains privileges, set-user-ID or not"
+)
+
+
+@dataclass(frozen=True)
+class Root:
+    """An overlay over the image's tree. path: where it is mounted, in the guest's own mount namespace only.
+
+    ids: the host's ids of its files' owners, when they are not the same. lower: what to mount before it then.
+    """
+
+    path: Path
+    upper: Path
+    mount: MountStep
+    ids: IdRange | None = None
+    lower: MountStep | None = None
+
+
+def overlay_root(spec: GuestSpec, *, userns: bool = False) -> Root:
+    """Make the directories of a fresh overlay with an empty /scratch; nothing is mounted or copied yet.
+
+    userns: its files belong to the ids of a user namespace of the guest's; only runtime_mounts mounts such a root.
+    """
+    path, upper, work = (spec.directory / name for name in ("root", "upper", "work"))
+    for directory in (path, upper, work):
+        directory.mkdir()
+    (upper / SCRATCH).mkdir(mode=0o1777)
+    (upper / SCRATCH).chmod(0o1777)
+    if not userns:
+        return Root(path, upper, namespaces.overlay(spec.image.tree, upper, work, path))
+    ids = unused_range()
+    for directory in (upper, upper / SCRATCH):
+        os.chown(directory, ids.first, ids.first)
+    mount = replace(namespaces.overlay(path, upper, work, REACHABLE_ROOT), make=True)
+    return Root(REACHABLE_ROOT, upper, mount, ids, namespaces.id_mapped(spec.image.tree, path))
+
+
+def runtime_mounts(root: Root | None = None) -> list[MountStep]:
+    """What a container runtime sees in its mount namespace: the guest's root, and nothing else in /run."""
+    shared = [namespaces.tmpfs(Path("/run")), namespaces.tmpfs(Path("/dev/shm"), 0o1777)]
+    if root is not None and root.lower is not None:
+        return [root.lower, *shared, root.mount]
+    return [root.mount, *shared] if root else shared
+
+
+def wait_for_init(guest: StdioGuest, argv: Sequence[str], find: Callable[[], Iterable[int]] | None = None) -> int:
+    """The host's PID of the guest's first process, once it runs argv: limits and namespaces are in force then.
+
+    find: candidates; everything in the guest's cgroup when absent. Raises PlatformError when it does not appear.
+    """
+    wanted = b"\0".join(os.fsencode(part) for part in argv) + b"\0"
+
+    def init() -> int:
+        for pid in find() if find else guest.group.pids("memory"):
+            if _is_init(pid) and _command_line(pid) == wanted:
+                return pid
+        if guest.process.poll() is not None:
+            raise failed("the guest ended while it was starting")
+        return 0
+
+    def failed(what: str) -> PlatformError:
+        return PlatformError(what, where=describe(guest.process, guest.stderr))
+
+    late = f"the guest was not running {START_TIMEOUT_S:g} s after its start"
+    return wait_until(init, START_TIMEOUT_S, 0.001, max_interval_s=0.01, otherwise=lambda: failed(late))
+
+
+def finish_start(
+    guest: StdioGuest, spec: GuestSpec, argv: Sequence[str], find: Callable[[], Iterable[int]] | None = None
+) -> StdioGuest:
+    """Wait for the guest's first process, read its limits back, and plug its network namespace.
+
+    The guest is stopped when any of it fails. Raises PlatformError.
+    """
+    try:
+        pid = wait_for_init(guest, argv, find)
+        group = cgroups.group_of(pid)
+        guest.notes += tuple(group.check(limits(spec)))
+        guest.limited = group
+        guest.elsewhere = None if group.is_below(guest.group) else group
+        if spec.plugboard is not None:
+            spec.plugboard.plug_namespace(Path(f"/proc/{pid}/ns/net"))
+    except BaseException as error:
+        guest.stop()
+        if isinstance(error, OSError):
+            raise PlatformError(f"{spec.name} did not start: {error}") from error
+        raise
+    return guest
+
+
+def _is_init(pid: int) -> bool:
+    """Whether it is the first process of a PID namespace below ours (proc(5), NSpid)."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                numbers = line.split()[1:]
+                return len(numbers) > 1 and numbers[-1] == "1"
+    return False
+
+
+def _command_line(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""

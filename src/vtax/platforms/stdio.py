@@ -1,0 +1,254 @@
+"""Guests whose agent answers on the standard streams of a program: a cgroup, a program in it, a channel.
+
+What remains of such a guest on the host is a cgroup, the processes in it, and the guest's directory: the journal
+knows all three, and a Claim knows the order in which they are released. Programs may run in a mount namespace of
+their own, so that their mounts end with their processes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vtax.errors import PlatformError, RunInterrupted, VtaxError
+from vtax.guest.audit import Fact
+from vtax.guest.channel import Channel
+from vtax.host import cgroups, namespaces
+from vtax.host.cgroups import Group, Limits
+from vtax.host.journal import Held
+from vtax.host.namespaces import MountStep
+from vtax.host.process import spawn
+from vtax.host.resources import Marked
+from vtax.host.user_namespace import IdRange, user_namespace
+from vtax.platforms.base import GuestSpec, RunningGuest
+
+_END_TIMEOUT_S = 10.0
+_STDERR_LINES = 6
+REACHABLE_ROOT = Path("/run/vtax-root")
+"""Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
+_USERNS_HINT = (
+    "userns needs Linux 5.19 and VTAX_HOME on a file system with id-mapped mounts, such as ext4, xfs or btrfs"
+)
+
+
+def limits(spec: GuestSpec) -> Limits:
+    """The limits a guest must run under."""
+    return Limits(spec.resources.cpus, spec.resources.memory_bytes, spec.resources.cpu_count)
+
+
+@dataclass
+class Claim:
+    """What the journal knows of a guest. tag: of its processes. group: its cgroup.
+
+    Released in this order: `before`, last made first; the cgroup, which kills everything in it; the tagged processes,
+    all of which were in the cgroup; `after`, last made first.
+    """
+
+    tag: str
+    group: Group
+    cgroup: Held
+    processes: Held
+    before: list[Held] = field(default_factory=list)
+    after: list[Held] = field(default_factory=list)
+
+    def steps(self, process: subprocess.Popen[bytes]) -> Iterator[tuple[Held, Callable[[], object]]]:
+        """Each entry with what releases it. process: the guest's own, whose end is waited for."""
+
+        def forget_processes() -> None:
+            process.wait(_END_TIMEOUT_S)
+            self.processes.forget()
+
+        yield from ((held, held.release) for held in reversed((self.cgroup, *self.before)))
+        yield self.processes, forget_processes
+        yield from ((held, held.release) for held in reversed(self.after))
+
+
+@dataclass
+class StdioGuest(RunningGuest):
+    """A guest whose agent answers on the standard streams of a program (see platforms.base.RunningGuest).
+
+    claim: everything of it on the host. elsewhere: the group that a daemon which is not ours put the container into.
+    limited: the group whose limits hold, when it is another one. machine: what a virtual machine has, which no group
+    limits.
+    """
+
+    process: subprocess.Popen[bytes]
+    channel: Channel
+    claim: Claim
+    stderr: Path
+    notes: tuple[str, ...] = ()
+    elsewhere: Group | None = None
+    limited: Group | None = None
+    machine: Limits | None = None
+    _stopped: bool = False
+    _cpu_s: float | None = None
+
+    @property
+    def group(self) -> Group:
+        """The cgroup of everything that belongs to it."""
+        return self.claim.group
+
+    def limits_in_force(self) -> Mapping[str, Fact]:
+        """See RunningGuest: CPUs, their time, bytes of memory, as far as known."""
+        group, has = self.limited or self.group, self.machine
+        cpus, memory = (has.cpus, has.memory_bytes) if has else group.in_force()
+        time = has.cpu_count if has else group.cpu_count()
+        found: dict[str, Fact] = {}
+        if cpus is not None:
+            found |= {"limit.cpus": ",".join(map(str, cpus)), "limit.cpu_time": float(time or len(cpus))}
+        if memory is not None:
+            found["limit.memory"] = "none" if memory >= cgroups.NO_LIMIT else memory
+        return found
+
+    def host_cpu_s(self) -> float | None:
+        """CPU seconds of everything in the guest's cgroup; after stop, the last value."""
+        if self._stopped:
+            return self._cpu_s
+        used = [group.cpu_s() for group in (self.group, self.elsewhere) if group]
+        return None if None in used else sum(value for value in used if value is not None)
+
+    def stop(self) -> None:
+        """Kill everything in the cgroup and remove it."""
+        if self._stopped:
+            return
+        self._cpu_s = self.host_cpu_s()
+        self._stopped = True
+        self.channel.close()
+        problems = []
+        interrupted = None
+        for held, release in self.claim.steps(self.process):
+            try:
+                release()
+            except RunInterrupted as request:
+                interrupted = request  # what is not gone yet stays in the journal, which is closed next
+            except (VtaxError, OSError, subprocess.TimeoutExpired) as error:
+                problems.append(f"{held.resource}: {error}")
+        if interrupted:
+            raise interrupted
+        if problems:
+            raise PlatformError("a guest did not stop cleanly", where="; ".join(problems), cure="run vtax clean")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program to spawn. mounts, network, new_root: see host.namespaces.private.
+
+    limited: put the limits on the cgroup itself, for a program that does not set them (a runtime that does gets a
+    group without limits of its own, and sets them on the one it makes below). leaf: the sub-group to join, so that
+    a runtime's own processes stay outside the guest's limits. ids: of the user namespace for id-mapped mounts.
+    """
+
+    argv: Sequence[str | Path]
+    mounts: Sequence[MountStep] = ()
+    network: bool = False
+    new_root: Path | None = None
+    limited: bool = False
+    leaf: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ids: IdRange | None = None
+
+
+def claim(spec: GuestSpec, undo: ExitStack) -> Claim:
+    """A tag for the guest's processes and a cgroup for them, both in the journal; undo releases them."""
+    tag = f"{spec.name}-{secrets.token_hex(4)}"
+    processes = spec.journal.hold(Marked(tag, f"guest {spec.name}"))
+    undo.callback(processes.release)
+    group, cgroup = cgroups.create(spec.name, spec.journal)
+    undo.callback(cgroup.release)
+    return Claim(tag, group, cgroup, processes)
+
+
+def start(
+    spec: GuestSpec, program: Callable[[Group], Program], register: Callable[[], list[Held]] = list
+) -> StdioGuest:
+    """Make the cgroup, spawn the program in it, and connect the channel.
+
+    program: from the guest's cgroup to what to spawn. register: enters further resources in the journal, which are
+    released before the program is killed. Raises PlatformError with the program's last words; nothing runs then.
+    """
+    stderr = spec.directory / "stderr.log"
+    with ExitStack() as undo:
+        try:
+            made = claim(spec, undo)
+            what = program(made.group)
+            notes = made.group.limit(limits(spec)) if what.limited else []
+            made.before += register()
+            for held in made.before:
+                undo.callback(held.release)
+            process, read_fd, write_fd = _spawn(what, made, stderr)
+        except RunInterrupted:
+            raise
+        except (VtaxError, OSError, subprocess.SubprocessError) as error:
+            raise start_error(spec, error, last_lines(stderr)) from error
+        undo.pop_all()
+    channel = Channel(read_fd, write_fd, lambda: describe(process, stderr))
+    return StdioGuest(process, channel, made, stderr, tuple(notes))
+
+
+def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
+    """What is known of a program: whether it runs or how it ended, and the last lines it wrote to stderr."""
+    status = process.poll()
+    if status is None:
+        with suppress(subprocess.TimeoutExpired):
+            status = process.wait(0.05)
+    state = "still running" if status is None else f"ended with status {status}"
+    said = last_lines(stderr)
+    return f"{Path(str(_args(process)[0])).name} {state}" + (f"; it said: {said}" if said else "")
+
+
+def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
+    """The last lines of a text file on one line; empty when there are none."""
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return " | ".join(lines[-count:])
+
+
+def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[bytes], int, int]:
+    joined = made.group.child(what.leaf) if what.leaf else made.group
+    with ExitStack() as files:
+        errors = files.enter_context(stderr.open("wb"))
+        join = files.enter_context(joined.entrance())
+        ids_of = files.enter_context(user_namespace(what.ids)) if what.ids else None
+        theirs_in, ours_out = os.pipe()
+        ours_in, theirs_out = os.pipe()
+        files.callback(os.close, theirs_in)
+        files.callback(os.close, theirs_out)
+        try:
+            process = spawn(
+                what.argv,
+                mark=made.tag,
+                stdin=theirs_in,
+                stdout=theirs_out,
+                stderr=errors.fileno(),
+                environment=what.environment,
+                cwd=stderr.parent,
+                before_exec=namespaces.private(
+                    what.mounts, network=what.network, new_root=what.new_root, join=join, ids_of=ids_of
+                ),
+            )
+        except BaseException:
+            os.close(ours_out)
+            os.close(ours_in)
+            raise
+    return process, ours_in, ours_out
+
+
+def start_error(spec: GuestSpec, error: Exception, said: str = "") -> PlatformError:
+    """What a driver raises for a guest that did not start. said: the last words of its program, if any."""
+    if isinstance(error, VtaxError):
+        return PlatformError(error.what, where=said or error.where, cure=error.cure)
+    id_mapping = any(step in said for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}"))
+    cure = _USERNS_HINT if id_mapping and os.strerror(errno.ENOENT) not in said else ""
+    return PlatformError(f"{spec.name} did not start: {error}", where=said, cure=cure)
+
+
+def _args(process: subprocess.Popen[bytes]) -> Sequence[str]:
+    return process.args if isinstance(process.args, list) else [str(process.args)]
