@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from host_network import host_network
 from isolated import Isolated
 
 from vtax.doctor.knobs import all_knobs
 from vtax.host.huge_pages import POLICY
-from vtax.network.unchanged import host_network
 
 Parts = Mapping[str, Mapping[str, str]]
 

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from vtax.stats.analysis import Contrast, analyse
-from vtax.stats.grouped import describe_groups
+from vtax.stats.describe import describe
 from vtax.stats.means import block_means
 from vtax.stats.ratio import log_ratios
 from vtax.stats.stopping import Rule
@@ -26,7 +26,9 @@ def main() -> None:
     blocks = np.tile(np.repeat(np.arange(BLOCKS), TRIALS), CELLS)[order]
     values = rng.lognormal(5, 0.02, order.size)
     began = time.process_time()
-    summaries = describe_groups(values, cells, blocks=blocks)
+    order = np.argsort(cells, kind="stable")
+    starts = np.unique(cells[order], return_index=True)[1]
+    summaries = [describe(values[part], blocks=blocks[part]) for part in np.split(order, starts[1:])]
     described = time.process_time()
     means = block_means(cells * BLOCKS + blocks, values)[1].reshape(CELLS, BLOCKS)
     contrasts = {str(k): Contrast(log_ratios(means[k], means[k - k % 10]), "higher") for k in range(CELLS) if k % 10}

@@ -1,6 +1,7 @@
 """The path between guest and peer is the one that was built: proven by what its interfaces counted."""
 
 import pytest
+from host_network import host_network
 from lab_guests import LabGuests, crossed
 from support import needs_program, needs_root
 
@@ -8,7 +9,6 @@ from vtax.errors import BenchmarkError, NetworkError
 from vtax.network.echo import echo
 from vtax.network.namespace import NAMES
 from vtax.network.settings import LinkSettings
-from vtax.network.unchanged import host_network
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]

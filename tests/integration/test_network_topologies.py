@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from host_network import host_network
 from lab_guests import LabGuests, crossed
 from support import needs_program, needs_root
 
@@ -17,7 +18,6 @@ from vtax.image import build as images
 from vtax.image.recipe import DEFAULT
 from vtax.network import registry
 from vtax.network.namespace import NAMES
-from vtax.network.unchanged import host_network
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from host_network import host_network
 from killed_start import kill_a_start, what_stays
 from support import needs_root
 
@@ -20,7 +21,6 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
-from vtax.network.unchanged import host_network
 from vtax.platforms import docker_daemon, registry, trial_start
 from vtax.platforms.base import GuestSpec, Resources
 

@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 import pytest
+from host_network import host_network
 from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
 from support import allowed_cpus, needs_program, needs_root, of_process
@@ -17,7 +18,6 @@ from vtax.host.journal import clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES
-from vtax.network.unchanged import host_network
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 

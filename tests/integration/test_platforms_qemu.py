@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from host_network import host_network
 from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
 from qemu_scripts import ABORTS, HANGS, RUNS_THE_TEST_PROGRAM, SEGFAULTS, put_in_qemus_place
@@ -17,7 +18,6 @@ from vtax.guest.guest import Guest
 from vtax.host.journal import clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
-from vtax.network.unchanged import host_network
 from vtax.platforms import _qemu_probe, qemu, registry
 from vtax.platforms.base import GuestSpec, Resources
 

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from host_network import host_network
 from killed_start import kill_a_start, what_stays
 from lab_guests import LabGuests
 from support import allowed_cpus, clock_keeps_pace, needs_root
@@ -15,7 +16,6 @@ from vtax.guest.guest import Guest
 from vtax.host.journal import clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
-from vtax.network.unchanged import host_network
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 

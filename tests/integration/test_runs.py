@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_network import host_network
 from support import needs_root
 
 from vtax.host.home import Home
 from vtax.host.process import run
 from vtax.image.image import Image
-from vtax.network.unchanged import host_network
 from vtax.platforms import registry
 
 pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]

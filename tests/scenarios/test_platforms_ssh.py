@@ -21,8 +21,8 @@ def test_a_name_with_a_colon_gives_the_host() -> None:
     platform = registry.get("ssh:root@web1")
     assert platform.name == "ssh:root@web1"
     assert platform.identity()["options"]["host"] == "root@web1"
-    assert not platform.joins_topologies
-    assert registry.get("native").joins_topologies
+    assert not platform.driver.joins_topologies
+    assert registry.get("native").driver.joins_topologies
 
 
 @pytest.mark.parametrize("name", ["ssh:", "ssh", "native:x", "shh:web1", ":web1"])

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe, effective_size, modified_z
-from vtax.stats.grouped import describe_groups
 from vtax.stats.intervals import bootstrap_means, bootstrap_rows, mean_interval, median_interval
 from vtax.stats.means import average_of, block_means
 from vtax.stats.steadiness import find_drift
@@ -182,15 +181,6 @@ def test_every_list_of_numbers_has_a_summary_in_order(values):
     assert found.low <= found.mean <= found.high
     assert (found.effective_n is None) == (found.n < 20 or found.minimum == found.maximum)
     assert found.effective_n is None or 0 < found.effective_n <= found.n
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), positive), min_size=1, max_size=80))
-def test_groups_are_described_as_each_alone(rows):
-    cells, blocks, values = (np.array(column) for column in zip(*rows, strict=True))
-    for cell, found in describe_groups(values, cells, blocks=blocks).items():
-        alone = describe(values[cells == cell], blocks=blocks[cells == cell])
-        assert repr(found) == repr(alone)
 
 
 def test_nothing_positive_can_drift_by_more_than_all_of_it():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from vtax.errors import BadInput
+from vtax.study import text
 from vtax.study.expand import key_of, points
 from vtax.study.load import load, shipped, validate
 from vtax.study.model import Study
@@ -269,3 +270,16 @@ def test_levels_are_told_as_factor_and_level() -> None:
 
 def test_sizes_are_shown_in_the_shortest_exact_form() -> None:
     assert [format_size(n) for n in (536870912, 1024, 1000, 3 * 2**30)] == ["512MiB", "1KiB", "1000B", "3GiB"]
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_study_that_is_written_is_the_study_that_is_read(name: str) -> None:
+    declared = load(name).study.declared()
+    written = text.dump(declared)
+    assert "None" not in written
+    assert validate(text.parse(written.encode(), "written.toml"), "written.toml").declared() == declared
+
+
+def test_any_text_survives_being_written() -> None:
+    declared = {"name": "x", "title": 'quotes " and \\ and \x7f \u2028 lines\nof text', "benchmark": [{"name": "ü"}]}
+    assert text.parse(text.dump({**declared, "seed": None, "platform": [], "guest": {}}).encode(), "x") == declared

@@ -1,4 +1,4 @@
-"""From a file to plain values: what a path that somebody gives may turn out to be, and TOML that is meant to harm."""
+"""From a file to plain values and back: what a path may turn out to be, TOML that is meant to harm, TOML of ours."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,25 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
         raise BadInput("the study's lists or tables are nested too deep", where=source, cure=_WRITE) from error
     except ValueError as error:  # int() refuses thousands of digits
         raise BadInput("whole numbers have at most 64 bits", where=source, cure=_WRITE) from error
+
+
+def dump(values: Mapping[str, Any]) -> str:
+    """Plain values, such as a stored study's, as TOML that `parse` reads. Null and empty values are left out: there
+    the study has its defaults."""
+    import tomli_w
+
+    return tomli_w.dumps(_present(values))
+
+
+def _present(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table without what TOML cannot say or what says nothing, in the tables below it too."""
+    return {key: _filled(value) for key, value in table.items() if value is not None and value not in ({}, [])}
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _present(value)
+    return [_filled(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _kind(mode: int) -> str:

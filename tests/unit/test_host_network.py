@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import host_network as unchanged
 import pytest
 
 from vtax.errors import CommandFailed, NetworkError
 from vtax.host.process import Result
-from vtax.network import unchanged
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, **wrong: Result) -> None:
