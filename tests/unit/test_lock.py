@@ -51,7 +51,7 @@ def test_the_tests_run_with_the_versions_that_users_get():
 @pytest.mark.parametrize("text", PROJECT["project"]["dependencies"])
 def test_what_vtax_depends_on_it_imports(text):
     package = Requirement(text).name
-    module = {"vl-convert-python": "vl_convert"}.get(package, package)
+    module = {"vl-convert-python": "vl_convert", "tomli-w": "tomli_w"}.get(package, package)
     imported = re.compile(rf"^\s*(import|from) {module}\b", re.MULTILINE)
     sources = (CHECKOUT / "src").rglob("*.py")
     assert any(imported.search(source.read_text()) for source in sources), f"{package} is imported nowhere"

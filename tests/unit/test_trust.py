@@ -23,7 +23,7 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.network.topology import Topology
 from vtax.platforms import registry
-from vtax.platforms.base import HostProgram, Platform, Probe, RunsAsRoot
+from vtax.platforms.base import Driver, HostProgram, Platform, Probe, RunsAsRoot
 from vtax.runner.plan import host_programs, make_plan
 from vtax.study.keys import marked
 from vtax.study.load import LoadedStudy, load, shipped, validate
@@ -42,7 +42,7 @@ class OddOptions(BaseModel):
     way: Literal["a", "b"] = "a"
 
 
-class OddDriver:
+class OddDriver(Driver):
     """A driver of somebody else's whose platforms are named `odd:PROGRAM`."""
 
     name = "odd"

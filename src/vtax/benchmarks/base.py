@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -24,6 +24,16 @@ class Parameters(BaseModel):
     """Base of every benchmark's parameters: unknown names and infinite numbers are refused, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """Parameters of a tool that measures for a time it is given."""
+
+    @property
+    def duration_s(self) -> float:
+        """That time, seconds."""
+        ...
 
 
 @dataclass(frozen=True)

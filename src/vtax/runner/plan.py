@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from vtax.benchmarks.base import Context
+from vtax.benchmarks.base import Context, Timed
 from vtax.errors import BadInput, placed
 from vtax.image.image import Image
 from vtax.network.settings import LinkSettings
@@ -345,8 +345,10 @@ def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> 
     guest, timeout_s = loaded.study.guest, loaded.study.design.timeout
     context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
     for point in checked:
+        if not isinstance(point.parameters, Timed):
+            continue
         expected_s = point.benchmark.expected_s(point.parameters, context)
-        duration_s = min(getattr(point.parameters, "duration_s", 0), expected_s)  # or something else fixes the work
+        duration_s = min(point.parameters.duration_s, expected_s)  # or something else fixes the work
         if timeout_s <= duration_s:
             raise BadInput(
                 f"a trial of {point.label} measures for {format_duration(duration_s)}, "
