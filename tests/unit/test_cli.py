@@ -20,7 +20,8 @@ from click.testing import CliRunner
 from command_line import output_of
 
 from vtax.benchmarks.registry import benchmarks
-from vtax.cli.main import COMMANDS, group, main
+from vtax.cli.commands import COMMANDS
+from vtax.cli.main import group, main
 from vtax.cli.measure import _tuned_host, measure
 from vtax.cli.output import as_typed
 from vtax.cli.run import refuse_too_little_time

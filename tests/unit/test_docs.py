@@ -10,7 +10,8 @@ import click
 import pytest
 from doc_examples import PAGES, ROOT, blocks, commands
 
-from vtax.cli.main import COMMANDS, group
+from vtax.cli.commands import COMMANDS
+from vtax.cli.main import group
 from vtax.study.load import validate
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vtax.cli.commands import COMMANDS
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.image.image import Image
@@ -36,8 +37,6 @@ def as_typed(text: str) -> str:
     program = sys.argv[0]
     if "/" not in program or not program.endswith("/vtax") or shutil.which("vtax"):
         return text
-    from vtax.cli.main import COMMANDS
-
     return re.sub(rf"(?<![\w./-])vtax (?=(?:{'|'.join(COMMANDS)})\b)", f"{program} ", text)
 
 
