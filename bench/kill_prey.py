@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -137,6 +138,8 @@ def _work_and_exit(work: Callable[[], None]) -> NoReturn:
     except VtaxError as error:
         os.write(2, f"{error}\n".encode())
         status = error.exit_status
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
     finally:
         os._exit(status)
 
