@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from attack import MOST_GROWTH, peak, reset_peak
 
 from vtax.errors import GuestError
 from vtax.guest import bootstrap
@@ -138,6 +139,24 @@ def feed(connection: socket.socket, data: bytes) -> None:
     with suppress(OSError):
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
+
+
+def test_the_largest_answer_there_can_be_costs_little_memory_and_is_cut() -> None:
+    header = {"id": 1, "ok": True, "running": False, "truncated": False, "timed_out": False, "status": 0}
+    said = encode(
+        {**header, "stdout_size": MAX_PAYLOAD // 2, "inside_s": 1.0, "usage": [0.0] * 16}, bytes(MAX_PAYLOAD)
+    )
+    ours, theirs = socket.socketpair()
+    with theirs:
+        feeder = threading.Thread(target=feed, args=(theirs, said))
+        feeder.start()
+        fd = ours.detach()
+        before = reset_peak()
+        result = Guest(Channel(fd, fd)).run(["x"], output_limit=1 << 20)
+        assert peak() - before < MOST_GROWTH
+        feeder.join()
+        os.close(fd)
+    assert (len(result.stdout), len(result.stderr), result.truncated) == (1 << 20, 1 << 20, True)
 
 
 class Agent:

@@ -363,7 +363,9 @@ def _command_result(argv: Sequence[str], answer: Answer, outside_s: float, limit
     if answer.flag("running"):
         raise GuestError("the guest answered about a program that still runs")
     stdout_size = answer.integer("stdout_size", 0, len(answer.payload))
-    stdout, stderr = answer.payload[:stdout_size], answer.payload[stdout_size:]
+    stderr_size = len(answer.payload) - stdout_size
+    stdout = answer.payload[: min(stdout_size, limit)].decode(errors="replace")
+    stderr = answer.payload[stdout_size : stdout_size + limit].decode(errors="replace")
     numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
     if len(numbers) != 16:
         raise GuestError("the guest's account of a program's resources is incomplete")
@@ -378,8 +380,8 @@ def _command_result(argv: Sequence[str], answer: Answer, outside_s: float, limit
     return CommandResult(
         argv=tuple(argv),
         status=answer.integer("status", -255, 255),
-        stdout=stdout[:limit].decode(errors="replace"),
-        stderr=stderr[:limit].decode(errors="replace"),
+        stdout=stdout,
+        stderr=stderr,
         outside_s=outside_s,
         inside_s=answer.number("inside_s"),
         user_s=numbers[0],
@@ -388,6 +390,6 @@ def _command_result(argv: Sequence[str], answer: Answer, outside_s: float, limit
         page_faults=int(numbers[6] + numbers[7]),
         context_switches=int(numbers[14] + numbers[15]),
         timed_out=answer.flag("timed_out"),
-        truncated=answer.flag("truncated") or max(len(stdout), len(stderr)) > limit,
+        truncated=answer.flag("truncated") or max(stdout_size, stderr_size) > limit,
         extra=extra,
     )

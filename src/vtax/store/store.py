@@ -15,6 +15,7 @@ from sqlalchemy import URL, Connection, Engine, case, delete, distinct, func, in
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, StoreError
+from vtax.foreign_text import clean, one_line
 from vtax.host.lock import is_measuring
 from vtax.store import schema
 from vtax.store.database import make_engine, new_id, shown, sqlite_file, told, writing
@@ -229,9 +230,12 @@ def no_run(url: URL) -> BadInput:
 def _add_platforms(connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]) -> None:
     if platforms:
         rows = [
-            {**vars(p), "run_id": run_id, "position": i, "identity": dict(p.identity), "marks": list(p.marks)}
+            {
+                **vars(p), "run_id": run_id, "position": i, "identity": dict(p.identity), "marks": list(p.marks),
+                "reason": clean(p.reason), "cure": clean(p.cure), "version": one_line(p.version),
+            }
             for i, p in enumerate(platforms)
-        ]
+        ]  # fmt: skip
         connection.execute(insert(schema.platform), rows)
 
 
