@@ -29,11 +29,11 @@ def guest() -> Iterator[Guest]:
     process.communicate()
 
 
-def everything_until(guest: Guest, text: str) -> str:
+def everything_until(guest: Guest, text: str, typed: bytes = b"") -> str:
     told, deadline = "", time.monotonic() + 20
     while text not in told and time.monotonic() < deadline:
-        written, status = guest.talk(b"", wait_s=0.5)
-        told += written.decode()
+        written, status = guest.talk(typed, wait_s=0.5)
+        told, typed = told + written.decode(), b""
         if status is not None:
             break
     return told
@@ -41,8 +41,7 @@ def everything_until(guest: Guest, text: str) -> str:
 
 def test_a_shell_has_a_terminal_of_the_asked_size_and_answers_what_is_typed(guest: Guest) -> None:
     guest.open_shell(["/bin/sh"], environment={"PS1": "ready> "}, rows=33, columns=101)
-    guest.talk(b"stty size; echo $((40 + 2))\n", wait_s=0.1)
-    told = everything_until(guest, "42")
+    told = everything_until(guest, "42", b"stty size; echo $((40 + 2))\n")
     assert "33 101" in told
     assert "42" in told
 
@@ -50,9 +49,9 @@ def test_a_shell_has_a_terminal_of_the_asked_size_and_answers_what_is_typed(gues
 @pytest.mark.parametrize(("typed", "status"), [(b"exit\n", 0), (b"exit 3\n", 3), (b"kill -9 $$\n", -9)])
 def test_a_shell_that_ends_says_how_and_the_agent_goes_on(guest: Guest, typed: bytes, status: int) -> None:
     guest.open_shell(["/bin/sh"], environment={}, rows=24, columns=80)
-    guest.talk(typed, wait_s=0.1)
     deadline = time.monotonic() + 20
-    while (ended := guest.talk(b"", wait_s=0.2)[1]) is None:
+    while (ended := guest.talk(typed, wait_s=0.2)[1]) is None:
+        typed = b""
         assert time.monotonic() < deadline
     assert ended == status
     assert guest.run(["true"]).status == 0

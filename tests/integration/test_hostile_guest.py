@@ -1,0 +1,52 @@
+"""What a real guest does to its own network, while vtax counts there, costs one trial."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from scripted import ScriptBenchmark
+from support import needs_root
+
+from vtax.benchmarks import registry as benchmarks
+from vtax.host.home import Home
+from vtax.image.image import Image
+from vtax.runner.events import Silent
+from vtax.runner.execute import begin, execute
+from vtax.runner.plan import make_plan
+from vtax.store.query import load, outputs
+from vtax.store.store import Store
+from vtax.study.load import LoadedStudy, validate
+
+pytestmark = needs_root
+
+RENAME = "ip link set eth0 down && ip link set eth0 name evil0 && echo 1"
+
+
+class Networked(ScriptBenchmark):
+    """A line of shell in a guest that has a network."""
+
+    name = "networked"
+    needs_network = True
+    version_argv = ("/usr/bin/python3", "--version")
+
+
+def test_an_interface_that_is_renamed_in_a_trial_costs_that_trial_and_no_other(
+    image: Image, private_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmarks, "benchmarks", lambda: {"networked": Networked()})
+    table = {"name": "networked", "topology": "point-to-point", "factors": {"code": ["echo 2", RENAME, "echo 3"]}}
+    declared = {"name": "evil", "platforms": ["native"], "design": {"blocks": 2, "seed": 3}, "benchmark": [table]}
+    plan = make_plan(LoadedStudy(validate(declared, "test"), "test"), image=image)
+    with Store.open(private_home.store_url) as store:
+        run = begin(store, plan, vtax_version=sys.version[:5])
+        execute(plan, run, private_home, Silent())
+        data = load(store.engine, run)
+        assert (run.status, len(data.trials.id)) == ("finished", 6)
+        assert [run.cells[failure.cell].levels["code"] for failure in data.failures] == [RENAME] * 2
+        assert all("eth0" in failure.error for failure in data.failures)
+        traces = [output.stderr for output in outputs(store.engine, run) if output.role == "traceback"]
+        assert len(traces) == 2
+        assert all("KeyError" in trace for trace in traces)
+    assert not any(private_home.guests.iterdir())
+    assert not any(private_home.journal.iterdir())
