@@ -27,17 +27,17 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
       vtax contrast tour-1:podman tour-2:podman
     """
     from vtax.cli.show import console
-    from vtax.report.contrast import contrast
-    from vtax.report.table import is_wide, put
-    from vtax.report.views import contrast_json, contrast_parts
+    from vtax.report.analysis.contrast import contrast
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.terminal import render
+    from vtax.report.views.contrast import document_of
     from vtax.store.store import Store
 
     found = contrast(Store.existing(Home.from_environment().store_url), left, right, metric=metric, label=label)
     if as_json:
-        print_json(contrast_json(found))
+        print_json(values_of(document_of(found)))
     elif found.family:
-        terminal = console()
-        put(contrast_parts(found, wide=is_wide(terminal)), terminal)
+        render(document_of(found), console())
     if not found.family:
         runs = dict.fromkeys(side.analysis.name for side in (found.left, found.right))
         cure = f"see what was measured: {', '.join(f'vtax show {run}' for run in runs)}"

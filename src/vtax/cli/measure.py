@@ -13,7 +13,8 @@ from vtax.cli.progress import observer
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
-from vtax.report.analysis import analyse
+from vtax.report.analysis.source import source_of
+from vtax.report.renderers.format import english
 from vtax.runner.execute import execute
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
@@ -56,9 +57,10 @@ def measure(
     except VtaxError as error:
         resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, once that is mended"
         raise type(error)(f"{run.name} failed: {error.what}", where=error.where, cure=error.cure or resume) from error
-    analysis = analyse(store, run.name)
+    source = source_of(store, run.name)
+    analysis = source.analysis
     try:
-        print_result(analysis, as_json=as_json)
+        print_result(source, as_json=as_json)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the result has enough of it; the run is stored all the same
         discard(1)
@@ -66,7 +68,9 @@ def measure(
     if analysis.trials and analysis.failed == analysis.trials:
         raise VtaxError(f"every trial of {run.name} failed", cure=f"vtax show {run.name} says why")
     if strict and analysis.shortfalls:
-        raise VtaxError("not everything that was declared was reached", where="; ".join(analysis.shortfalls))
+        raise VtaxError(
+            "not everything that was declared was reached", where="; ".join(map(english, analysis.shortfalls))
+        )
 
 
 @contextmanager

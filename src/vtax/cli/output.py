@@ -58,13 +58,13 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """A plain table on stdout, see vtax.report.grid: names whole, long cells folded at spaces.
+    """A plain table on stdout, see vtax.report.renderers.grid: names whole, long cells folded at spaces.
 
     Brackets in a str are no markup.
     """
     from rich.console import Console
 
-    from vtax.report.grid import Grid
+    from vtax.report.renderers.grid import Grid
 
     table = Grid("bold")
     for column in columns:

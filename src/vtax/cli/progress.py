@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from vtax.cli.output import discard, tell
-from vtax.report.numbers import scale_for
+from vtax.report.document import scale_for
+from vtax.report.renderers.numbers import number
 from vtax.runner.events import Figure, Progress
 from vtax.study.units import format_duration
 
@@ -23,7 +24,7 @@ def figure_text(figure: Figure | None) -> str:
         return ""
     value, unit = figure
     scale = scale_for(unit, [value])
-    return f"{scale.number(value)} {scale.unit}"
+    return f"{number(value / scale.divisor)} {scale.unit}"
 
 
 def observer() -> PlainProgress | BarProgress:

@@ -21,7 +21,7 @@ from vtax.image.image import Image
 from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
-from vtax.report.numbers import plain_percent
+from vtax.report.renderers.numbers import plain_percent
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, Session, host_programs, make_plan
 from vtax.runner.points import Point

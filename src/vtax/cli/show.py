@@ -1,65 +1,66 @@
-"""`vtax show`: the result of a run in the terminal, or a further look at it."""
+"""`vtax show`: the result of a run in the terminal, or any other view of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vtax.cli.output import how_to_go_on, json_option, print_json, width
 from vtax.host.home import Home
-from vtax.report.analysis import RESAMPLES, Analysis, analyse_data
-from vtax.report.table import as_json as analysis_json
-from vtax.report.table import put, render
-from vtax.store.query import RunData, load, samples, used
-from vtax.store.query import counters as counters_of
+from vtax.report.analysis import RESAMPLES
+from vtax.report.analysis.source import Source, source_of
+from vtax.report.renderers.format import english
+from vtax.report.views.base import Options
+from vtax.report.views.registry import DEFAULT, views
 from vtax.store.store import Store
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
 
 
 @click.command("show")
 @click.argument("run_name", metavar="[RUN]", default="last")
 @click.option("--all", "every_metric", is_flag=True, help="Every metric, not only the primary ones.")
-@click.option("--variance", is_flag=True, help="Where the noise is, what drifts, and how many blocks and trials pay.")
-@click.option("--ranking", is_flag=True, help="How probably each platform is the best, the second, ... the last.")
-@click.option("--interaction", is_flag=True, help="Whether factors change the overhead.")
-@click.option("--counters", is_flag=True, help="CPU, bytes and losses at every hop of the network benchmarks.")
-@click.option("--audit", is_flag=True, help="What differs between guests; with --all, every field.")
 @json_option
-def command(
-    run_name: str,
-    every_metric: bool,
-    variance: bool,
-    ranking: bool,
-    interaction: bool,
-    counters: bool,
-    audit: bool,
-    as_json: bool,
-) -> None:
+def command(run_name: str, every_metric: bool, as_json: bool, **wanted: bool) -> None:
     """Print the result of RUN (default: the last one), or a further look at it."""
     store = Store.existing(Home.from_environment().store_url)
-    data = load(store.engine, store.open_run(run_name))
+    chosen = [name for name in views() if wanted[_parameter(name)]]
     is_full = as_json or every_metric  # every figure of a cell is listed
-    analysis = analyse_data(data, resamples=RESAMPLES if is_full else 0)
-    wanted = {
-        "variance": variance, "ranking": ranking, "interaction": interaction, "counters": counters, "audit": audit,
-    }  # fmt: skip
-    views = [name for name, is_wanted in wanted.items() if is_wanted]
-    if views:
-        _print_views(views, data, analysis, store, as_json=as_json, every_metric=every_metric)
+    source = source_of(store, run_name, resamples=RESAMPLES if is_full else 0)
+    if chosen and chosen != [DEFAULT]:
+        _print_views(chosen, source, as_json=as_json, every_metric=every_metric)
     else:
-        print_result(analysis, as_json=as_json, every_metric=every_metric)
+        print_result(source, as_json=as_json, every_metric=every_metric)
 
 
-def print_result(analysis: Analysis, *, as_json: bool, every_metric: bool = False) -> None:
+def _parameter(name: str) -> str:
+    return f"view_{name.replace('-', '_')}"
+
+
+def _add_views() -> None:
+    """An option for every view that is registered, before those that all of them share."""
+    for number, view in enumerate(views().values(), start=1):
+        option = click.Option([f"--{view.name}", _parameter(view.name)], is_flag=True, help=english(view.help))
+        command.params.insert(number, option)
+
+
+_add_views()
+
+
+def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:
     """The result table on stdout, or the same as JSON (which always holds every metric)."""
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.terminal import render
+
+    document = views()[DEFAULT].document(source, Options("all" if every_metric else "brief"))
     if as_json:
-        print_json(analysis_json(analysis))
+        print_json(values_of(document))
         return
-    render(analysis, console(), every_metric=every_metric)
-    if go_on := how_to_go_on(analysis.name, analysis.status):
+    render(document, console())
+    if go_on := how_to_go_on(source.analysis.name, source.analysis.status):
         click.echo(go_on)
 
 
@@ -75,49 +76,17 @@ def console() -> Console:
     return Printer(highlight=False, width=width())
 
 
-def _print_views(
-    views: list[str], data: RunData, analysis: Analysis, store: Store, *, as_json: bool, every_metric: bool
-) -> None:
-    parts: list[RenderableType] = []
-    plain: dict[str, Any] = {"schema": "vtax.views/1", "run": analysis.name, "confidence": analysis.rule.confidence}
-    for view in views:
-        shown, plain[view] = _view(view, data, analysis, store, every_metric)
-        parts += shown
+def _print_views(chosen: Sequence[str], source: Source, *, as_json: bool, every_metric: bool) -> None:
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.terminal import render
+
+    analysis, options = source.analysis, Options("all" if every_metric else "brief")
+    documents = {name: views()[name].document(source, options) for name in chosen}
     if as_json:
-        print_json(plain)
-    else:
-        put(parts, console())
-
-
-def _view(
-    view: str, data: RunData, analysis: Analysis, store: Store, every_metric: bool
-) -> tuple[list[RenderableType], list[dict[str, Any]] | dict[str, Any]]:
-    """(what the terminal shows, the same as JSON)."""
-    from vtax.report import views
-
-    if view == "audit":
-        from vtax.report.audit import audit, audit_json, audit_parts
-
-        audited = audit(analysis)
-        return audit_parts(audited, every_field=every_metric), audit_json(audited)
-
-    if view == "variance":
-        from vtax.report.noise import noise
-
-        within = samples(store.engine, data.run)
-        tables = noise(data, analysis, every_metric=every_metric, samples=within)
-        return views.noise_parts(tables, analysis), views.noise_json(tables, analysis)
-    if view == "ranking":
-        from vtax.report.ranking import rankings
-
-        ranked = rankings(analysis, every_metric=every_metric)
-        return views.ranking_parts(ranked), views.ranking_json(ranked)
-    if view == "counters":
-        from vtax.report.counted import counted, counted_json, counted_parts
-
-        cells = counted(data, counters_of(store.engine, data.run), used(store.engine, data.run))
-        return counted_parts(cells), counted_json(cells)
-    from vtax.report.factors import factor_effects
-
-    found = factor_effects(analysis, every_metric=every_metric)
-    return views.factor_parts(found, analysis), views.factors_json(found)
+        values: dict[str, Any] = {
+            "schema": "vtax.views/1", "run": analysis.name, "confidence": analysis.rule.confidence,
+        }  # fmt: skip
+        print_json(values | {name: values_of(document) for name, document in documents.items()})
+        return
+    for document in documents.values():
+        render(document, console())

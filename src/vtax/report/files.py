@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from vtax.report.analysis import RESAMPLES, analyse
-from vtax.report.document import as_json
-from vtax.report.html import html
+from vtax.report.analysis import RESAMPLES
+from vtax.report.analysis.source import Source, source_of
+from vtax.report.renderers.json import as_json
 from vtax.report.replacing import replacing
+from vtax.report.views.base import Options
+from vtax.report.views.registry import DEFAULT, views
+from vtax.report.views.report import report
 from vtax.store.query import RunData, load, used
 from vtax.store.store import Store
 
@@ -36,10 +39,8 @@ def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
     Raises BadInput for an unknown run or a wrong path, StoreError when the store cannot be read or the disk is full.
     """
     if file_format in ("html", "json"):
-        analysis = analyse(store, run_name, resamples=RESAMPLES)
-        text = (
-            html(analysis) if file_format == "html" else json.dumps(as_json(analysis), indent=1, default=str) + "\n"
-        )
+        source = source_of(store, run_name, resamples=RESAMPLES)
+        text = _page(source) if file_format == "html" else _values(source)
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
         return
@@ -47,6 +48,17 @@ def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
     table = tidy(load(store.engine, run), used(store.engine, run))
     with replacing(path) as new:
         (_write_csv if file_format == "csv" else _write_parquet)(table, new)
+
+
+def _page(source: Source) -> str:
+    from vtax.report.renderers.html import html
+
+    return html(report(source))
+
+
+def _values(source: Source) -> str:
+    document = views()[DEFAULT].document(source, Options())
+    return json.dumps(as_json(document), indent=1, default=str) + "\n"
 
 
 def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:

@@ -8,6 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from vtax.stats.notes import Note
+
 Better = Literal["higher", "lower"]  # which way a metric is better
 Array = npt.NDArray[np.float64]
 Values = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
@@ -19,19 +21,25 @@ LARGEST = 1e90  # that is computed with: third powers of a million of such numbe
 class StatsError(ValueError):
     """A question that has no answer, in one sentence: the caller shows it in place of the figure."""
 
+    @property
+    def note(self) -> Note:
+        """The sentence with its code and data; one that has no code of its own is `no-answer`."""
+        given = self.args[0] if self.args else ""
+        return given if isinstance(given, Note) else Note("no-answer", text=str(given))
+
 
 def as_array(values: Values, what: str = "values") -> Array:
     """`values` as a flat float array. Raises StatsError when they are not a flat list of numbers, or too large."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise StatsError(f"{what} are not numbers") from error
+        raise StatsError(Note("not-numbers", what=what)) from error
     if array.ndim != 1:
         raise StatsError(f"{what} must be one flat list, not of shape {array.shape}")
     if np.isinf(array).any():
-        raise StatsError(f"{what} hold an infinite number")
+        raise StatsError(Note("infinite", what=what))
     if (np.abs(array) > LARGEST).any():
-        raise StatsError(f"{what} hold a number beyond {LARGEST:.0e}, too large to compute with".replace("e+", "e"))
+        raise StatsError(Note("too-large", what=what, largest=f"{LARGEST:.0e}".replace("e+", "e")))
     return array
 
 
@@ -39,16 +47,16 @@ def without_missing(array: Array, what: str = "values") -> tuple[Array, tuple[st
     """`array` without NaN, and a warning when there were any. Raises StatsError when nothing is left."""
     missing = int(np.isnan(array).sum())
     if missing == array.size:
-        raise StatsError(f"there are no {what}")
+        raise StatsError(Note("nothing", what=what))
     if not missing:
         return array, ()
-    return array[~np.isnan(array)], (f"{missing} of {array.size} {what} are missing and were left out",)
+    return array[~np.isnan(array)], (Note("missing", missing=missing, total=array.size, what=what),)
 
 
 def check_positive(array: Array, what: str) -> None:
     """Raises StatsError when a number is zero or below: its logarithm, and so its ratio, is not defined."""
     if (array <= 0).any():
-        raise StatsError(f"{what} hold zero or a negative number, so a ratio is not defined")
+        raise StatsError(Note("not-positive", what=what))
 
 
 def check_confidence(confidence: float) -> None:

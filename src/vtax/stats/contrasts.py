@@ -13,6 +13,7 @@ import numpy as np
 
 from vtax.stats.checks import Values, as_array, check_confidence, check_positive, without_missing
 from vtax.stats.intervals import t_quantile
+from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, standard_error, tail
 
 
@@ -33,9 +34,9 @@ def unpaired_ratio_of_logs(left: Values, right: Values, confidence: float = 0.95
     a, lost_a = without_missing(as_array(left, "logarithms"), "blocks of the left side")
     b, lost_b = without_missing(as_array(right, "logarithms"), "blocks of the right side")
     mean, n = float(a.mean() - b.mean()), min(a.size, b.size)
-    warnings = (*lost_a, *lost_b, "compared across runs: what differs between them is part of the ratio")
+    warnings = (*lost_a, *lost_b, Note("across-runs"))
     if n == 1:
-        warnings = (*warnings, "one block has no interval")
+        warnings = (*warnings, Note("one-block"))
         return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
     var_a, var_b = standard_error(a) ** 2, standard_error(b) ** 2
     se = math.sqrt(var_a + var_b)
@@ -43,7 +44,7 @@ def unpaired_ratio_of_logs(left: Values, right: Values, confidence: float = 0.95
     if se > 0:
         df = se**4 / (var_a**2 / (a.size - 1) + var_b**2 / (b.size - 1))  # Welch 1947
     else:
-        warnings = (*warnings, "all blocks are equal: noise is below the tool's resolution")
+        warnings = (*warnings, Note("equal-blocks"))
     half = t_quantile((1 + confidence) / 2, df) * se
     return Ratio(
         estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import bootstrap_means, mean_interval, median_interval
 from vtax.stats.means import Average, block_means, block_medians
+from vtax.stats.notes import Note
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
 FEWEST_FOR_OUTLIERS = 10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens
@@ -122,16 +123,16 @@ def describe_blocks(
 def _warnings(
     array: Array, units: int, mean: float, outliers: int, effective: float | None, blocked: bool
 ) -> tuple[str, ...]:
-    found = []
+    found: list[str] = []
     if units == 1:
-        found.append(f"one {'block' if blocked else 'value'} has no interval")
+        found.append(Note("one-block" if blocked else "one-value"))
     if array.size > 1 and float(np.ptp(array)) == 0.0:
-        found.append("all values are equal: noise is below the tool's resolution, the interval has no width")
+        found.append(Note("equal-values"))
     if mean == 0.0:
-        found.append("the mean is zero, so there is no coefficient of variation")
+        found.append(Note("zero-mean-no-cv"))
     found += outlier_warnings(outliers, array.size, "values")
     if not blocked and effective is not None and effective < array.size / 2:
-        found.append(f"values depend on one another: {array.size} are worth about {effective:.0f}")
+        found.append(Note("dependent-values", values=array.size, effective=round(effective)))
     return tuple(found)
 
 
@@ -139,7 +140,7 @@ def outlier_warnings(outliers: int, n: int, of: str) -> tuple[str, ...]:
     """A sentence about outliers among so many values or blocks; none about fewer than ten, which say too little."""
     if not outliers or n < FEWEST_FOR_OUTLIERS:
         return ()
-    return (f"{outliers} of {n} {of} are outliers (modified z above {OUTLIER_Z}), flagged and kept",)
+    return (Note("outliers", outliers=outliers, total=n, what=of, limit=str(OUTLIER_Z)),)
 
 
 def modified_z(values: Values) -> Array:

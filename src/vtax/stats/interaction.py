@@ -21,6 +21,7 @@ from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_positive
 from vtax.stats.intervals import t_quantile
+from vtax.stats.notes import Note
 from vtax.stats.ratio import exp
 
 Labels = Sequence[Hashable] | npt.NDArray[Any]
@@ -77,12 +78,12 @@ def interaction(
     codes = [np.array([known.index(x) for x in c[keep]]) for c, known in zip(columns, names, strict=True)]
     p, q, b = (len(known) for known in names)
     if min(p, q, b) < 2:
-        raise StatsError("an interaction needs at least two platforms, two levels and two blocks")
+        raise StatsError(Note("interaction-needs-two"))
     if np.unique(codes[0] * q + codes[1]).size < p * q:
-        raise StatsError("a platform lacks a level of the factor, so their interaction is not defined")
+        raise StatsError(Note("missing-level"))
     notes: list[str] = []
     if codes[0].size != p * q * b:
-        notes.append(f"{codes[0].size} of {p * q * b} platform, level and block combinations are there")
+        notes.append(Note("incomplete-design", there=codes[0].size, total=p * q * b))
     design, kinds = _design(codes[0], codes[1], p, q)
     logs = np.log(y[keep])
     if np.unique((codes[0] * q + codes[1]) * b + codes[2]).size == codes[0].size == p * q * b:
@@ -130,10 +131,10 @@ def _solve(y: Array, design: Array) -> tuple[Array, Array, tuple[float, float, f
     ]
     df = [p * (q - 1) * (b - 1), (p - 1) * (b - 1), b - 1]
     if math.sqrt(sum(squares) / y.size) <= 1e-12:
-        raise StatsError("there is no noise: every block gives the same values")
+        raise StatsError(Note("no-noise"))
     residual, of_guest, of_block = _ordered(squares, df)
     if residual <= 1e-24:
-        raise StatsError("there is no noise within guests, so no test of the interaction")
+        raise StatsError(Note("no-noise-within-guests"))
     variances = (of_block - of_guest) / (p * q), (of_guest - residual) / q, residual
     same = np.kron(np.eye(p), np.ones((q, q)))
     of_cells = (variances[0] + variances[1] * same + variances[2] * np.eye(p * q)) / b
@@ -180,7 +181,7 @@ def _fit(
     y, design, platform, block = y[order], design[order], platform[order], block[order]
     scale = float(np.std(y - design @ np.linalg.lstsq(design, y, rcond=None)[0]))
     if scale <= 1e-12:
-        raise StatsError("there is no noise: every block gives the same values")
+        raise StatsError(Note("no-noise"))
     guests = [np.eye(int(platform.max()) + 1)[platform[block == k]] for k in np.unique(block)]
     names = [[str(i) for i in range(g.shape[1])] for g in guests]
     spec = VCSpec(["guest"], [names], [guests])
@@ -188,9 +189,9 @@ def _fit(
         python_warnings.simplefilter("always")
         model = MixedLM(y / scale, design, groups=block, exog_re=np.ones((y.size, 1)), exog_vc=spec)
         fit = model.fit(reml=True)
-    notes = [] if fit.converged else ["the mixed model did not converge: take its table with care"]
+    notes: list[str] = [] if fit.converged else [Note("model-not-converged")]
     if any("singular" in str(w.message) for w in caught):
-        notes.append("the mixed model is singular: a level of noise could not be told from the others")
+        notes.append(Note("model-singular"))
     k = design.shape[1]
     cov = np.asarray(fit.cov_params())[:k, :k] * scale**2
     sds = [math.sqrt(max(float(v), 0.0)) * scale for v in (fit.cov_re[0, 0], fit.vcomp[0], fit.scale)]

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
+from vtax.stats.notes import Note
 
 _ROWS_AT_ONCE = 256  # whose bootstrap is held at once: 4 MiB
 
@@ -41,7 +42,7 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
     array, warnings = without_missing(as_array(values))
     mean, n = float(array.mean()), array.size
     if n == 1:
-        return Interval(mean, -np.inf, np.inf, confidence, (*warnings, "one value has no interval"))
+        return Interval(mean, -np.inf, np.inf, confidence, (*warnings, Note("one-value")))
     half = t_quantile((1 + confidence) / 2, n - 1) * float(array.std(ddof=1)) / math.sqrt(n)
     return Interval(mean, mean - half, mean + half, confidence, warnings)
 
@@ -91,9 +92,9 @@ def bootstrap_means(
         array, warnings = without_missing(as_array(values))
         low = high = mean = float(array.mean())
         if array.size == 1:
-            low, high, warnings = -np.inf, np.inf, (*warnings, "one value has no interval")
+            low, high, warnings = -np.inf, np.inf, (*warnings, Note("one-value"))
         elif np.ptp(array) <= 1e-12 * max(abs(mean), 1e-300):
-            warnings = (*warnings, "all values are equal")
+            warnings = (*warnings, Note("all-equal"))
         else:
             same_size.setdefault(array.size, []).append((index, array))
         found.append(Interval(mean, low, high, confidence, warnings))

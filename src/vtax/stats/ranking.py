@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vtax.stats.checks import Array, Better, StatsError
+from vtax.stats.notes import Note
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,17 @@ def rank(values: npt.NDArray[np.float64], better: Better, *, resamples: int = 49
         raise StatsError("ranking needs a matrix of platforms and blocks")
     complete = ~np.isnan(values).any(axis=0)
     if not complete.any():
-        raise StatsError("no block holds every platform")
+        raise StatsError(Note("no-common-block"))
     if complete.sum() < 2:
-        raise StatsError("only one block holds every platform: too few for ranks")
+        raise StatsError(Note("one-common-block"))
     kept = values[:, complete]
     if not np.isfinite(kept).all() or (kept <= 0).any():
-        raise StatsError("ranking needs positive numbers")
+        raise StatsError(Note("ranking-not-positive"))
     warnings: list[str] = []
     if kept.shape[1] < values.shape[1]:
-        warnings.append(
-            f"{values.shape[1] - kept.shape[1]} of {values.shape[1]} blocks lack a platform and were left out"
-        )
+        warnings.append(Note("incomplete-blocks", missing=values.shape[1] - kept.shape[1], total=values.shape[1]))
     if kept.shape[1] < 5:
-        warnings.append(f"{kept.shape[1]} blocks are few for probabilities of ranks, which look surer than they are")
+        warnings.append(Note("few-blocks-for-ranks", blocks=kept.shape[1]))
     score = np.log(kept) * (1 if better == "higher" else -1)
     weights = _weights(score.shape[1], resamples, seed)
     means = np.round(weights @ score.T / score.shape[1], 12)  # (resamples, platforms)

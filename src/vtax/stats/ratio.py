@@ -27,6 +27,7 @@ from vtax.stats.checks import (
 )
 from vtax.stats.describe import OUTLIER_Z, modified_z, outlier_warnings
 from vtax.stats.intervals import Interval, t_quantile, t_tail
+from vtax.stats.notes import Note
 
 LARGEST_LOG = math.log(sys.float_info.max)
 
@@ -114,11 +115,11 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
     outlying = where[np.abs(modified_z(array)) > OUTLIER_Z] if n >= 5 else where[:0]
     warnings = (*warnings, *outlier_warnings(outlying.size, n, "blocks"))
     if n == 1:
-        warnings = (*warnings, "one block has no interval")
+        warnings = (*warnings, Note("one-block"))
         return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)
     se = standard_error(array)
     if se == 0.0:
-        warnings = (*warnings, "all blocks give the same ratio: noise is below the tool's resolution")
+        warnings = (*warnings, Note("equal-ratios"))
     half = t_quantile((1 + confidence) / 2, n - 1) * se
     return Ratio(
         estimate=exp(mean), low=exp(mean - half), high=exp(mean + half), confidence=confidence,

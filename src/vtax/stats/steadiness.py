@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
+from vtax.stats.notes import Note
 from vtax.stats.ratio import LARGEST_LOG
 from vtax.stats.verdict import p_text
 
@@ -38,7 +39,7 @@ def find_warmup(values: Values, alpha: float = 0.05, *, permutations: int = 1999
     """
     array, warnings = without_missing(as_array(values))
     if array.size < FEWEST_TRIALS:
-        note = f"{array.size} trials are too few to find a warm-up; at least {FEWEST_TRIALS} are needed"
+        note = Note("few-trials-for-warmup", trials=array.size, least=FEWEST_TRIALS)
         return Warmup(0, True, 1.0, float(array.mean()), (*warnings, note))
     rng = np.random.default_rng(seed)
     start, p_found = 0, 1.0
@@ -49,7 +50,7 @@ def find_warmup(values: Values, alpha: float = 0.05, *, permutations: int = 1999
         start, p_found = start + at, p
     steady = start <= array.size // 2
     if not steady:
-        warnings = (*warnings, f"no steady state: the level still changed after {start} of {array.size} trials")
+        warnings = (*warnings, Note("no-steady-state", trials=start, total=array.size))
     return Warmup(start, steady, p_found, float(array[start:].mean()), warnings)
 
 
@@ -102,12 +103,10 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
     keep = ~(np.isnan(y) | np.isnan(x))
     x, y = x[keep], y[keep]
     if y.size < 4 or np.ptp(x) == 0:
-        return Drift(
-            0.0, -np.inf, np.inf, 1.0, confidence, (*warnings, f"{y.size} values are too few to see a trend")
-        )
+        return Drift(0.0, -np.inf, np.inf, 1.0, confidence, (*warnings, Note("few-values-for-trend", values=y.size)))
     level = float(np.median(y))
     if level == 0.0:
-        raise StatsError("the median is zero, so relative drift is not defined")
+        raise StatsError(Note("zero-median-no-drift"))
     if np.ptp(y) == 0:
         return Drift(0.0, 0.0, 0.0, 1.0, confidence, warnings)
     is_positive = bool((y > 0).all())

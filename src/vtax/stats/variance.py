@@ -17,6 +17,7 @@ from scipy import special
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, without_missing
 from vtax.stats.intervals import t_quantile
+from vtax.stats.notes import Note
 
 Labels = Sequence[Hashable] | npt.NDArray[Any]
 
@@ -65,17 +66,17 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
         raise StatsError("blocks and trials must have one label for each value")
     mean = float(array.mean())
     if mean == 0.0:
-        raise StatsError("the mean is zero, so relative noise is not defined")
+        raise StatsError(Note("zero-mean-no-noise"))
     trial, block_of_trial = _nest(block, inner)
     trial_means, within, samples = _level(array, trial)
     block_means, of_trials, per_block = _level(trial_means, block_of_trial)
     if block_means.size < 2:
-        warnings = (*warnings, "one block: noise between blocks cannot be told")
+        warnings = (*warnings, Note("one-block-no-noise"))
     top = float(block_means.var(ddof=1)) if block_means.size > 1 else 0.0
     found, notes = _unbiased(top, of_trials, within, per_block, samples, sampled=trials is not None)
     a, b, c = (v / mean / mean for v in found)
     if not math.isfinite(a + b + c):
-        raise StatsError("the mean is next to zero, so relative noise is not defined")
+        raise StatsError(Note("tiny-mean-no-noise"))
     repeated = None if math.isnan(of_trials) else of_trials / mean / mean
     return Components(mean, a, b, c, block_means.size, per_block, samples, (*warnings, *notes), repeated)
 
@@ -104,14 +105,14 @@ def _unbiased(
     if math.isnan(bottom):
         bottom = 0.0
         if sampled:
-            notes.append("one sample per trial: noise within a trial counts as noise between trials")
+            notes.append(Note("one-sample"))
     if math.isnan(middle):
         middle = 0.0
-        notes.append("one trial per block: noise between trials counts as noise between blocks")
+        notes.append(Note("one-trial"))
         return (max(top - bottom / samples, 0.0), 0.0, bottom), tuple(notes)
     of_trials, of_blocks = middle - bottom / samples, top - middle / per_block
     if of_trials < 0 or of_blocks < 0:
-        notes.append("a variance was estimated below zero and is shown as zero: that level adds no visible noise")
+        notes.append(Note("negative-variance"))
     return (max(of_blocks, 0.0), max(of_trials, 0.0), bottom), tuple(notes)
 
 
@@ -173,7 +174,7 @@ def plan(
 
     blocks = needed(between)
     if reached(blocks, trials) > half_width:
-        warnings = (*warnings, "more than a million blocks are needed")
+        warnings = (*warnings, Note("too-many-blocks"))
     if blocks == min_blocks:  # fewer trials may do as well in the blocks that must be made anyway
         trials = _least(1, trials, lambda n: reached(blocks, n) <= half_width)
     most = needed(high)
@@ -190,7 +191,7 @@ def _between_blocks(noise: Components, confidence: float) -> tuple[float, float,
     per block all noise is between blocks.
     """
     if noise.blocks < 2:
-        raise StatsError("a plan needs noise between blocks, so at least two blocks")
+        raise StatsError(Note("plan-needs-blocks"))
     if noise.trial_means is None:
         estimate, of_trials = noise.between_blocks + noise.between_trials + noise.within_trial / noise.samples, 0.0
     else:

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from vtax.stats.checks import Array, Better, StatsError, Values, as_array
+from vtax.stats.notes import Note
 from vtax.stats.planning import fewest_blocks
 from vtax.stats.ratio import Ratio, tail
 
@@ -100,8 +101,7 @@ def verdict_of(
     kind: Kind = "undecided"
     warnings: tuple[str, ...] = ()
     if ratio.n_blocks < MINIMUM_BLOCKS:
-        blocks = "one block is" if ratio.n_blocks == 1 else f"{ratio.n_blocks} blocks are"
-        warnings = (f"{blocks} too few for a verdict; at least {MINIMUM_BLOCKS} are needed",)
+        warnings = (Note("few-blocks", count=ratio.n_blocks, least=MINIMUM_BLOCKS),)
     elif p_difference <= alpha and outside(ratio.mean_log, margin):
         kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
     elif p_equivalent <= alpha:

@@ -1,0 +1,163 @@
+"""The answer first: one sentence per platform, made from its verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vtax.report.analysis.values import Analysis, Row
+from vtax.report.document import (
+    Count,
+    Factor,
+    Inline,
+    Interval,
+    Share,
+    joined,
+    levels_of,
+    listed,
+    msg,
+    plural,
+)
+from vtax.stats.checks import Better
+from vtax.stats.verdict import Kind
+
+_MOST_NAMED = 4
+_KINDS: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run says about one platform. text: completes the sentence that begins with the platform's name."""
+
+    platform: str
+    marks: tuple[str, ...]
+    text: Inline
+
+
+@dataclass(frozen=True)
+class _Found:
+    name: Inline
+    row: Row
+    better: Better
+
+
+def is_measured(analysis: Analysis) -> bool:
+    """Whether the run has a single figure."""
+    return any(row.summary for section in analysis.sections for point in section.points for row in point.rows)
+
+
+def answers(analysis: Analysis) -> tuple[Answer, ...]:
+    """One answer for every platform but the baseline, in study order: how it compares, or why it was not tested."""
+    found: list[Answer] = []
+    for platform in analysis.platforms:
+        if platform.is_baseline:
+            continue
+        if not platform.available:
+            reason = msg("was not tested: {reason}", reason=platform.reason)
+            found.append(Answer(platform.name, platform.marks, reason))
+            continue
+        contrasts = [c for c in _contrasts(analysis) if c.row.platform.name == platform.name]
+        found.append(Answer(platform.name, platform.marks, _sentence(analysis, contrasts)))
+    return tuple(found)
+
+
+def _contrasts(analysis: Analysis) -> Iterator[_Found]:
+    sections = analysis.primary
+    for section in sections:
+        alone = sum(other.label == section.label for other in sections) == 1
+        for point in section.points:
+            name: Inline = section.label if alone else section.name
+            if point.levels:
+                name = msg("{name} ({levels})", name=name, levels=Factor(levels_of(point.levels)))
+            for row in point.rows:
+                yield _Found(name, row, section.better)
+
+
+def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
+    parts: list[Inline] = []
+    for kind in _KINDS:
+        these = [c for c in contrasts if c.row.verdict is not None and c.row.verdict.kind == kind]
+        if these:
+            parts.append(joined([_part(kind, these, len(contrasts), analysis), *_needed(these)], "; "))
+    if without := [c for c in contrasts if c.row.verdict is None]:
+        reason = without[0].row.trouble
+        parts.append(msg("has no answer on {names}: {reason}", names=_names(without), reason=reason))
+    return joined(parts, "; ") if parts else msg("has no figures yet")
+
+
+def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> Inline:
+    spread = _spread(these, total)
+    if kind == "slower":
+        return msg("is slower {where}", where=spread)
+    if kind == "faster":
+        return msg("is faster {where}", where=spread)
+    if kind == "undecided":
+        return msg("is undecided {where}", where=spread)
+    return msg(
+        "is equivalent to {baseline} within ±{margin} {where}",
+        baseline=analysis.baseline, margin=Share(analysis.rule.margin, "declared"), where=spread,
+    )  # fmt: skip
+
+
+def _spread(these: list[_Found], total: int) -> Inline:
+    """Every efficiency when they are few, else the min and the max; each with its interval."""
+    if len(these) <= _MOST_NAMED:
+        return msg("on {names}", names=listed([_with_efficiency(each) for each in these]))
+    ordered = sorted(these, key=lambda c: _estimate(c.row, c.better))
+    first, last = ordered[0], ordered[-1]
+    ends = {
+        "low": efficiency(first.row, first.better), "low_name": first.name,
+        "high": efficiency(last.row, last.better), "high_name": last.name,
+    }  # fmt: skip
+    if len(these) == total:
+        return msg(
+            "in all {total} comparisons, efficiency from {low} on {low_name} to {high} on {high_name}",
+            total=Count(total), **ends,
+        )  # fmt: skip
+    return msg(
+        "in {number} of {total} comparisons, efficiency from {low} on {low_name} to {high} on {high_name}",
+        number=Count(len(these)), total=Count(total), **ends,
+    )  # fmt: skip
+
+
+def _with_efficiency(found: _Found) -> Inline:
+    shown = efficiency(found.row, found.better)
+    return msg("{name} (efficiency {efficiency})", name=found.name, efficiency=shown)
+
+
+def _needed(these: list[_Found]) -> Iterator[Inline]:
+    needed = [c.row.verdict.blocks_needed for c in these if c.row.verdict is not None]
+    known = [n for n in needed if n]
+    if not known or len(known) < len(needed):
+        return
+    if len(known) == 1:
+        yield plural(
+            "about {count} more block would settle it", "about {count} more blocks would settle it", max(known)
+        )
+    else:
+        yield plural(
+            "about {count} more block would settle all", "about {count} more blocks would settle all", max(known)
+        )
+
+
+def _names(these: list[_Found]) -> Inline:
+    if len(these) <= _MOST_NAMED + 1:
+        return listed([c.name for c in these])
+    more = msg("{count} more", count=Count(len(these) - _MOST_NAMED))
+    return listed([*(c.name for c in these[:_MOST_NAMED]), more])
+
+
+def efficiency(row: Row, better: Better) -> Inline:
+    """Efficiency of a row that has a ratio, with its interval: `13.5 % [12.9, 14.1]`."""
+    assert row.ratio is not None
+    found = row.ratio.efficiency(better)
+    estimate = Share(found.estimate, "efficiency")
+    if not math.isfinite(found.high):
+        return msg("{efficiency} [no interval from one block]", efficiency=estimate)
+    return joined([estimate, Interval(found.low, found.high, "efficiency")], " ")
+
+
+def _estimate(row: Row, better: Better) -> float:
+    assert row.ratio is not None
+    return row.ratio.efficiency(better).estimate

@@ -1,0 +1,166 @@
+"""What was counted around the trials of a network benchmark: where the CPU went, and what crossed every hop.
+
+Where throughput is at its limit, overhead is no longer in the rate but in the CPU that the same bytes cost; where
+bytes did not go the way they should, no rate means anything. Both are means over a cell's measured trials.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.counters import cost
+from vtax.counters.table import (
+    DROPS,
+    GUEST,
+    HOST_CPU,
+    KERNEL_CPU,
+    LAYER,
+    LINK,
+    RX_BYTES,
+    RX_DROPPED,
+    RX_PACKETS,
+    SWITCH_CPU,
+    TCP_RETRANSMITS,
+    TX_BYTES,
+    TX_DROPPED,
+    TX_PACKETS,
+    UNDER_TEST_BYTES,
+    UNDER_TEST_CPU,
+)
+from vtax.store.query import RunData
+
+Counters = Mapping[tuple[int, str, str], tuple[float, int]]
+"""(cell, place, name) -> mean and number of trials, as store.query.counters gives them."""
+
+_HOP_COLUMNS = (RX_PACKETS, RX_BYTES, TX_PACKETS, TX_BYTES)
+_LOST = (*RX_DROPPED, *TX_DROPPED)
+
+
+@dataclass(frozen=True)
+class Hop:
+    """What one interface carried in a trial. lost: dropped or broken packets."""
+
+    name: str
+    rx_packets: float
+    rx_bytes: float
+    tx_packets: float
+    tx_bytes: float
+    lost: float
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A cell of a network benchmark, means of its trials.
+
+    layer_cpu_s: CPU of the guest with its virtualization layer, as the host counts it. guest_cpu_s: what the guest's
+    own kernel says; None where it has none. ends_cpu_s: of every other end, by role; of one on another machine, what
+    that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_cpu_s, under_test_bytes: CPU of all
+    guests under test with their layers, and what went through their cards; where a guest decides for a switch of the
+    lab, with the switch's CPU and bytes, in and out. retransmits: TCP segments sent again, by the end that counted
+    them. lost: packets on the whole way, each once. everything: every counter, `PLACE.NAME`. used: by name, every
+    different value that was really in force in a measured trial: socket buffers, MSS, offloads.
+    """
+
+    label: str
+    levels: Mapping[str, Any]
+    platform: str
+    trials: int
+    layer_cpu_s: float | None
+    guest_cpu_s: float | None
+    ends_cpu_s: Mapping[str, float]
+    switch_cpu_s: float | None
+    under_test_cpu_s: float | None
+    under_test_bytes: float
+    retransmits: Mapping[str, float]
+    hops: tuple[Hop, ...]
+    lost: float
+    everything: Mapping[str, float]
+    used: Mapping[str, list[Any]]
+
+    @property
+    def cpu_per_gigabyte(self) -> float | None:
+        """CPU seconds of what carried the traffic for 10^9 bytes of it; None when too little moved."""
+        return cost.per_gigabyte(self.under_test_cpu_s, self.under_test_bytes)
+
+
+def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]) -> list[Counted]:
+    """Every cell whose trials counted links, points in the study's order, platforms in theirs.
+
+    in_force: see store.query.used.
+    """
+    by_cell: dict[int, dict[tuple[str, str], float]] = {}
+    trials: dict[int, int] = {}
+    for (cell, place, name), (mean, number) in counters.items():
+        by_cell.setdefault(cell, {})[place, name] = mean
+        trials[cell] = max(number, trials.get(cell, 0))
+    points = {key: number for number, key in enumerate(dict.fromkeys(cell.point for cell in data.run.cells))}
+    order = sorted(by_cell, key=lambda cell: (points[data.run.cells[cell].point], cell))
+    used = _used(data, in_force)
+    return [
+        _of(data, cell, by_cell[cell], trials[cell], used.get(cell, {}))
+        for cell in order
+        if (LINK, UNDER_TEST_BYTES.name) in by_cell[cell]
+    ]
+
+
+def _used(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, list[Any]]]:
+    """Every different value of what was in force in a cell's measured trials, in the order they came."""
+    texts: dict[int, dict[str, None]] = {}
+    trials = data.trials
+    for trial, cell, counts in zip(trials.id, trials.cell, trials.is_ok & ~trials.is_warmup, strict=True):
+        if counts and int(trial) in in_force:
+            texts.setdefault(int(cell), {})[in_force[int(trial)]] = None
+    found: dict[int, dict[str, list[Any]]] = {}
+    for cell, distinct in texts.items():
+        values = found.setdefault(cell, {})
+        for told in map(json.loads, distinct):
+            for name, value in told.items():
+                if value not in values.setdefault(name, []):
+                    values[name].append(value)
+    return found
+
+
+def _of(
+    data: RunData,
+    cell: int,
+    found: Mapping[tuple[str, str], float],
+    trials: int,
+    used: Mapping[str, list[Any]],
+) -> Counted:
+    record = data.run.cells[cell]
+    link = {name: value for (place, name), value in found.items() if place == LINK}
+    names = dict.fromkeys(name.rpartition(".")[0] for name in link if name.endswith(RX_BYTES.of("")))
+    hops = tuple(_hop(name, link) for name in names)
+    under_test_cpu_s = found.get((LAYER, UNDER_TEST_CPU.name), found.get((LAYER, HOST_CPU.name)))
+    under_test_cpu_s, under_test_bytes = cost.carried(found, under_test_cpu_s)
+    return Counted(
+        label=record.label,
+        levels=dict(record.levels),
+        platform=record.platform,
+        trials=trials,
+        layer_cpu_s=found.get((LAYER, HOST_CPU.name)),
+        guest_cpu_s=found.get((GUEST, KERNEL_CPU.name)),
+        ends_cpu_s={p: v for p, v in _ends(found).items() if p not in (LAYER, GUEST)},
+        switch_cpu_s=link.get(SWITCH_CPU.name),
+        under_test_cpu_s=under_test_cpu_s,
+        under_test_bytes=under_test_bytes,
+        retransmits={p: v for (p, n), v in found.items() if n == TCP_RETRANSMITS.name},
+        hops=hops,
+        lost=link.get(DROPS.name, sum(hop.lost for hop in hops)),
+        everything={f"{place}.{name}": value for (place, name), value in found.items()},
+        used=used,
+    )
+
+
+def _hop(name: str, link: Mapping[str, float]) -> Hop:
+    carried = {counter.name: link[counter.of(name)] for counter in _HOP_COLUMNS}
+    return Hop(name, **carried, lost=sum(link[counter.of(name)] for counter in _LOST))
+
+
+def _ends(found: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """CPU seconds by role: as the host counts them, or as the end's own kernel does."""
+    told = {place: value for (place, name), value in found.items() if name == KERNEL_CPU.name}
+    return told | {place: value for (place, name), value in found.items() if name == HOST_CPU.name}

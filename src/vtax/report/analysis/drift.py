@@ -1,0 +1,72 @@
+"""Warns when the figures of a run drift: a cheap look at every cell, and the full test only where there is cause."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from vtax.report.analysis.warnings import Given, merged
+from vtax.report.document import Count, Place, PValue, Share, Warning
+from vtax.stats.checks import StatsError
+from vtax.stats.verdict import holm
+
+Series = tuple[Place, NDArray[np.int64], NDArray[np.float64]]
+
+
+def drift_warnings(series: Sequence[Series], confidence: float) -> tuple[Warning, ...]:
+    """One warning about all cells whose block means drift significantly over the run, Holm-adjusted over the cells.
+
+    series: (place, blocks, block means) of every cell that is judged. Nothing when no cell drifts.
+    """
+    alpha = 1 - confidence
+    first_step = -float(special.ndtri(alpha / 2 / max(1, len(series))))
+    suspects = [each for each in series if _trend(each[2]) >= caution(each[2].size) * first_step]
+    if not suspects:
+        return ()
+    from vtax.stats.steadiness import find_drift  # the test needs what takes a second to import
+
+    found = []
+    for place, blocks, means in suspects:
+        try:
+            found.append((place, find_drift(means, blocks, confidence)))
+        except StatsError:
+            continue  # a mean of zero has no relative drift, and says so where it is shown
+    unsuspected = [1.0] * (len(series) - len(found))  # they count in the family all the same
+    adjusted = holm([*(drift.p_value for _, drift in found), *unsuspected]).tolist()[: len(found)]
+    drifting = [(place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha]
+    if not drifting:
+        return ()
+    changes = [drift.change for _, drift, _ in drifting]
+    shared = {"p": PValue(max(p for _, _, p in drifting), is_named=True)}
+    low, high = (Share(each, "signed decimal") for each in (min(changes), max(changes)))
+    if len(changes) == 1:
+        found_here = Given("drift", {"change": low, **shared})
+    elif f"{low.value:.3f}" == f"{high.value:.3f}":
+        found_here = Given("drift-of-cells", {"cells": Count(len(changes)), "change": low, **shared})
+    else:
+        found_here = Given(
+            "drift-of-cells-between", {"cells": Count(len(changes)), "low": low, "high": high, **shared}
+        )
+    (warning,) = merged([found_here])
+    return (replace(warning, places=tuple(place for place, _, _ in drifting)),)
+
+
+def caution(blocks: int) -> float:
+    """The part of the normal quantile below which the exact test of Kendall's tau finds nothing in so many blocks."""
+    return 0.9 if blocks >= 20 else 0.75
+
+
+def _trend(values: NDArray[np.float64]) -> float:
+    """Absolute value of Mann-Kendall's z (Kendall 1975, with ties); 0 for fewer than 4 values or equal ones."""
+    n = values.size
+    ties = np.unique(values, return_counts=True)[1]
+    variance = (n * (n - 1) * (2 * n + 5) - int((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    if n < 4 or variance <= 0:
+        return 0.0
+    score = float(np.sign(values[None, :] - values[:, None])[np.triu_indices(n, 1)].sum())
+    return abs(score) / math.sqrt(variance)

@@ -1,0 +1,140 @@
+"""Does a factor change what the platforms cost? For every factor of a run that has more than one level.
+
+Other factors are averaged over: a platform's value at a level and in a block is the geometric mean over all points
+with that level, and is there only when the block holds them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vtax.report.analysis.ranking import aligned
+from vtax.report.analysis.values import Analysis, Point, Row, Section
+from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
+from vtax.stats.checks import Array, StatsError, check_positive
+from vtax.stats.interaction import Interaction, Term, interaction
+from vtax.stats.notes import Note
+from vtax.stats.verdict import holm, outside
+
+
+@dataclass(frozen=True)
+class FactorEffect:
+    """One factor of one metric. effect: None when there is no answer, trouble then says why.
+
+    p_adjusted: of the F-test, Holm-adjusted over all factors and metrics shown. text: the answer as a sentence.
+    """
+
+    section: Section
+    factor: str
+    levels: tuple[str, ...]
+    effect: Interaction | None
+    p_adjusted: float = 1.0
+    text: Inline = ""
+    trouble: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def factor_effects(analysis: Analysis, *, every_metric: bool = False) -> tuple[FactorEffect, ...]:
+    """Of every factor with at least two levels and every primary metric (or every metric) that has it."""
+    found = []
+    for section in analysis.sections if every_metric else analysis.primary:
+        factors = dict.fromkeys(factor for point in section.points for factor in point.levels)
+        for factor in factors:
+            levels = tuple(dict.fromkeys(str(p.levels[factor]) for p in section.points if factor in p.levels))
+            if len(levels) > 1:
+                found.append(_effect(section, factor, levels, analysis))
+    tested = [each.effect.p_value for each in found if each.effect]
+    adjusted = iter(holm(tested).tolist() if tested else ())
+    return tuple(_answered(replace(e, p_adjusted=next(adjusted)), analysis) if e.effect else e for e in found)
+
+
+def _effect(section: Section, factor: str, levels: tuple[str, ...], analysis: Analysis) -> FactorEffect:
+    empty = FactorEffect(section, factor, levels, None)
+    names = [p.name for p in sorted(analysis.platforms, key=lambda p: not p.is_baseline) if p.available]
+    sides: dict[tuple[str, str], tuple[Array, Array]] = {}
+    absent = []
+    try:
+        for name in names:
+            rows = [_rows(section.points, factor, level, name) for level in levels]
+            if all(row.summary is not None for each in rows for row in each) and all(rows):
+                sides |= {(name, level): _averaged(each) for level, each in zip(levels, rows, strict=True)}
+            elif name == analysis.baseline:
+                raise StatsError(Note("no-baseline-levels"))
+            else:
+                absent.append(name)
+        warnings = (Note("absent-levels", platforms=", ".join(absent)),) if absent else ()
+        values = np.concatenate([value for value, _ in sides.values()]) if sides else np.zeros(0)
+        labels = np.array([key for key, (value, _) in sides.items() for _ in value]).reshape(-1, 2)
+        blocks = np.concatenate([block for _, block in sides.values()]) if sides else np.zeros(0)
+        effect = interaction(values, labels[:, 0], labels[:, 1], blocks, analysis.rule.confidence)
+    except StatsError as error:
+        return replace(empty, trouble=error.note)
+    except (np.linalg.LinAlgError, ValueError):  # what is left of too few or too regular blocks
+        return replace(empty, trouble=Note("model-not-fitted"))
+    if not np.isfinite(effect.p_value):
+        return replace(empty, trouble=Note("model-not-fitted"))
+    return replace(empty, effect=effect, warnings=(*warnings, *effect.warnings))
+
+
+def _rows(points: Sequence[Point], factor: str, level: str, platform: str) -> list[Row]:
+    """The platform's rows at a level, over all levels of the other factors."""
+    return [
+        row
+        for point in points
+        if str(point.levels.get(factor)) == level
+        for row in point.rows
+        if row.platform.name == platform
+    ]
+
+
+def _averaged(rows: Sequence[Row]) -> tuple[Array, Array]:
+    """(geometric means, blocks) over rows, of the blocks that hold all of them."""
+    blocks, matrix = aligned(rows)
+    check_positive(matrix[~np.isnan(matrix)], "values")
+    whole = ~np.isnan(matrix).any(axis=0)
+    return np.exp(np.log(matrix[:, whole]).mean(axis=0)), blocks[whole].astype(np.float64)
+
+
+def _answered(found: FactorEffect, analysis: Analysis) -> FactorEffect:
+    effect, margin = found.effect, analysis.rule.margin
+    assert effect is not None
+    f, p = Number(effect.f, 3), Number(effect.p_value, 2)
+    df = f"{effect.df[0]:g}, {effect.df[1]:g}"
+    test = msg("F({df}) = {f}, p = {p}", df=df, f=f, p=p)
+    if found.p_adjusted != effect.p_value:
+        adjusted = Number(found.p_adjusted, 2)
+        test = msg("F({df}) = {f}, p = {p}, adjusted {adjusted}", df=df, f=f, p=p, adjusted=adjusted)
+    if found.p_adjusted > analysis.rule.alpha:
+        text = msg(
+            "no sign that the overhead depends on {factor} (which is no proof that it does not)", factor=found.factor
+        )
+    else:
+        terms = [term for term in effect.table if term.kind == "interaction"]
+        most = max(terms, key=lambda term: abs(_log(term.ratio)))
+        size = _size(most, found, analysis)
+        if any(outside(_log(term.ratio), margin) for term in terms):
+            text = msg("{factor} changes the overhead, {size}", factor=found.factor, size=size)
+        else:
+            text = msg(
+                "{factor} changes the overhead by less than ±{margin}, {size}",
+                factor=found.factor, margin=Share(margin, "declared"), size=size,
+            )  # fmt: skip
+    return replace(found, text=joined([text, test], "; "))
+
+
+def _log(ratio: float) -> float:
+    """Of a ratio that may be too small or too large for a float."""
+    return math.log(ratio) if ratio > 0 else -math.inf
+
+
+def _size(term: Term, found: FactorEffect, analysis: Analysis) -> Inline:
+    return msg(
+        "most on {platform}, whose ratio to {baseline} at {level} is {ratio} [{low}, {high}] times that at {first}",
+        platform=term.platform, baseline=analysis.baseline, level=f"{found.factor}={term.level}",
+        ratio=Ratio(term.ratio), low=Ratio(term.low), high=Ratio(term.high),
+        first=f"{found.factor}={found.levels[0]}",
+    )  # fmt: skip

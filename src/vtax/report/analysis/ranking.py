@@ -1,0 +1,64 @@
+"""Which platform is best at every point of a run, and how sure that is; also the blocks of several cells, aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.report.analysis.values import Analysis, Point, Row, Section
+from vtax.stats.checks import StatsError
+from vtax.stats.notes import Note
+from vtax.stats.ranking import Ranking, rank
+
+RESAMPLES = 1999  # probabilities to one part in a hundred
+
+
+@dataclass(frozen=True)
+class PointRanking:
+    """The ranks at one point of one metric. rows: those ranked, the most likely best first.
+
+    ranking: its `order` and `probabilities` are of `rows`; None when there is no answer, trouble then says why.
+    """
+
+    section: Section
+    point: Point
+    rows: tuple[Row, ...]
+    ranking: Ranking | None
+    trouble: str
+    warnings: tuple[str, ...]
+
+
+def rankings(analysis: Analysis, *, every_metric: bool = False) -> tuple[PointRanking, ...]:
+    """The ranks of the platforms at every point of every primary metric (or every metric)."""
+    sections = analysis.sections if every_metric else analysis.primary
+    return tuple(rank_point(section, point) for section in sections for point in section.points)
+
+
+def rank_point(section: Section, point: Point) -> PointRanking:
+    """The ranks at one point. Platforms without values are left out, with a warning."""
+    rows = [row for row in point.rows if row.summary is not None]
+    absent = [row.platform.name for row in point.rows if row.summary is None and row.platform.available]
+    warnings = (Note("absent-platforms", platforms=", ".join(absent)),) if absent else ()
+    if len(rows) < 2:
+        return PointRanking(section, point, tuple(rows), None, Note("no-common-values"), warnings)
+    try:
+        found = rank(aligned(rows)[1], section.better, resamples=RESAMPLES)
+    except StatsError as error:
+        return PointRanking(section, point, tuple(rows), None, error.note, warnings)
+    order = np.array(found.order)
+    ranking = Ranking(tuple(range(order.size)), found.probabilities[order], found.blocks, found.warnings)
+    return PointRanking(
+        section, point, tuple(rows[i] for i in found.order), ranking, "", (*warnings, *found.warnings)
+    )
+
+
+def aligned(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(blocks, matrix of rows by blocks): NaN where a block lacks a row. Blocks are all that any row has."""
+    blocks = np.unique(np.concatenate([row.blocks for row in rows])).astype(np.int64)
+    matrix = np.full((len(rows), blocks.size), np.nan)
+    for line, row in zip(matrix, rows, strict=True):
+        line[np.searchsorted(blocks, row.blocks)] = row.block_means
+    return blocks, matrix

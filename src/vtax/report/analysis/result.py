@@ -1,0 +1,272 @@
+"""From a stored run to its result: summaries, ratios to the baseline, verdicts, and every warning about them.
+
+This is the one place where the store meets the statistics. Every view of a run shows the `Analysis` made here, so no
+two outputs can differ, and none can lose a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.report.analysis.drift import Series, drift_warnings
+from vtax.report.analysis.targets import Aim, failures, judged, missed_targets
+from vtax.report.analysis.values import Analysis, Floats, Ints, Point, Row, Section, place_of
+from vtax.report.analysis.warnings import warnings_of
+from vtax.report.document import Place
+from vtax.stats.analysis import Contrast
+from vtax.stats.analysis import analyse as judge
+from vtax.stats.checks import StatsError
+from vtax.stats.describe import describe_blocks, with_bootstrap
+from vtax.stats.means import Average, average_with
+from vtax.stats.notes import Note
+from vtax.stats.ratio import log_ratios
+from vtax.stats.stopping import Rule, rule_of
+from vtax.store.query import RunData, load
+from vtax.store.records import MetricRecord
+from vtax.store.store import LAST, Store
+
+_NONE: NDArray[Any] = np.zeros(0)
+_NO_LOGS: Floats = np.full(1, np.nan)
+RESAMPLES = 1999  # of the bootstrap, where figures are shown in full
+_NOT_YET = Note("not-measured-yet")
+
+
+def analyse(store: Store, run_name: str = LAST, *, resamples: int = 0) -> Analysis:
+    """The result of a stored run; `last` is the newest.
+
+    resamples: of the bootstrap beside each mean and ratio, 0 for none. Raises BadInput for an unknown run,
+    StoreError.
+    """
+    return analyse_data(load(store.engine, store.open_run(run_name)), resamples=resamples)
+
+
+def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
+    """The result of a run that was loaded."""
+    run = data.run
+    rule = rule_of(run.declared.get("design", {}))
+    rows = _rows(data, rule)
+    if resamples:
+        rows = _with_bootstrap(rows, resamples)
+    sections = tuple(_judged(section, rule, resamples) for section in _sections(data, rows))
+    measured = ~data.trials.is_warmup
+    blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
+    aims = list(_aims(data, sections))
+    targets = judged(rule, aims, blocks)
+    sections = tuple(_marked(section, targets.missed) for section in sections)
+    missed = missed_targets(rule, aims, blocks, targets, run.stopped_because) if run.status == "finished" else []
+    return Analysis(
+        name=run.name,
+        study=run.study,
+        declared=run.declared,
+        status=run.status,
+        stopped_because=run.stopped_because,
+        seed=run.seed,
+        vtax_version=run.vtax_version,
+        image_key=run.image_key,
+        host=run.host,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        took_s=run.took_s,
+        rule=rule,
+        baseline=next((p.name for p in run.platforms if p.is_baseline), ""),
+        blocks=blocks,
+        trials=int(measured.sum()),
+        failed=int((measured & ~data.trials.is_ok).sum()),
+        platforms=run.platforms,
+        sections=sections,
+        guests=data.guests,
+        failures=data.failures,
+        cells=run.cells,
+        warnings=(
+            *warnings_of(data, _placed(sections)),
+            *drift_warnings(_series(sections), rule.confidence),
+        ),
+        shortfalls=(*failures(data), *missed),
+    )
+
+
+def _placed(sections: tuple[Section, ...]) -> list[tuple[Place, Row, bool]]:
+    return [(place_of(s, p, r), r, s.metric.is_primary) for s in sections for p in s.points for r in p.rows]
+
+
+def _series(sections: tuple[Section, ...]) -> list[Series]:
+    return [
+        (place_of(section, point, row), row.blocks, row.block_means)
+        for section in sections
+        if section.metric.is_primary
+        for point in section.points
+        for row in point.rows
+        if row.summary is not None
+    ]
+
+
+def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
+    """(cell index, metric index) -> row without ratio; one entry for every metric a cell's benchmark has."""
+    run, trials, measured = data.run, data.trials, data.measurements
+    used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
+    trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
+    group = trials.cell[trial] * len(run.metrics) + metric
+    order = np.argsort(group, kind="stable")
+    trial, value, group = trial[order], value[order], group[order]
+    failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
+    attempted = set(trials.cell[~trials.is_ok | ~trials.is_warmup].tolist())
+    platforms = {platform.name: platform for platform in run.platforms}
+    metrics_of: dict[str, list[int]] = {}
+    for index, record in enumerate(run.metrics):
+        metrics_of.setdefault(record.benchmark, []).append(index)
+    rows = {}
+    for cell_index, cell in enumerate(run.cells):
+        for metric_index in metrics_of.get(cell.benchmark, []):
+            number = cell_index * len(run.metrics) + metric_index
+            span = slice(*np.searchsorted(group, [number, number + 1]))
+            rows[cell_index, metric_index] = _row(
+                Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
+                    trouble="" if cell_index in attempted else _NOT_YET),
+                trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
+            )  # fmt: skip
+    return rows
+
+
+def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float) -> Row:
+    if not values.size:
+        return replace(row, trouble=row.trouble or Note("no-trial-went-well"))
+    average = average_with(_average(metric), metric.fixed_work, row.cell.parameters)
+    try:
+        summary, labels, means = describe_blocks(values, confidence, blocks=blocks, average=average)
+    except StatsError as error:
+        return replace(row, trouble=error.note)
+    return replace(row, summary=summary, blocks=labels, block_means=means)
+
+
+def _with_bootstrap(rows: Mapping[tuple[int, int], Row], resamples: int) -> dict[tuple[int, int], Row]:
+    summaries = {key: row.summary for key, row in rows.items() if row.summary is not None}
+    found = with_bootstrap(list(summaries.values()), [rows[key].block_means for key in summaries], resamples)
+    return {**rows, **{key: replace(rows[key], summary=s) for key, s in zip(summaries, found, strict=True)}}
+
+
+def _average(metric: MetricRecord) -> Average:
+    found: Average = "arithmetic"
+    for known in get_args(Average):
+        found = known if metric.average == known else found
+    return found
+
+
+def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Section]:
+    order = {platform.name: index for index, platform in enumerate(data.run.platforms)}
+    grouped: dict[tuple[str, int], dict[str, list[Row]]] = {}
+    for (cell_index, metric_index), row in rows.items():
+        cell = data.run.cells[cell_index]
+        grouped.setdefault((cell.label, metric_index), {}).setdefault(cell.point, []).append(row)
+    measured = {
+        (label, point)
+        for (label, _), points in grouped.items()
+        for point, found in points.items()
+        if any(row.summary for row in found)
+    }
+    sections = []
+    for (label, metric_index), points in grouped.items():
+        points = {  # noqa: PLW2901
+            point: found
+            for point, found in points.items()
+            if any(row.summary for row in found)
+            or (data.run.metrics[metric_index].is_primary and (label, point) not in measured)
+        }
+        if not points:
+            continue  # a metric this benchmark did not give with these parameters
+        first = next(row for found in points.values() for row in found).cell
+        sections.append(
+            Section(
+                label, first.benchmark, first.tool_version, data.run.metrics[metric_index],
+                tuple(
+                    Point(key, found[0].cell.levels, tuple(sorted(found, key=lambda row: order[row.platform.name])))
+                    for key, found in points.items()
+                ),
+                0,
+            )
+        )  # fmt: skip
+    labels = list(dict.fromkeys(section.label for section in sections))
+    return sorted(sections, key=lambda s: (labels.index(s.label), not s.metric.is_primary))
+
+
+def _judged(section: Section, rule: Rule, resamples: int) -> Section:
+    """The section with ratios and verdicts: one family, judged in one call (see stats.analysis)."""
+    contrasts: dict[str, Contrast] = {}
+    trouble: dict[str, str] = {}
+    for point in section.points:
+        base = next((row for row in point.rows if row.platform.is_baseline), None)
+        for row in point.rows:
+            if row is base or row.summary is None:
+                continue
+            name = row.cell.key
+            try:
+                contrasts[name] = Contrast(_logs(row, base), section.better)
+            except StatsError as error:
+                trouble[name] = error.note
+    found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
+
+    def judged(row: Row) -> Row:
+        answer = found.get(row.cell.key)
+        if answer is None:
+            return replace(row, trouble=trouble.get(row.cell.key, row.trouble))
+        if isinstance(answer, StatsError):
+            return replace(row, trouble=answer.note)
+        return replace(row, ratio=answer.ratio, verdict=answer.verdict)
+
+    points = tuple(Point(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
+    return replace(section, points=points, family=len(contrasts))
+
+
+def _logs(row: Row, base: Row | None) -> Floats:
+    """One log-ratio per block of the run so far, NaN where a block has only one of the two."""
+    if base is None or base.summary is None:
+        raise StatsError(Note("no-baseline-here"))
+    blocks = np.union1d(row.blocks, base.blocks)
+    sides = []
+    for side in (row, base):
+        aligned = np.full(blocks.size, np.nan)
+        aligned[np.searchsorted(blocks, side.blocks)] = side.block_means
+        sides.append(aligned)
+    return log_ratios(sides[0], sides[1])
+
+
+def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
+    """What the run's rule judges, in the families of the result."""
+    is_alone = len({cell.platform for cell in data.run.cells}) == 1
+    for section in sections:
+        for point in section.points:
+            base = next((row for row in point.rows if row.platform.is_baseline), None)
+            for row in point.rows:
+                if section.metric.is_primary and (is_alone or row is not base):
+                    logs = _own_logs(row) if is_alone else _logs_or_none(row, base)
+                    yield Aim(_aim_name(section, row), section.name, place_of(section, point, row), logs)
+
+
+def _aim_name(section: Section, row: Row) -> str:
+    return f"{section.name} {row.cell.key}"
+
+
+def _own_logs(row: Row) -> Floats:
+    return np.log(row.block_means) if (row.block_means > 0).all() else _NO_LOGS
+
+
+def _logs_or_none(row: Row, base: Row | None) -> Floats:
+    try:
+        return _logs(row, base)
+    except StatsError:
+        return _NO_LOGS
+
+
+def _marked(section: Section, missed: frozenset[str]) -> Section:
+    """The section with every row that misses the declared target marked."""
+
+    def marked(row: Row) -> Row:
+        return replace(row, target_missed=section.metric.is_primary and _aim_name(section, row) in missed)
+
+    return replace(
+        section, points=tuple(replace(point, rows=tuple(map(marked, point.rows))) for point in section.points)
+    )

@@ -1,0 +1,95 @@
+"""What a run declared and did not reach, judged again by the very rule that ended it, on what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.report.analysis.warnings import place_of
+from vtax.report.document import Count, Inline, Place, Share, joined, msg, plural
+from vtax.stats.stopping import Decision, Rule, decide, half_width
+from vtax.store.query import RunData
+
+_MISSES = {"precision", "verdict"}  # rules with a target for every contrast
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A contrast of a primary metric, or, of a single platform, a cell. logs: as `decide` takes them.
+
+    name: unique in the run. family: what its verdict is judged in.
+    """
+
+    name: str
+    family: str
+    place: Place
+    logs: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The rule's judgement on the blocks that are there. missed: names of the aims that lack what was declared."""
+
+    decision: Decision
+    missed: frozenset[str]
+
+
+def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
+    """Whether a run of so many blocks reached what its rule wanted, and which aims did not."""
+    decision = decide(rule, {a.name: a.logs for a in aims}, blocks, {a.name: a.family for a in aims})
+    return Targets(decision, frozenset(decision.open if rule.stop in _MISSES else ()))
+
+
+def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Targets, because: str) -> list[Inline]:
+    """What a finished run missed of its targets. because: why it ended."""
+    if targets.decision.reached:
+        return []
+    if rule.stop == "budget":
+        return [] if blocks else [because]
+    if not targets.missed:
+        return [joined([_reason(rule, blocks, targets), because], ": ")]
+    return [joined([_lack(rule, aim), aim.place.inline], ": ") for aim in aims if aim.name in targets.missed]
+
+
+def _reason(rule: Rule, blocks: int, targets: Targets) -> Inline:
+    """Why a rule without a target for each contrast was not reached."""
+    if rule.stop == "fixed":
+        made, total = Count(blocks), rule.blocks
+        if blocks == 1:
+            return plural("{made} of {count} block is made", "{made} of {count} blocks is made", total, made=made)
+        return plural("{made} of {count} block are made", "{made} of {count} blocks are made", total, made=made)
+    return targets.decision.reason
+
+
+def failures(data: RunData) -> list[Inline]:
+    """A sentence for a run that was not finished, and for every cell with failed trials."""
+    found: list[Inline] = []
+    if data.run.status in ("interrupted", "failed"):
+        found.append(msg("the run was not finished: {reason}", reason=data.run.stopped_because or data.run.status))
+    measured = [failure for failure in data.failures if not failure.is_warmup]
+    for cell_index in dict.fromkeys(failure.cell for failure in measured):
+        cell = data.run.cells[cell_index]
+        times = sum(failure.cell == cell_index for failure in measured)
+        found.append(
+            joined([plural("{count} failed trial", "{count} failed trials", times), place_of(cell).inline], ": ")
+        )
+    return found
+
+
+def _lack(rule: Rule, aim: Aim) -> Inline:
+    made = int((~np.isnan(aim.logs)).sum())
+    if rule.stop == "verdict":
+        return msg("no verdict where one was wanted")
+    wanted = Share(rule.precision, "declared")
+    if not made:
+        return msg("no interval where one of ±{wanted} was wanted", wanted=wanted)
+    if made < rule.min_blocks:
+        return plural(
+            "{count} block where at least {least} were wanted", "{count} blocks where at least {least} were wanted",
+            made, least=Count(rule.min_blocks),
+        )  # fmt: skip
+    found = Share(half_width(rule, aim.logs))
+    return msg("interval of ±{found} where ±{wanted} was wanted", found=found, wanted=wanted)

@@ -1,0 +1,155 @@
+"""What a result is made of: rows of platforms at points of sections, and all of a run in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.report.document import Inline, Place, Share, Warning, levels_of
+from vtax.stats.checks import Better
+from vtax.stats.describe import Summary, outlier_warnings
+from vtax.stats.ratio import Ratio
+from vtax.stats.stopping import Rule
+from vtax.stats.verdict import Verdict
+from vtax.store.query import FailureRow, GuestRow
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.study.units import format_levels
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of one cell.
+
+    summary: None when no trial went well, or none was made yet. ratio, verdict: None for the baseline, and when there
+    is no answer; trouble then says why. blocks, block_means: one value per block, in order; nothing is hidden.
+    failed: trials. target_missed: what the rule declared for it is not reached. warnings: all that the statistics say
+    about this row.
+    """
+
+    cell: CellRecord
+    platform: PlatformRecord
+    summary: Summary | None
+    blocks: Ints
+    block_means: Floats
+    failed: int
+    ratio: Ratio | None = None
+    verdict: Verdict | None = None
+    trouble: str = ""
+    target_missed: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of the summary, the ratio and the verdict, each text once.
+
+        With one trial per block outlying blocks are outlying values: they are told once.
+        """
+        found = [self.trouble] if self.trouble else []
+        for part in (self.summary, self.ratio, self.verdict):
+            if part is not None:
+                found += part.warnings
+        if self.ratio and self.summary and self.summary.outliers and self.summary.n == self.summary.blocks:
+            twice = outlier_warnings(len(self.ratio.outliers), self.ratio.n_blocks, "blocks")
+            found = [text for text in found if text not in twice]
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of levels, compared over platforms. levels: factor -> level. rows: in platform order."""
+
+    key: str
+    levels: Mapping[str, Any]
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        """`direction=send, mtu=1500`; empty when nothing varies."""
+        return format_levels(self.levels)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One metric of one benchmark table over all its points: what is judged as one family, and shown as one table."""
+
+    label: str
+    benchmark: str
+    tool_version: str
+    metric: MetricRecord
+    points: tuple[Point, ...]
+    family: int
+
+    @property
+    def better(self) -> Better:
+        """Which way is better for the metric."""
+        return "lower" if self.metric.better == "lower" else "higher"
+
+    @property
+    def title(self) -> str:
+        """`stream · triad`: what a table of it is called."""
+        return f"{self.label} · {self.metric.title or self.metric.name}"
+
+    @property
+    def name(self) -> str:
+        """`stream triad`: how sentences call it."""
+        return f"{self.label} {self.metric.name}"
+
+
+def place_of(section: Section, point: Point, row: Row) -> Place:
+    """`docker, iperf3 throughput, direction=send`: where something about a row holds."""
+    return Place(row.platform.name, section.name, levels_of(point.levels))
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The result of a run.
+
+    run: as stored, see store.run.RunHandle. sections: primary metrics first within a benchmark. warnings: all, with
+    where each holds. shortfalls: what was declared and not reached. ready_s: platform -> seconds from start to agent
+    ready, one per guest.
+    """
+
+    name: str
+    study: str
+    declared: Mapping[str, Any]
+    status: str
+    stopped_because: str
+    seed: int
+    vtax_version: str
+    image_key: str
+    host: Mapping[str, Any]
+    started_at: float
+    ended_at: float | None
+    took_s: float | None
+    rule: Rule
+    baseline: str
+    blocks: int
+    trials: int
+    failed: int
+    platforms: tuple[PlatformRecord, ...]
+    sections: tuple[Section, ...]
+    guests: tuple[GuestRow, ...]
+    failures: tuple[FailureRow, ...]
+    cells: tuple[CellRecord, ...]
+    warnings: tuple[Warning, ...]
+    shortfalls: tuple[Inline, ...]
+
+    @property
+    def level(self) -> Share:
+        """The confidence of every interval: `95 %`."""
+        return Share(self.rule.confidence, "declared")
+
+    @property
+    def primary(self) -> tuple[Section, ...]:
+        """The sections of primary metrics."""
+        return tuple(section for section in self.sections if section.metric.is_primary)
+
+    def ready_s(self, platform: str) -> list[float]:
+        """Start to agent ready of every guest of a platform that became ready."""
+        return [g.ready_s for g in self.guests if g.platform == platform and g.ready_s is not None]

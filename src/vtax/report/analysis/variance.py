@@ -1,0 +1,295 @@
+"""Where the noise of a run comes from, whether its figures drift, and what a better plan would have been.
+
+The plan is for the ratio, not for the cell: what blocks share cancels there, so its noise between blocks is taken
+from the log-ratios that were measured, and its costs are those of both sides.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.report.analysis.values import Analysis, Point, Row, Section, place_of
+from vtax.report.document import Place
+from vtax.stats.checks import StatsError
+from vtax.stats.notes import Note
+from vtax.stats.ratio import Ratio
+from vtax.stats.steadiness import Drift, find_drift
+from vtax.stats.stopping import interval_confidence
+from vtax.stats.variance import MOST_BLOCKS, Components, Plan, components, plan
+from vtax.stats.verdict import MINIMUM_BLOCKS, holm
+from vtax.store.query import RunData
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a cell costs in time. block_s: its share of starting its guest, and its warm-up. trial_s: median trial."""
+
+    block_s: float
+    trial_s: float
+
+
+@dataclass(frozen=True)
+class CellVariance:
+    """The variance of one metric of one cell.
+
+    between_blocks, between_trials, within_trial: shares of the whole noise, None for a level that cannot be told from
+    the one above (one block, one trial a block, no samples in a trial). effective_n: of the trials. drift_p: of its
+    test, Holm-adjusted over the cells shown. trials: per block. half_width, time_s: of the ratio as it was measured,
+    and what both sides took. plan: the cheapest way to the study's precision, None for the baseline and where
+    there is no ratio. trouble: why something is missing.
+    """
+
+    row: Row
+    between_blocks: float | None = None
+    between_trials: float | None = None
+    within_trial: float | None = None
+    drift: Drift | None = None
+    drift_p: float = 1.0
+    trials: float = 0.0
+    half_width: float | None = None
+    time_s: float | None = None
+    plan: Plan | None = None
+    trouble: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class VarianceTable:
+    """All cells of a section. points: (point, cells), as in the section."""
+
+    section: Section
+    points: tuple[tuple[Point, tuple[CellVariance, ...]], ...]
+
+
+Samples = Mapping[int, Mapping[str, Sequence[float]]]  # trial id -> metric name -> values within the trial
+
+
+def variance(
+    data: RunData, analysis: Analysis, *, every_metric: bool = False, samples: Samples | None = None
+) -> tuple[VarianceTable, ...]:
+    """A table for every primary metric (or every metric) of a run; every cell has an answer or its trouble.
+
+    samples: as store.query.samples reads them; noise within trials is told where every trial of a cell has them.
+    """
+    sections = analysis.sections if every_metric else analysis.primary
+    found = _components(data, sections, samples or {})
+    costs = _costs(data)
+    tables = []
+    for section in sections:
+        points = []
+        for point in section.points:
+            base = next((row for row in point.rows if row.platform.is_baseline), None)
+            cells = [_cell(row, base, section, found, costs, analysis) for row in point.rows]
+            points.append((point, tuple(cells)))
+        tables.append(VarianceTable(section, tuple(points)))
+    return _adjusted(tables)
+
+
+_Key = tuple[str, str]  # cell key, metric name
+_Found = Mapping[_Key, Components | StatsError]
+
+
+def _components(data: RunData, sections: tuple[Section, ...], samples: Samples) -> _Found:
+    """Of every cell and metric with values: sorted once, then one pass of arrays a cell."""
+    trials, measured = data.trials, data.measurements
+    used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
+    trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
+    group = trials.cell[trial] * len(data.run.metrics) + metric
+    wanted = {(row.cell.key, s.metric.name) for s in sections for p in s.points for row in p.rows}
+    found: dict[_Key, Components | StatsError] = {}
+    for name, part in _groups(group):
+        cell, number = divmod(name, len(data.run.metrics))
+        key = data.run.cells[cell].key, data.run.metrics[number].name
+        if key in wanted:
+            try:
+                sampled = _sampled(trials.id[trial[part]], trials.block[trial[part]], key[1], samples)
+                found[key] = components(*sampled) if sampled else components(value[part], trials.block[trial[part]])
+            except StatsError as error:
+                found[key] = error
+    return found
+
+
+def _sampled(
+    trials: NDArray[np.int64], blocks: NDArray[np.int64], metric: str, samples: Samples
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]] | None:
+    """(values, block of each, trial of each) within these trials; None unless every one of them has samples."""
+    inside = [samples.get(trial, {}).get(metric, ()) for trial in trials.tolist()]
+    if not all(inside):
+        return None
+    sizes = [len(values) for values in inside]
+    return np.concatenate([np.asarray(v, np.float64) for v in inside]), blocks.repeat(sizes), trials.repeat(sizes)
+
+
+def _groups(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """(label, where it stands) of every label: sorted once."""
+    order = np.argsort(labels, kind="stable")
+    names, starts = np.unique(labels[order], return_index=True)
+    yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)
+
+
+def _costs(data: RunData) -> dict[str, Cost]:
+    """Cell key -> what it costs. A guest's start is shared evenly by the cells it serves."""
+    trials, cells = data.trials, data.run.cells
+    measured = trials.is_ok & ~trials.is_warmup & ~np.isnan(trials.outside_s)
+    warm = trials.is_warmup & (trials.block >= 0)
+    warmups = _per_block(trials.cell[warm], trials.block[warm])
+    cell, outside_s = trials.cell[measured], trials.outside_s[measured]
+    guest_s = _guest_s(data)
+    costs = {}
+    for index, part in _groups(cell):
+        trial_s = float(np.median(outside_s[part]))
+        start_s = guest_s.get(cells[index].platform, 0.0)
+        costs[cells[index].key] = Cost(start_s + warmups.get(index, 0.0) * trial_s, trial_s)
+    return costs
+
+
+def _per_block(cells: NDArray[np.int64], blocks: NDArray[np.int64]) -> dict[int, float]:
+    """Cell index -> trials in a block, on average."""
+    return {cell: part.size / np.unique(blocks[part]).size for cell, part in _groups(cells)}
+
+
+def _guest_s(data: RunData) -> dict[str, float]:
+    """Platform -> seconds of guest start that one of its cells costs in a block."""
+    cells = Counter(cell.platform for cell in data.run.cells)
+    found = {}
+    for platform, number in cells.items():
+        mine = [g for g in data.guests if g.platform == platform and g.ready_s is not None and g.block >= 0]
+        blocks = len({g.block for g in mine})
+        if blocks:
+            ready_s = statistics.median(g.ready_s for g in mine if g.ready_s is not None)
+            found[platform] = ready_s * len(mine) / blocks / number
+    return found
+
+
+def _cell(
+    row: Row, base: Row | None, section: Section, found: _Found, costs: Mapping[str, Cost], analysis: Analysis
+) -> CellVariance:
+    parts = found.get((row.cell.key, section.metric.name))
+    if row.summary is None or parts is None:
+        return CellVariance(row, trouble=row.trouble)
+    result = CellVariance(row, trials=row.summary.n / max(1, row.blocks.size))
+    try:
+        result = replace(result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence))
+    except StatsError as error:
+        result = replace(result, trouble=error.note)
+    if isinstance(parts, StatsError):
+        return replace(result, trouble=parts.note)
+    result = _shared(result, parts)
+    if row is base:
+        return result
+    other = found.get((base.cell.key, section.metric.name)) if base else None
+    if row.ratio is None or not isinstance(other, Components) or base is None:
+        return replace(result, trouble=row.trouble or Note("no-baseline-here"))
+    return _planned(result, (parts, other), (costs.get(row.cell.key), costs.get(base.cell.key)), analysis)
+
+
+def _shared(cell: CellVariance, parts: Components) -> CellVariance:
+    blocks, trials, within = parts.shares
+    return replace(
+        cell,
+        between_blocks=blocks if parts.blocks > 1 else None,
+        between_trials=trials if parts.trials > 1 else None,
+        within_trial=within if parts.samples > 1 else None,
+        warnings=parts.warnings,
+    )
+
+
+def _planned(
+    cell: CellVariance,
+    sides: tuple[Components, Components],
+    costs: tuple[Cost | None, Cost | None],
+    analysis: Analysis,
+) -> CellVariance:
+    """What the ratio's precision took, and the cheapest plan for the precision the study asks for."""
+    ratio, rule = cell.row.ratio, analysis.rule
+    assert ratio is not None
+    if costs[0] is None or costs[1] is None:
+        return replace(cell, trouble=Note("unknown-duration"))
+    cost = Cost(costs[0].block_s + costs[1].block_s, costs[0].trial_s + costs[1].trial_s)
+    made = replace(cell, time_s=ratio.n_blocks * (cost.block_s + cell.trials * cost.trial_s))
+    if ratio.n_blocks < 2:
+        return replace(made, trouble=Note("one-block-no-plan"))
+    made = replace(made, half_width=ratio.half_width)
+    joint = _of_ratio(ratio, sides)
+    fewest = {"fixed": MINIMUM_BLOCKS, "verdict": rule.looks[0]}.get(rule.stop, rule.min_blocks)
+    try:
+        best = plan(
+            joint, cost.block_s, cost.trial_s, rule.precision, partial(interval_confidence, rule),
+            settled=rule.looks[1] if rule.stop == "verdict" else 0, min_blocks=fewest,
+            noise_confidence=rule.confidence,
+        )  # fmt: skip
+    except StatsError as error:
+        return replace(made, trouble=error.note)
+    return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))
+
+
+def _of_ratio(ratio: Ratio, sides: tuple[Components, Components]) -> Components:
+    """The noise of a log-ratio, halved: of either side, were they alike.
+
+    What trials explain is taken from trials alone, and only where both sides have several in a block.
+    """
+    of_blocks, repeated = ratio.se_log**2 * ratio.n_blocks, [s.trial_means for s in sides]
+    known = [v for v in repeated if v is not None]
+    if len(known) < len(repeated):
+        return Components(1.0, of_blocks / 2, 0.0, 0.0, ratio.n_blocks, 1.0, 1.0, (), None)
+    explained = sum(v / s.trials for v, s in zip(known, sides, strict=True))
+    trials, left = sum(known) / explained if explained else 1.0, max(of_blocks - explained, 0.0)
+    return Components(1.0, left / 2, sum(known) / 2, 0.0, ratio.n_blocks, trials, 1.0, (), sum(known) / 2)
+
+
+def _adjusted(tables: list[VarianceTable]) -> tuple[VarianceTable, ...]:
+    """The tables with the p-values of drift adjusted over all their cells."""
+    tested = [cell for table in tables for _, cells in table.points for cell in cells if cell.drift]
+    p_values = iter(holm([cell.drift.p_value for cell in tested if cell.drift]).tolist()) if tested else iter(())
+
+    def adjusted(cell: CellVariance) -> CellVariance:
+        return replace(cell, drift_p=next(p_values)) if cell.drift else cell
+
+    return tuple(
+        VarianceTable(t.section, tuple((name, tuple(adjusted(c) for c in cells)) for name, cells in t.points))
+        for t in tables
+    )
+
+
+@dataclass(frozen=True)
+class Hardest:
+    """The contrast whose plan takes the most time. unsure: the least sure plan of few blocks, and where; or None."""
+
+    where: Place
+    plan: Plan
+    unsure: tuple[Place, Plan] | None = None
+
+
+def hardest(tables: tuple[VarianceTable, ...]) -> Hardest | None:
+    """The plan that takes the most time, of several the least sure one; None without any plan."""
+    plans = [(cell.row, where, cell.plan) for where, cell in places(tables) if cell.plan]
+    if not plans:
+        return None
+    _, where, plan = max(plans, key=lambda each: (each[2].time_s, _most(each[2])))
+    few = [(at, p) for row, at, p in plans if row.ratio and row.ratio.n_blocks < MINIMUM_BLOCKS]
+    unsure = [(at, p) for at, p in few if _most(p) > 4 * p.blocks]  # of five blocks the noise may ask for 8 times
+    return Hardest(where, plan, max(unsure, key=lambda each: _most(each[1]), default=None))
+
+
+def _most(plan: Plan) -> int:
+    return plan.blocks_high or MOST_BLOCKS
+
+
+def drifting(tables: tuple[VarianceTable, ...], alpha: float) -> list[tuple[Place, CellVariance]]:
+    """(place, cell) of every cell whose figures drift significantly."""
+    return [(where, cell) for where, cell in places(tables) if cell.drift and cell.drift_p <= alpha]
+
+
+def places(tables: tuple[VarianceTable, ...]) -> Iterator[tuple[Place, CellVariance]]:
+    """Every cell with where it is."""
+    for table in tables:
+        for point, cells in table.points:
+            for cell in cells:
+                yield place_of(table.section, point, cell.row), cell

@@ -1,0 +1,150 @@
+"""Every warning about a run, gathered from wherever it arose, each once with the places where it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from vtax.report.analysis import legacy
+from vtax.report.document import Count, Inline, Number, Offset, PValue, Range, Share
+from vtax.report.document.notes import data_of
+from vtax.report.document.sentences import TEXT, severity_of
+from vtax.report.document.warnings import Place, Warning, levels_of
+from vtax.stats.notes import Note
+from vtax.store.query import RunData
+from vtax.store.records import CellRecord, PlatformRecord
+
+CLOCK_ALLOWANCE_S = 2.0  # a guest that reads its time from a real-time clock knows it to a second
+STATISTICS = "statistics"  # the family of all that the statistics warn of
+_NUMERIC = (Count, Number, Offset, PValue, Share)
+
+
+class _Row(Protocol):
+    @property
+    def platform(self) -> PlatformRecord: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True)
+class Given:
+    """A warning as it was given once, or `times` times alike. place: None for the whole run."""
+
+    code: str
+    data: Mapping[str, Inline]
+    place: Place | None = None
+    times: int = 1
+    is_primary: bool = True
+    kind: str = ""
+
+
+@dataclass
+class _Gathered:
+    first: Given
+    cases: dict[str, Mapping[str, Inline]] = field(default_factory=dict)
+    places: dict[Place, None] = field(default_factory=dict)
+    times: int = 0
+
+
+def warnings_of(data: RunData, rows: Iterable[tuple[Place, _Row, bool]]) -> tuple[Warning, ...]:
+    """All warnings: an emulated host, failed trials, lost guests, limits not given, the run's own, statistics.
+
+    rows: (where it is, row, whether its metric is a primary one).
+    """
+    return merged([*_of_host(data), *_of_trials(data), *_of_guests(data), *_of_store(data), *_of_rows(rows)])
+
+
+def merged(given: Iterable[Given]) -> tuple[Warning, ...]:
+    """Warnings of one code that differ in numbers alone as one, in the order they first came."""
+    found: dict[tuple[Any, ...], _Gathered] = {}
+    for each in given:
+        gathered = found.setdefault((each.code, each.is_primary, *_words(each.data)), _Gathered(each))
+        gathered.cases[repr(sorted(each.data.items()))] = each.data
+        gathered.times += each.times
+        if each.place is not None:
+            gathered.places[each.place] = None
+    return tuple(_warning(each) for each in found.values())
+
+
+def noted(note: str, place: Place | None = None, *, is_primary: bool = True) -> Given:
+    """A warning of the statistics, by its code and data where it has them."""
+    if isinstance(note, Note):
+        return Given(note.code, data_of(note), place, 1, is_primary, STATISTICS)
+    return Given(STATISTICS, {TEXT: str(note)}, place, 1, is_primary, STATISTICS)
+
+
+def carried(code: str, text: str, place: Place | None, times: int = 1) -> Given:
+    """A warning that is a text: of a tool, of a guest, or of a run from before codes."""
+    return Given(code, {TEXT: legacy.one_line(text)}, place, times, kind=code)
+
+
+def _words(data: Mapping[str, Inline]) -> Iterator[str]:
+    """What warnings must have in common to be one: all that is no number."""
+    for name, value in data.items():
+        if name == TEXT and isinstance(value, str):
+            yield legacy.shape_of(value)
+        elif not isinstance(value, _NUMERIC):
+            yield repr(value)
+
+
+def _warning(gathered: _Gathered) -> Warning:
+    cases, first = tuple(gathered.cases.values()), gathered.first
+    data = {name: _range(name, [case[name] for case in cases]) for name in first.data}
+    return Warning(
+        first.code, severity_of(first.code), data, cases, tuple(gathered.places), gathered.times,
+        first.is_primary, first.kind or first.code,
+    )  # fmt: skip
+
+
+def _range(name: str, values: list[Inline]) -> Inline:
+    first = values[0]
+    if name == TEXT and isinstance(first, str):
+        return legacy.merged([str(value) for value in values])
+    if isinstance(first, _NUMERIC) and any(value != first for value in values):
+        numbers = [value for value in values if isinstance(value, _NUMERIC)]
+        return Range(min(numbers, key=_size), max(numbers, key=_size))
+    return first
+
+
+def _size(value: Count | Number | Offset | PValue | Share) -> float:
+    return value.seconds if isinstance(value, Offset) else value.value
+
+
+def _of_host(data: RunData) -> Iterator[Given]:
+    if data.run.host.get("cpu_emulated"):
+        yield Given("emulated-host", {})
+
+
+def _of_trials(data: RunData) -> Iterator[Given]:
+    for failure in data.failures:
+        code = "failed-warmup" if failure.is_warmup else "failed-trial"
+        place = place_of(data.run.cells[failure.cell], failure.block)
+        yield carried(code, failure.error, place) if failure.error else Given("failed-unsaid", {}, place, kind=code)
+
+
+def _of_guests(data: RunData) -> Iterator[Given]:
+    for guest in data.guests:
+        if guest.error:
+            yield carried("lost-guest", guest.error, Place(guest.platform, block=max(guest.block, -1)))
+        if guest.clock_offset_s is not None and abs(guest.clock_offset_s) > CLOCK_ALLOWANCE_S:
+            yield Given("clock", {"offset": Offset(guest.clock_offset_s, 1)}, Place(guest.platform))
+        for note in guest.notes:
+            yield carried("guest", note, Place(guest.platform))
+
+
+def _of_store(data: RunData) -> Iterator[Given]:
+    for warning in data.warnings:
+        place = None if warning.cell is None else place_of(data.run.cells[warning.cell])
+        yield carried(warning.code, warning.text, place, warning.times)
+
+
+def _of_rows(rows: Iterable[tuple[Place, _Row, bool]]) -> Iterator[Given]:
+    for place, row, is_primary in rows:
+        for note in row.warnings:
+            yield noted(note, place, is_primary=is_primary)
+
+
+def place_of(cell: CellRecord, block: int | None = None) -> Place:
+    """A cell as people name it."""
+    return Place(cell.platform, cell.label, levels_of(cell.levels), block)

@@ -1,0 +1,63 @@
+"""A document: what is shown, as data. Views make it, renderers show it, and neither knows the other."""
+
+from vtax.report.document.cells import (
+    Bar,
+    Count,
+    Duration,
+    Efficiency,
+    Factor,
+    Interval,
+    Mean,
+    Moment,
+    Nothing,
+    Number,
+    Offset,
+    Platform,
+    Probability,
+    PValue,
+    Quantity,
+    Range,
+    Ratio,
+    Scale,
+    Share,
+    Size,
+    Verdict,
+    scale_for,
+)
+from vtax.report.document.parts import (
+    Bullets,
+    Code,
+    Column,
+    Document,
+    Figure,
+    FigureGroup,
+    FigureRow,
+    Group,
+    Paragraph,
+    Part,
+    Row,
+    Section,
+    Table,
+    Warnings,
+)
+from vtax.report.document.text import (
+    Inline,
+    Joined,
+    Message,
+    Styled,
+    joined,
+    listed,
+    msg,
+    muted,
+    plural,
+    styled,
+)
+from vtax.report.document.warnings import Place, Warning, levels_of
+
+__all__ = [
+    "Bar", "Bullets", "Code", "Column", "Count", "Document", "Duration", "Efficiency", "Factor", "Figure",
+    "FigureGroup", "FigureRow", "Group", "Inline", "Interval", "Joined", "Mean", "Message", "Moment", "Nothing",
+    "Number", "Offset", "PValue", "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity", "Range",
+    "Ratio", "Row", "Scale", "Section", "Share", "Size", "Styled", "Table", "Verdict", "Warning", "Warnings",
+    "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "styled",
+]  # fmt: skip

@@ -1,0 +1,216 @@
+"""The values that cells and sentences hold: what a number is, not how it looks. Renderers format them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from vtax.report.document.text import Inline
+
+_PREFIXES = {"n": 1e-9, "µ": 1e-6, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SHOWN = ("n", "µ", "m", "", "k", "M", "G", "T")
+_TIMES = ("n", "µ", "m", "")  # a kilosecond is no unit people read
+_PREFIXABLE = re.compile(r"(?P<prefix>[nµumkMGT]?)(?P<base>bit/s|B/s|bit|B|s|Hz|FLOP/s)")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit to show values in: shown value = stored value / divisor."""
+
+    unit: str
+    divisor: float = 1.0
+
+
+UNSCALED = Scale("")
+
+
+def scale_for(unit: str, values: Iterable[float]) -> Scale:
+    """The scale in which the largest of the values (of a whole table) reads as 1 to 999.
+
+    Binary units (MiB/s) and units that take no prefix (events/s) stay as they are.
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    match = _PREFIXABLE.fullmatch(unit)
+    if match is None or largest == 0.0:
+        return Scale(unit, 1.0)
+    own, base = _PREFIXES[match["prefix"]], match["base"]
+    candidates = _TIMES if base == "s" else _SHOWN
+    best = max((p for p in candidates if largest * own / _PREFIXES[p] >= 1), key=_PREFIXES.__getitem__, default="n")
+    if best not in candidates:
+        best = candidates[0]
+    if base in ("bit", "B", "bit/s", "B/s", "Hz", "FLOP/s") and _PREFIXES[best] < 1:
+        best = ""
+    return Scale(best + base, _PREFIXES[best] / own)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number to so many significant digits."""
+
+    value: float
+    digits: int = 4
+
+
+@dataclass(frozen=True)
+class Count:
+    """A whole number of things."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number with a unit. has_unit: whether the unit stands beside it, or in the column's title."""
+
+    value: float
+    scale: Scale
+    digits: int = 4
+    has_unit: bool = False
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean, rounded to fit the half-width of its interval. shows: it, the half-width, or both with the unit."""
+
+    mean: float
+    half_width: float
+    scale: Scale
+    shows: Literal["mean", "half-width", "both"] = "mean"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio: around 1 with three decimals."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Two bounds. of: what they bound, which decides how they are rounded. scale: of quantities."""
+
+    low: float
+    high: float
+    of: Literal["ratio", "quantity", "change", "efficiency"]
+    scale: Scale = UNSCALED
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a whole, 1 being all of it, shown in percent.
+
+    style: `figures` has two significant digits, `declared` is as it was declared, `whole` has no decimals,
+    `efficiency` three digits (four above all of it), `change` a sign before two digits.
+    """
+
+    value: float
+    style: Literal["figures", "declared", "whole", "efficiency", "change", "signed decimal"] = "figures"
+
+
+@dataclass(frozen=True)
+class Probability:
+    """A probability with two decimals; what is next to none is a dot."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class PValue:
+    """A p-value. is_named: as `p = 0.012`."""
+
+    value: float
+    is_named: bool = False
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Seconds as people read them: `4 min 05 s`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Seconds before or after something, with their sign."""
+
+    seconds: float
+    decimals: int = 3
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bytes in the binary unit that keeps them short."""
+
+    size_bytes: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A Unix time as date and time of day."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The word about a ratio. blocks_needed: how many more would probably settle it; nothing when not known."""
+
+    kind: Literal["slower", "faster", "equivalent", "undecided"]
+    blocks_needed: int = 0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An estimate with its interval drawn to scale, 1 being the baseline."""
+
+    low: float
+    estimate: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """A cell of an overview: efficiency with its interval, the word about it, and the overhead it means."""
+
+    estimate: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A platform's name with its marks. colour: its number among the run's platforms, -1 for none; 0 the baseline."""
+
+    name: str
+    marks: tuple[str, ...] = ()
+    colour: int = -1
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Factor -> level, as `direction=send, mtu=1500`."""
+
+    levels: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The smallest and the largest of several values of one kind."""
+
+    low: Inline
+    high: Inline
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No value: the cell says so."""
+
+
+Value = (
+    Number | Count | Quantity | Mean | Ratio | Interval | Share | Probability | PValue | Duration | Offset | Size
+    | Moment | Verdict | Bar | Efficiency | Platform | Factor | Range | Nothing
+)  # fmt: skip

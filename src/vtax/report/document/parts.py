@@ -1,0 +1,175 @@
+"""What a document is made of: sections, tables of typed cells, figures as specifications, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vtax.report.document.cells import UNSCALED, Scale
+from vtax.report.document.text import Inline, Role
+from vtax.report.document.warnings import Warning
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Running text."""
+
+    text: Inline
+    role: Role = ""
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list. key: what it is made of, for renderers with colours (`answers`)."""
+
+    items: tuple[Inline, ...]
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    key: its name for programs. room: `wide` columns are left out where there is little of it; a `sketch` draws what
+    other columns say in numbers, for renderers without figures. joins: where there is little room it shares the cell
+    of the column before it. is_number: whether its cells end flush.
+    """
+
+    key: str
+    title: Inline
+    is_number: bool = False
+    room: Literal["", "wide", "sketch"] = ""
+    joins: bool = False
+    wraps: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells in the order of the columns; those at the end may be left out. role: of the whole row."""
+
+    cells: tuple[Inline, ...]
+    role: Literal["", "baseline"] = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows under a line of their own; without a title they stand alone."""
+
+    rows: tuple[Row, ...]
+    title: Inline = ""
+    is_indented: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of typed cells. label: what it is, for those who cannot see it. repeats: whether all that it says stands
+    in other tables too, so that a renderer without colours may leave it out. style: `result`, `facts`, `overview`."""
+
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    key: str = ""
+    label: Inline = ""
+    style: Literal["", "result", "facts", "overview"] = ""
+    repeats: bool = False
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """An estimate with its interval, and one value per block. blocks: from 0. low, high: None without an interval."""
+
+    name: str
+    colour: int
+    estimate: float
+    low: float | None
+    high: float | None
+    blocks: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+    text: Inline = ""
+
+
+@dataclass(frozen=True)
+class FigureGroup:
+    """Rows of a figure under a line of their own. rows: None stands for a name without a figure."""
+
+    title: str
+    rows: tuple[tuple[str, FigureRow | None], ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture as data, which renderers draw.
+
+    kind: `values` are bars from zero, `ratios` lie around 1 with the band of what counts as equivalent. value_title,
+    interval_title: of what a block and an interval show. margin: of the band. baseline: of the ratios.
+    """
+
+    kind: Literal["values", "ratios"]
+    title: Inline
+    axis: Inline
+    caption: Inline
+    groups: tuple[FigureGroup, ...]
+    value_title: Inline
+    interval_title: Inline
+    scale: Scale = UNSCALED
+    margin: float = 0.0
+    baseline: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines that are typed or kept as they are. title: of what may be folded away."""
+
+    text: str
+    title: Inline = ""
+
+
+@dataclass(frozen=True)
+class Warnings:
+    """Warnings, merged. shows_code: whether each begins with its code."""
+
+    warnings: tuple[Warning, ...]
+    shows_code: bool = True
+
+
+@dataclass(frozen=True)
+class Section:
+    """Parts under a title. role: `summary` is what a reader should see first. is_folded: shown on demand where that
+    can be."""
+
+    title: Inline
+    parts: tuple[Part, ...]
+    key: str = ""
+    subtitle: Inline = ""
+    role: Literal["", "summary"] = ""
+    is_folded: bool = False
+
+
+Part = Paragraph | Bullets | Table | Figure | Code | Warnings | Section
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a view shows. lead: lines under the title. data: the same as plain values for programs; the tables when
+    None. colours: name of a platform -> its number, see Platform."""
+
+    title: Inline
+    parts: tuple[Part, ...]
+    lead: tuple[Inline, ...] = ()
+    data: Any = None
+    colours: Mapping[str, int] = field(default_factory=dict)
+
+    def tables(self) -> Iterator[Table]:
+        """Every table, in order."""
+        yield from (part for part in _flat(self.parts) if isinstance(part, Table))
+
+    def figures(self) -> Iterator[Figure]:
+        """Every figure, in order."""
+        yield from (part for part in _flat(self.parts) if isinstance(part, Figure))
+
+
+def _flat(parts: tuple[Part, ...]) -> Iterator[Part]:
+    for part in parts:
+        yield part
+        if isinstance(part, Section):
+            yield from _flat(part.parts)

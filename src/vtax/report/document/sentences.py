@@ -1,0 +1,72 @@
+"""The catalogue of warnings: code -> severity and the English template of its sentence.
+
+A renderer takes the template of a code, translates it, and puts the warning's data into it. A code that is not here,
+as older runs and plug-ins have, carries its sentence as `text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vtax.report.document.text import Message, msg
+from vtax.report.document.warnings import Severity, Warning
+from vtax.stats.notes import SENTENCES
+
+TEXT = "text"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What is said for a code. template: its data by name."""
+
+    severity: Severity
+    template: Message
+
+
+_OWN: Mapping[str, Sentence] = {
+    "emulated-host": Sentence(
+        "warning",
+        msg("this host's own processor is emulated: figures, native ones too, say little about real processors"),
+    ),
+    "failed-unsaid": Sentence("error", msg("the trial failed")),
+    "clock": Sentence(
+        "warning", msg("the guest's wall clock was {offset} off the host's, by which durations are judged")
+    ),
+    "drift": Sentence("warning", msg("the figures drift over the run by {change} ({p})")),
+    "drift-of-cells": Sentence("warning", msg("the figures of {cells} cells drift over the run by {change} ({p})")),
+    "drift-of-cells-between": Sentence(
+        "warning", msg("the figures of {cells} cells drift over the run by between {low} and {high} ({p})")
+    ),
+}
+_ERRORS = frozenset({"failed-trial", "failed-warmup", "lost-guest"})
+_NOTES = frozenset({"tuned", "warmup", "resumed"})
+
+
+def severity_of(code: str) -> Severity:
+    """How severe a warning of a code is; one that is not known is a warning."""
+    if code in _OWN:
+        return _OWN[code].severity
+    return "error" if code in _ERRORS else "note" if code in _NOTES else "warning"
+
+
+def template_of(code: str, count: int | None = None) -> tuple[str, str]:
+    """(template, template for other counts than one): of a code; its text alone when it has no sentence."""
+    if code in _OWN:
+        return _OWN[code].template.template, ""
+    return SENTENCES.get(code, ("{text}", ""))
+
+
+def sentence(warning: Warning) -> Message:
+    """The sentence of a warning as a message of the catalogue."""
+    return sentence_of(warning.code, warning.data)
+
+
+def sentence_of(code: str, data: Mapping[str, object]) -> Message:
+    """The sentence of a code with the data it holds."""
+    from vtax.report.document.cells import Count
+
+    one, many = template_of(code)
+    count = data.get("count")
+    is_one = isinstance(count, Count) and count.value == 1
+    return Message(one, data, many, 1 if is_one or count is None else 2)  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""Text that no view formats: sentences as templates of one catalogue, with the values they hold left as values.
+
+A view writes `msg("{blocks} of {total} are made", ...)`. The template is the key of the catalogue; the renderer
+translates it and formats every value in the reader's language. A plain `str` is data (a platform's name, a guest's
+words) and is shown as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Union
+
+if TYPE_CHECKING:
+    from vtax.report.document.cells import Value
+
+Role = Literal["", "strong", "muted", "caution", "error", "code", "italic"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """A sentence, or a part of one. template: English, with `{names}` of data. many: the template for other counts
+    than one, of which `count` decides."""
+
+    template: str
+    data: Mapping[str, Inline] = field(default_factory=dict)
+    many: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several texts as one. separator: between them, data. is_list: the last is joined by the language's "and"."""
+
+    parts: tuple[Inline, ...]
+    separator: str = ", "
+    is_list: bool = False
+
+
+@dataclass(frozen=True)
+class Styled:
+    """Text with a role, which a renderer shows as it can."""
+
+    text: Inline
+    role: Role
+
+
+Inline = Union[str, Message, Joined, Styled, "Value"]
+
+
+def msg(template: str, /, **data: Inline) -> Message:
+    """A message of the catalogue."""
+    return Message(template, data)
+
+
+def plural(one: str, many: str, count: int, /, **data: Inline) -> Message:
+    """A message whose form depends on a count, which both templates may name as `{count}`."""
+    from vtax.report.document.cells import Count
+
+    return Message(one, {"count": Count(count), **data}, many, count)
+
+
+def joined(parts: Iterable[Inline], separator: str = ", ") -> Inline:
+    """Texts as one, empty ones left out; a single text as it is."""
+    kept = tuple(part for part in parts if part != "")
+    return kept[0] if len(kept) == 1 else Joined(kept, separator) if kept else ""
+
+
+def listed(parts: Iterable[Inline]) -> Inline:
+    """`a, b and c`."""
+    kept = tuple(parts)
+    return kept[0] if len(kept) == 1 else Joined(kept, ", ", is_list=True)
+
+
+def styled(text: Inline, role: Role) -> Inline:
+    """A text with a role; nothing stays nothing."""
+    return Styled(text, role) if text != "" else ""
+
+
+def muted(text: Inline) -> Inline:
+    """Text of less weight."""
+    return styled(text, "muted")

@@ -1,0 +1,1 @@
+"""What shows a document: a terminal, a page, a program. Renderers know no view and no run."""

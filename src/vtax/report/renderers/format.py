@@ -1,0 +1,243 @@
+"""Typed values and messages as text of a language: the only place where a value of a document becomes characters."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.report.document import cells
+from vtax.report.document.cells import Nothing
+from vtax.report.document.notes import data_of
+from vtax.report.document.sentences import sentence, sentence_of
+from vtax.report.document.text import Inline, Joined, Message, Role, Styled, msg, plural
+from vtax.report.document.warnings import Warning
+from vtax.report.renderers import numbers
+from vtax.report.renderers.language import ENGLISH, Language
+from vtax.stats.notes import SENTENCES, Note
+from vtax.stats.verdict import p_text
+from vtax.study.units import about_size, format_duration, format_percent
+
+SIGNS: Mapping[str, str] = {"slower": "▼", "faster": "▲", "equivalent": "=", "undecided": "?"}
+WORDS: Mapping[str, Message] = {
+    "slower": msg("slower"), "faster": msg("faster"), "equivalent": msg("equivalent"), "undecided": msg("undecided"),
+}  # fmt: skip
+_NAME = re.compile(r"\{(\w+)\}")
+_BAR_CELLS = 10  # are the baseline
+_BAR_MOST = 12
+_PLACES_SHOWN = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stretch of text of one look. value: the value it shows, None for words."""
+
+    text: str
+    role: Role = ""
+    value: Any = None
+
+
+class Formatter:
+    """Texts of documents in a language."""
+
+    def __init__(self, language: Language = ENGLISH) -> None:
+        self.language = language
+
+    def text(self, inline: Inline) -> str:
+        """A text as characters, without its roles."""
+        return "".join(run.text for run in self.runs(inline))
+
+    def runs(self, inline: Inline, role: Role = "") -> Iterator[Run]:
+        """The stretches of a text, in order."""
+        if isinstance(inline, Note):
+            one, many = SENTENCES[inline.code]
+            yield from self._message(Message(one, data_of(inline), many, inline.data.get("count", 1)), role)
+        elif isinstance(inline, str):
+            yield Run(inline, role)
+        elif isinstance(inline, Message):
+            yield from self._message(inline, role)
+        elif isinstance(inline, Styled):
+            yield from self.runs(inline.text, inline.role)
+        elif isinstance(inline, Joined):
+            yield from self._joined(inline, role)
+        else:
+            yield Run(self.value(inline), role, inline)
+
+    def _message(self, message: Message, role: Role) -> Iterator[Run]:
+        template = self.language.translated(message.template, message.many, message.count)
+        for number, part in enumerate(_NAME.split(template)):
+            if number % 2:
+                yield from self.runs(message.data[part], role)
+            elif part:
+                yield Run(part, role)
+
+    def _joined(self, texts: Joined, role: Role) -> Iterator[Run]:
+        last = len(texts.parts) - 1
+        for number, part in enumerate(texts.parts):
+            if number:
+                is_and = texts.is_list and number == last
+                yield Run(self.text(msg(" and ")) if is_and else texts.separator, role)
+            yield from self.runs(part, role)
+
+    def value(self, value: Any) -> str:
+        """A typed value as characters."""
+        return _FORMATS[type(value)](self, value)
+
+    def number(self, text: str) -> str:
+        """A number that `numbers` made, as the language writes it."""
+        return self.language.number(text)
+
+    def sentence(self, warning: Warning) -> str:
+        """A warning's sentence; with how many others are like it where no range can stand for them."""
+        text = self.text(sentence(warning))
+        others = others_of(warning)
+        like = plural(
+            " (and {count} like it with other numbers)", " (and {count} like it with other numbers)", others
+        )
+        return text + (self.text(like) if others else "")
+
+    def times(self, warning: Warning) -> str:
+        """How often it was given, where that is more than once."""
+        if warning.times < 2:
+            return ""
+        return self.text(plural(" ({count} times)", " ({count} times)", warning.times))
+
+    def where(self, warning: Warning) -> str:
+        """The places on one line: the first two, and how many more."""
+        shown = [self.text(place.inline) for place in warning.places[:_PLACES_SHOWN]]
+        more = len(warning.places) - _PLACES_SHOWN
+        rest = [self.text(msg("and {count} more", count=cells.Count(more)))] if more > 0 else []
+        return "; ".join([*shown, *rest])
+
+    def cases(self, warning: Warning) -> list[str]:
+        """The sentence of every different case of a warning."""
+        return [self.text(sentence_of(warning.code, data)) for data in warning.cases]
+
+
+def others_of(warning: Warning) -> int:
+    """How many cases of a warning its own data do not stand for."""
+    texts = [str(case["text"]) for case in warning.cases if "text" in case]
+    return len(texts) - 1 if len(texts) > 1 and str(warning.data.get("text")) == texts[0] else 0
+
+
+def efficiency_bar(low: float, estimate: float, high: float) -> str:
+    """Efficiency to scale, ten cells are the baseline: filled below the interval, ◆ the estimate, ░ the interval.
+
+    What lies beyond twelve cells ends in an arrow.
+    """
+    low, estimate, high = (min(value * _BAR_CELLS, _BAR_MOST + 1.0) for value in (low, estimate, high))
+    place = min(max(math.ceil(estimate), 1), _BAR_MOST + 1) - 1
+    drawn = "".join("█" if n + 0.5 <= low else "░" if n + 0.5 <= high else " " for n in range(_BAR_MOST))
+    drawn += "»" if high > _BAR_MOST else " "
+    mark = "»" if place == _BAR_MOST else "◆"
+    return (drawn[:place] + mark + drawn[place + 1 :]).rstrip()
+
+
+def _quantity(f: Formatter, value: cells.Quantity) -> str:
+    text = f.number(numbers.number(value.value / value.scale.divisor, value.digits))
+    return f"{text} {value.scale.unit}" if value.has_unit else text
+
+
+def _mean(f: Formatter, value: cells.Mean) -> str:
+    mean, half = numbers.mean_and_half_width(value.mean, value.half_width, value.scale)
+    shown = {"mean": [mean], "half-width": [half], "both": [mean, half, value.scale.unit]}[value.shows]
+    return f.number(" ".join(filter(None, shown)))
+
+
+def _interval(f: Formatter, value: cells.Interval) -> str:
+    if value.of == "ratio":
+        return f.number(numbers.interval(value.low, value.high))
+    if value.of == "quantity":
+        return f.number(numbers.bounds(value.low, value.high, value.scale))
+    if value.of == "efficiency":
+        shown = [f.number(numbers.share_of_baseline(each)) for each in (value.low, value.high)]
+    else:
+        shown = [f.value(cells.Share(each, "change")) for each in (value.low, value.high)]
+    return f"[{shown[0]}, {shown[1]}]"
+
+
+def _share(f: Formatter, value: cells.Share) -> str:
+    share = value.value
+    if value.style == "efficiency":
+        return f.number(f"{numbers.share_of_baseline(share)}\N{NO-BREAK SPACE}%")
+    if value.style == "change":
+        return f.number(("+" if share > 0 else "") + numbers.percent(share))
+    if value.style == "signed decimal":
+        return f.number(format_percent(share, "+.1f").replace("-", "\N{MINUS SIGN}"))
+    formats: Mapping[str, Callable[[float], str]] = {
+        "figures": numbers.percent,
+        "declared": numbers.plain_percent,
+        "whole": lambda each: format_percent(each, ".0f"),
+    }
+    return f.number(formats[value.style](share))
+
+
+def _probability(f: Formatter, value: cells.Probability) -> str:
+    return f.number(f"{value.value:.2f}") if value.value >= 0.005 else "·"
+
+
+def _p_value(f: Formatter, value: cells.PValue) -> str:
+    return f.number(p_text(value.value) if value.is_named else numbers.number(value.value, 2))
+
+
+def _verdict(f: Formatter, value: cells.Verdict) -> str:
+    word = f"{SIGNS[value.kind]} {f.text(WORDS[value.kind])}"
+    if not value.blocks_needed:
+        return word
+    return f"{word}, {f.text(plural('about {count} more block', 'about {count} more blocks', value.blocks_needed))}"
+
+
+def _efficiency(f: Formatter, value: cells.Efficiency) -> str:
+    share = f.value(cells.Share(value.estimate, "efficiency"))
+    interval = f.value(cells.Interval(value.low, value.high, "efficiency")) if math.isfinite(value.high) else ""
+    return " ".join(filter(None, [SIGNS[value.verdict.kind], share, interval]))
+
+
+def _platform(f: Formatter, value: cells.Platform) -> str:
+    return f"{value.name} ({', '.join(value.marks)})" if value.marks else value.name
+
+
+def _range(f: Formatter, value: cells.Range) -> str:
+    low, high = f.text(value.low), f.text(value.high)
+    return low if low == high else f.text(msg("{low} to {high}", low=low, high=high))
+
+
+def _levels(f: Formatter, value: cells.Factor) -> str:
+    return ", ".join(f"{factor}={level}" for factor, level in value.levels)
+
+
+_FORMATS: Mapping[type, Callable[[Formatter, Any], str]] = {
+    cells.Number: lambda f, v: f.number(numbers.number(v.value, v.digits)),
+    cells.Count: lambda f, v: str(v.value),
+    cells.Quantity: _quantity,
+    cells.Mean: _mean,
+    cells.Ratio: lambda f, v: f.number(numbers.ratio(v.value)),
+    cells.Interval: _interval,
+    cells.Share: _share,
+    cells.Probability: _probability,
+    cells.PValue: _p_value,
+    cells.Duration: lambda f, v: f.number(format_duration(v.seconds)),
+    cells.Offset: lambda f, v: f.number(f"{v.seconds:+.{v.decimals}f} s"),
+    cells.Size: lambda f, v: f.number(about_size(v.size_bytes)),
+    cells.Moment: lambda f, v: f.language.moment(v.seconds),
+    cells.Verdict: _verdict,
+    cells.Bar: lambda f, v: efficiency_bar(v.low, v.estimate, v.high),
+    cells.Efficiency: _efficiency,
+    cells.Platform: _platform,
+    cells.Factor: _levels,
+    cells.Range: _range,
+    Nothing: lambda f, v: "–",
+}
+
+
+def formatted(texts: Sequence[Inline], language: Language = ENGLISH) -> list[str]:
+    """Texts as characters of a language."""
+    formatter = Formatter(language)
+    return [formatter.text(text) for text in texts]
+
+
+def english(text: Inline) -> str:
+    """A text as English writes it: for programs, and for errors."""
+    return Formatter().text(text)

@@ -1,0 +1,106 @@
+"""A document for programs: plain values, never rounded; texts in English, and null for a number that is not finite.
+
+A view gives its values as `data`. Of one that does not, the tables are written: a list of rows, by column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from vtax.report.document import Document, Joined, Message, Styled, Table, Warning
+from vtax.report.document.cells import (
+    Count,
+    Duration,
+    Mean,
+    Moment,
+    Nothing,
+    Number,
+    Offset,
+    Platform,
+    Probability,
+    PValue,
+    Quantity,
+    Ratio,
+    Share,
+    Size,
+    Verdict,
+)
+from vtax.report.renderers.format import Formatter
+
+_SINGLE = (Number, Count, Quantity, Ratio, Share, Probability, PValue)
+_SECONDS = (Duration, Offset, Moment)
+
+
+def as_json(document: Document) -> Any:
+    """The values of a document."""
+    if document.data is not None:
+        return plain(document.data)
+    return [plain({"table": table.key, "rows": _rows(table)}) for table in document.tables() if not table.repeats]
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    keys = [column.key for column in table.columns]
+    return [
+        {**({"group": group.title} if group.title != "" else {}), **dict(zip(keys, row.cells, strict=False))}
+        for group in table.groups
+        for row in group.rows
+    ]
+
+
+def plain(value: Any) -> Any:
+    """A value of JSON."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, Message | Joined):
+        return Formatter().text(value)
+    if isinstance(value, Styled):
+        return plain(value.text)
+    if isinstance(value, Warning):
+        return _warning(value)
+    return _typed(value)
+
+
+def _typed(value: Any) -> Any:
+    """A typed value: the number where it is one, else its parts by name."""
+    if isinstance(value, _SINGLE):
+        return plain(value.value)
+    if isinstance(value, _SECONDS):
+        return plain(value.seconds)
+    if isinstance(value, Mean):
+        return plain(value.half_width if value.shows == "half-width" else value.mean)
+    if isinstance(value, Size):
+        return plain(value.size_bytes)
+    if isinstance(value, Verdict):
+        return value.kind
+    if isinstance(value, Platform):
+        return value.name
+    if isinstance(value, Nothing):
+        return None
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value
+
+
+def _warning(warning: Warning) -> dict[str, Any]:
+    """`kind`, `texts`, `places`, `times` and `is_primary` are those of schema `vtax.analysis/1`."""
+    formatter = Formatter()
+    return {
+        "code": warning.code,
+        "severity": warning.severity,
+        "text": formatter.sentence(warning),
+        "data": plain(warning.data),
+        "kind": warning.kind,
+        "texts": formatter.cases(warning) or [formatter.sentence(warning)],
+        "places": [formatter.text(place.inline) for place in warning.places],
+        "times": warning.times,
+        "is_primary": warning.is_primary,
+    }

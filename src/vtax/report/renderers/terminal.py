@@ -1,0 +1,213 @@
+"""A document in a terminal: tables that fit its width, verdicts as words in colour, the summary where the eye ends.
+
+Nothing is left out but what needs a page: figures, and tables that repeat others in colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.text import Text
+
+from vtax.report.document import (
+    Bar,
+    Bullets,
+    Code,
+    Column,
+    Document,
+    Group,
+    Inline,
+    Interval,
+    Paragraph,
+    Part,
+    Platform,
+    Row,
+    Section,
+    Table,
+    Verdict,
+    Warning,
+    Warnings,
+)
+from vtax.report.document.text import Role
+from vtax.report.renderers.format import Formatter, Run
+from vtax.report.renderers.grid import Grid
+from vtax.report.renderers.language import ENGLISH, Language
+from vtax.report.renderers.whole import Whole, kept_text, put_right, whole
+
+STYLES: Mapping[str, str] = {
+    "slower": "bold red", "faster": "bold green", "equivalent": "bold cyan", "undecided": "yellow",
+}  # fmt: skip
+ROLES: Mapping[Role, str] = {
+    "": "", "strong": "bold", "muted": "dim", "caution": "yellow", "error": "red", "code": "", "italic": "italic",
+}  # fmt: skip
+_WIDE = 132
+
+
+def render(document: Document, console: Console, language: Language = ENGLISH) -> None:
+    """Print a document. Its title is printed where it has lines below it, which say what it is about."""
+    terminal = _Terminal(Formatter(language), is_wide(console))
+    parts = list(terminal.parts(_reading_order(document.parts), is_top=True))
+    if document.lead:
+        title = terminal.text(document.title)
+        title.stylize("bold")
+        parts = [title, *(terminal.text(line, "dim") for line in document.lead), Text(), *parts]
+    put(parts, console)
+
+
+def put(parts: Sequence[RenderableType], console: Console) -> None:
+    """Print the parts; in what is no terminal, without the spaces that pad tables to their width."""
+    if console.is_terminal:
+        console.print(Whole(parts))
+        return
+    with console.capture() as captured:
+        console.print(Whole(parts))
+    for line in captured.get().splitlines():
+        console.out(line.rstrip(), highlight=False)
+
+
+def is_wide(console: Console) -> bool:
+    """Whether tables have room for every column."""
+    return console.width >= _WIDE
+
+
+def _reading_order(parts: Sequence[Part]) -> list[Part]:
+    """The summary last, where the eye is when all is printed; only warnings come after it."""
+    summary = [part for part in parts if isinstance(part, Section) and part.role == "summary"]
+    others = [part for part in parts if not (isinstance(part, Section) and part.role == "summary")]
+    first = next((n for n, part in enumerate(others) if isinstance(part, Section) and _warns(part)), len(others))
+    return [*others[:first], *summary, *others[first:]]
+
+
+def _warns(section: Section) -> bool:
+    return any(isinstance(part, Warnings) for part in section.parts)
+
+
+class _Terminal:
+    def __init__(self, formatter: Formatter, is_wide: bool) -> None:
+        self.formatter = formatter
+        self.is_wide = is_wide
+
+    def parts(self, parts: Sequence[Part], *, is_top: bool = False) -> Iterator[RenderableType]:
+        """Drawn one below the other; sections end with an empty line, and tables stand apart."""
+        for number, part in enumerate(parts):
+            drawn = list(self._part(part))
+            if not drawn:
+                continue
+            if number and isinstance(part, Table):
+                yield Text()
+            yield from drawn
+            if is_top and not isinstance(part, Section):
+                yield Text()
+
+    def _part(self, part: Part) -> Iterator[RenderableType]:
+        if isinstance(part, Section):
+            inner = list(self.parts(part.parts))
+            if inner:
+                title = self.text(part.title)
+                title.stylize("bold")
+                if part.subtitle != "":
+                    title.append("  ").append_text(self.text(part.subtitle, "dim"))
+                yield from (title, *inner, Text())
+        elif isinstance(part, Table):
+            if not part.repeats:
+                yield self._table(part)
+        elif isinstance(part, Paragraph):
+            yield self.text(part.text, ROLES[part.role])
+        elif isinstance(part, Bullets):
+            yield Bulleted([self._item(item, part.key) for item in part.items])
+        elif isinstance(part, Warnings):
+            yield Bulleted([self._warning(warning, part.shows_code) for warning in part.warnings])
+        elif isinstance(part, Code):
+            if part.title != "":
+                yield self.text(part.title, "dim")
+            yield Text(part.text)
+
+    def text(self, inline: Inline, style: str = "") -> Text:
+        """A text with the styles of its roles; what must not break stays whole."""
+        made = Text(style=style)
+        for run in self.formatter.runs(inline):
+            for text, of_run in _styled(run, self.formatter):
+                made.append(text, of_run or None)
+        return made
+
+    def _item(self, item: Inline, key: str) -> Text:
+        text = self.text(item)
+        first = next(self.formatter.runs(item), None)
+        if key == "answers" and first is not None and isinstance(first.value, Platform):
+            text.stylize("bold", 0, len(first.value.name))
+        return text
+
+    def _warning(self, warning: Warning, shows_code: bool) -> Text:
+        text = Text(f"{warning.code}: ", style="yellow") if shows_code else Text()
+        times = self.formatter.times(warning)
+        text.append(self.formatter.sentence(warning) + times, style="default" if shows_code else None)
+        where = self.formatter.where(warning)
+        return text.append(f"  {where}", "dim") if where else text
+
+    def _table(self, table: Table) -> Grid:
+        shown = [n for n, column in enumerate(table.columns) if self.is_wide or not column.room]
+        joins = {} if self.is_wide else {a: b for a, b in pairwise(shown) if table.columns[b].joins}
+        shown = [n for n in shown if n not in joins.values()]
+        grid = Grid()
+        for n in shown:
+            title = self.text(table.columns[n].title).plain
+            if n in joins:
+                other = self.text(table.columns[joins[n]].title).plain
+                title = f"{_one_line(title)}\n[{_one_line(other)}]"
+            grid.add_column(title, right=table.columns[n].is_number and n not in joins)
+        for group in table.groups:
+            self._group(grid, group, shown, joins, table.columns)
+        return grid
+
+    def _group(
+        self, grid: Grid, group: Group, shown: Sequence[int], joins: Mapping[int, int], columns: Sequence[Column]
+    ) -> None:
+        if group.title != "":
+            grid.add_heading(self.text(group.title, "italic"))
+        for row in group.rows:
+            cells = [self._cell(row, n) for n in shown]
+            for place, n in enumerate(shown):
+                if n in joins and (other := self._cell(row, joins[n])):
+                    cells[place] = cells[place].append(" ").append_text(other)
+            grid.add_row(*cells, indent=group.title != "" and group.is_indented)
+
+    def _cell(self, row: Row, n: int) -> Text:
+        return self.text(row.cells[n]) if n < len(row.cells) else Text()
+
+
+def _one_line(title: str) -> str:
+    return title.replace("\n", " ")
+
+
+def _styled(run: Run, formatter: Formatter) -> Iterator[tuple[str, str]]:
+    """The stretches of a run with their styles."""
+    style, value = ROLES[run.role], run.value
+    if isinstance(value, Verdict):
+        word, comma, more = run.text.partition(",")
+        yield whole(word) + comma + more, STYLES[value.kind]
+    elif isinstance(value, Platform) and value.marks:
+        yield value.name, style
+        yield run.text.removeprefix(value.name), "yellow"
+    elif isinstance(value, Bar):
+        yield run.text, "blue"
+    elif isinstance(value, Interval):
+        yield whole(run.text), style
+    else:
+        yield run.text, style
+
+
+class Bulleted:
+    """Texts as a list, each hanging beside its dot."""
+
+    def __init__(self, items: Sequence[Text]) -> None:
+        self.items = tuple(items)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for item in self.items:
+            lines = kept_text(item).wrap(console, max(options.max_width - 3, 1), overflow="fold")
+            for number, line in enumerate(lines):
+                line.rstrip()
+                line.plain = put_right(line.plain)
+                yield Text("   " if number else " · ").append_text(line)

@@ -1,0 +1,348 @@
+"""Figures as Vega-Lite specifications: one source for the interactive chart and for the static SVG.
+
+Two kinds. `values`: a bar for every row with the interval of its mean and one dot per block. `ratios`: the ratio to
+the baseline in every block, its estimate and interval, and the band within which a ratio counts as equivalent. Of
+every interval the part inside the axis is drawn; whatever lies outside is marked at that end of its row by an arrow,
+so that nothing is cut off unseen. Colours are those of Okabe and Ito (2008), which people with any colour vision can
+tell apart; the baseline is grey. Ink, paper, muted ink and grid are placeholders (`@ink`, ...), because the page they
+stand on may be light or dark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from vtax.errors import VtaxError
+from vtax.host.home import Home
+from vtax.report.document import Figure, FigureRow, Interval, Ratio, msg
+from vtax.report.renderers.format import Formatter
+from vtax.report.replacing import replacing
+
+_VEGA_LITE = "6.4"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#B3A200", "#6A3D9A")
+GREY = "#7F8790"
+MOST_DOTS = 3000
+_NEAR = (0.8, 1.25)  # ratios are drawn at this scale when any lies in it; those outside are written at the edge
+_STEP = 26
+_LABEL_LIMIT_PX = 150
+_SHORT_LABEL = 18  # characters, which hardly ever reach the limit
+_STATIC_WIDTH = 430
+_FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_ARROWS = ("◀", "▶")  # at the low and at the high end of an axis: something lies beyond it
+PLACEHOLDERS = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
+
+_NO_MARKUP = {
+    ord(character): f"\\u{ord(character):04x}" for character in "<>&\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}"
+}
+
+Spec = dict[str, Any]
+
+
+def spec_of(figure: Figure, formatter: Formatter) -> Spec:
+    """The specification of a figure."""
+    return _values(figure, formatter) if figure.kind == "values" else _ratios(figure, formatter)
+
+
+def colour_of(number: int) -> str:
+    """The colour of a platform by its number, the same in every figure of a report."""
+    return GREY if number <= 0 else OKABE_ITO[(number - 1) % len(OKABE_ITO)]
+
+
+def _values(figure: Figure, formatter: Formatter) -> Spec:
+    """Bars, intervals and dots in their own unit, zero included."""
+    rows, labels = _rows(figure)
+    divisor = figure.scale.divisor
+    cells, dots = [], []
+    for name, row in rows:
+        if row is None:
+            continue
+        low, high = (None if bound is None else bound / divisor for bound in (row.low, row.high))
+        shared = {"row": name, "platform": row.name, "colour": colour_of(row.colour)}
+        text = formatter.text(row.text)
+        cells.append({**shared, "mean": row.estimate / divisor, "low": low, "high": high, "text": text})
+        dots += _dots(shared, row.blocks, np.array(row.values) / divisor)
+    x = {
+        "type": "quantitative",
+        "title": formatter.text(figure.axis),
+        "scale": {"domain": (domain := _values_domain(cells, dots)), "nice": False},
+    }
+    title = formatter.text(figure.interval_title)
+    layers = [
+        _layer(cells, {"type": "bar", "opacity": 0.32, "height": {"band": 0.72}, "clip": True},
+               {"x": {"field": "mean", **x}}, tooltip=[("platform", ""), ("text", title)]),
+        *_dot_layers(dots, x, formatter.text(figure.value_title), formatter),
+        *_interval_layers(cells, x, title),
+        *_edge_layers(_outside(cells, dots, domain), domain, x),
+    ]  # fmt: skip
+    return _chart(layers, labels, formatter.text(figure.title))
+
+
+def _ratios(figure: Figure, formatter: Formatter) -> Spec:
+    """Ratios to the baseline, per block and estimated."""
+    rows, labels = _rows(figure)
+    found = [(name, row) for name, row in rows if row is not None]
+    margin = figure.margin
+    domain = _ratio_domain([row for _, row in found], margin)
+    cells, dots, beyond = [], [], []
+    baseline = formatter.text(msg("baseline"))
+    baselines = [{"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == figure.baseline]
+    for name, row in found:
+        shared = {"row": name, "platform": row.name, "colour": colour_of(row.colour)}
+        said, text = formatter.value(Ratio(row.estimate)), formatter.text(row.text)
+        least, most = (row.estimate,) * 2 if row.low is None or row.high is None else (row.low, row.high)
+        if least > domain[1] or most < domain[0]:
+            is_above = least > domain[1]
+            short = " ".join(
+                filter(None, [said, formatter.value(Interval(least, most, "ratio")) if row.high else ""])
+            )
+            short = f"{short} {_ARROWS[1]}" if is_above else f"{_ARROWS[0]} {short}"
+            beyond.append({**shared, "at": domain[is_above], "text": short})
+            continue
+        cells.append({**shared, "mean": row.estimate, "text": text, "low": row.low, "high": row.high, "said": said})
+        dots += _dots(shared, row.blocks, row.values)
+    x = {
+        "type": "quantitative",
+        "title": formatter.text(figure.axis),
+        "scale": {"domain": list(domain), "nice": False},
+    }
+    layers: list[Spec] = [
+        {"data": {"values": [{"from": 1 - margin, "to": 1 + margin}]},
+         "mark": {"type": "rect", "opacity": 0.14, "color": GREY, "tooltip": None, "clip": True},
+         "encoding": {"x": {"field": "from", **x}, "x2": {"field": "to"}}},
+        {"data": {"values": [{"one": 1}]}, "mark": {"type": "rule", "color": GREY, "strokeDash": [4, 3]},
+         "encoding": {"x": {"field": "one", **x}}},
+        *_dot_layers(dots, x, formatter.text(figure.value_title), formatter),
+        *_interval_layers(cells, x, formatter.text(figure.interval_title)),
+    ]  # fmt: skip
+    one = {"type": "text", "color": "@muted", "fontSize": 11}
+    layers.append(_layer(baselines, one, {"x": {"field": "at", **x}, "text": {"field": "text"}}, tooltip=[]))
+    layers += _edge_layers(beyond + _outside(cells, dots, list(domain)), list(domain), x)
+    return _chart(layers, labels, formatter.text(figure.title))
+
+
+def marks_what_lies_outside(spec: Spec) -> bool:
+    """Whether a figure has an arrow, because an interval, a block or an estimate lies outside its axis."""
+    texts = [value.get("text", "") for each in spec["layer"] if each["mark"]["type"] == "text"
+             for value in each["data"]["values"]]  # fmt: skip
+    return any(text.startswith(_ARROWS[0]) or text.endswith(_ARROWS[1]) for text in texts)
+
+
+def has_too_many_dots(figure: Figure) -> bool:
+    """Whether a figure has more blocks than can be drawn as dots, so that quartiles and range stand for them."""
+    return sum(len(row.blocks) for group in figure.groups for _, row in group.rows if row) > MOST_DOTS
+
+
+def static_svg(spec: Spec, name: str) -> str:
+    """A figure as SVG that scales with the page. name: a prefix for its ids, unique in the page."""
+    import vl_convert
+
+    text = spec_text({**spec, "width": _STATIC_WIDTH, "background": None})
+    for placeholder, colour in PLACEHOLDERS.items():
+        text = text.replace(placeholder, colour)
+    svg: str = vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE)
+    svg = re.sub(r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"', r'<svg\1 role="img"', svg, count=1)
+    svg = re.sub(r'(?<=")(clip|gradient_)(?=\d)', rf"{name}-\1", svg)
+    return re.sub(r"(?<=url\(#)(?=clip|gradient_)", f"{name}-", svg)
+
+
+def javascript() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script without any address in need of a network.
+
+    Putting it together takes seconds, so the result is kept in the home, where that may be written.
+    """
+    import vl_convert
+
+    kept = Home.from_environment().root / "cache" / f"vega-{version('vl-convert-python')}-{_VEGA_LITE}.js"
+    with suppress(OSError):
+        return kept.read_text(encoding="utf-8")
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_VEGA_LITE)
+    script = bundle.replace("</script", "<\\/script")
+    with suppress(OSError, VtaxError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(kept) as new:
+            new.write_text(script, encoding="utf-8")
+    return script
+
+
+def spec_text(spec: Spec) -> str:
+    """A specification as JSON that may stand inside a script element: nothing in it begins or ends markup."""
+    return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
+
+
+def _rows(figure: Figure) -> tuple[list[tuple[str, FigureRow | None]], dict[str, str]]:
+    """Every row with an id, and id -> label in drawing order; ids of headings (a point's levels) begin with h."""
+    rows: list[tuple[str, FigureRow | None]] = []
+    labels: dict[str, str] = {}
+    for number, group in enumerate(figure.groups):
+        if group.title:
+            labels[f"h{number}"] = group.title
+        for label, row in group.rows:
+            name = f"r{len(rows)}"
+            labels[name] = label
+            rows.append((name, row))
+    return rows, labels
+
+
+def _values_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:
+    """Zero to a little more than everything measured; an interval much wider than that runs off the edge."""
+    measured = [each["mean"] for each in cells] + [dot["value"] for dot in dots]
+    least, most = min(0.0, *measured, 0.0), max(0.0, *measured, 0.0)
+    bounds = [each["high"] for each in cells if each["high"] is not None]
+    return [least * 1.05, max(most, min(max(bounds, default=0.0), most * 1.3)) * 1.05 or 1.0]
+
+
+def _ratio_domain(rows: list[FigureRow], margin: float) -> tuple[float, float]:
+    """What the axis of ratios shows: all near ones with their blocks, or everything finite when none is near."""
+    found = [row for row in rows if np.isfinite(row.estimate)]
+    near = [row for row in found if _NEAR[0] <= row.estimate <= _NEAR[1]]
+    chosen = near or found
+    lows = [row.estimate if row.low is None else row.low for row in chosen]
+    highs = [row.estimate if row.high is None else row.high for row in chosen]
+    low, high = min([*lows, 1 - 1.5 * margin]), max([*highs, 1 + 1.5 * margin])
+    if near:
+        low, high = max(low, _NEAR[0] - 0.1), min(high, _NEAR[1] + 0.1)
+    room = (high - low) * 0.12
+    return round(max(0.0, low - room), 4), round(high + room, 4)
+
+
+def _dots(shared: Spec, blocks: Any, values: Any) -> list[Spec]:
+    """One dot per block; the jitter is a fixed sequence, so that a figure is the same each time."""
+    return [
+        {**shared, "value": float(value), "block": int(block) + 1, "jitter": ((index * 0.618034) % 1) * 2 - 1}
+        for index, (block, value) in enumerate(zip(blocks, values, strict=True))
+    ]
+
+
+def _dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> list[Spec]:
+    if len(dots) <= MOST_DOTS:
+        encoding = {
+            "x": {"field": "value", **x},
+            "yOffset": {"field": "jitter", "type": "quantitative", "scale": {"domain": [-2.2, 2.2]}},
+        }
+        mark = {"type": "circle", "size": 26, "opacity": 0.8, "clip": True}
+        return [_layer(dots, mark, encoding, tooltip=[("platform", ""), ("block", ""), ("value", title)])]
+    boxes = []
+    of_row: dict[str, list[Spec]] = {}
+    for dot in dots:
+        of_row.setdefault(dot["row"], []).append(dot)
+    for mine in of_row.values():
+        least, lower, upper, most = np.quantile([dot["value"] for dot in mine], [0, 0.25, 0.75, 1])
+        shared = {key: mine[0][key] for key in ("row", "platform", "colour")}
+        boxes.append({**shared, "least": least, "lower": lower, "upper": upper, "most": most})
+    titles = {"least": msg("min"), "lower": msg("lower quartile"), "upper": msg("upper quartile"), "most": msg("max")}
+    bounds = [("platform", ""), *((field, formatter.text(title)) for field, title in titles.items())]
+    return [
+        _layer(boxes, {"type": "rule", "opacity": 0.6, "clip": True},
+               {"x": {"field": "least", **x}, "x2": {"field": "most"}}, tooltip=bounds),
+        _layer(boxes, {"type": "bar", "opacity": 0.6, "height": {"band": 0.3}, "clip": True},
+               {"x": {"field": "lower", **x}, "x2": {"field": "upper"}}, tooltip=bounds),
+    ]  # fmt: skip
+
+
+def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
+    tooltip = [("platform", ""), ("text", title)]
+    with_interval = [cell for cell in cells if cell["low"] is not None]
+    least, most = x["scale"]["domain"]
+    inside = [cell for cell in cells if least <= cell["mean"] <= most]
+    ink = {"color": "@ink"}
+    ends = [{**cell, "end": cell[side]} for cell in with_interval for side in ("low", "high")]
+    return [
+        _layer(with_interval, {"type": "rule", "strokeWidth": 2, "clip": True, **ink},
+               {"x": {"field": "low", **x}, "x2": {"field": "high"}}, tooltip, colour=False),
+        _layer(ends, {"type": "tick", "thickness": 2, "size": 9, "clip": True, **ink},
+               {"x": {"field": "end", **x}}, tooltip,
+               colour=False),
+        _layer(inside, {"type": "point", "shape": "diamond", "size": 60, "filled": True, "opacity": 1,
+                       "stroke": "@paper", "strokeWidth": 1, **ink}, {"x": {"field": "mean", **x}}, tooltip,
+               colour=False),
+    ]  # fmt: skip
+
+
+def _outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[Spec]:
+    """An arrow for every row and end of the axis beyond which its interval or one of its blocks lies.
+
+    An estimate that lies there is written beside its arrow.
+    """
+    reach: dict[str, list[float]] = {}
+    for cell in cells:
+        reach[cell["row"]] = [cell["mean"], *(cell[side] for side in ("low", "high") if cell[side] is not None)]
+    for dot in dots:
+        reach[dot["row"]].append(dot["value"])
+    found = []
+    for cell in cells:
+        least, most = min(reach[cell["row"]]), max(reach[cell["row"]])
+        for side, is_outside in enumerate((least < domain[0], most > domain[1])):
+            if is_outside:
+                estimate_too = cell["mean"] > domain[1] if side else cell["mean"] < domain[0]
+                said = [cell["said"]] if estimate_too else []
+                said = [*said, _ARROWS[1]] if side else [_ARROWS[0], *said]
+                found.append({**cell, "at": domain[side], "text": " ".join(said)})
+    return found
+
+
+def _edge_layers(marks: list[Spec], domain: list[float], x: Spec) -> list[Spec]:
+    """Text inside either end of the axis for what lies beyond it, in front of whatever interval ends there."""
+    layers = []
+    for side, align in enumerate(("left", "right")):
+        if values := [each for each in marks if each["at"] == domain[side]]:
+            mark = {"type": "text", "align": align, "dx": (4, -4)[side], "fontSize": 11, "fontWeight": 600}
+            halo = {**mark, "color": "@paper", "stroke": "@paper", "strokeWidth": 5, "strokeJoin": "round"}
+            encoding = {"x": {"field": "at", **x}, "text": {"field": "text"}}
+            layers += [_layer(values, look, encoding, tooltip=[]) for look in (halo, mark)]
+    return layers
+
+
+def _layer(
+    values: list[Spec], mark: Spec, encoding: Spec, tooltip: list[tuple[str, str]], *, colour: bool = True
+) -> Spec:
+    encoding = {**encoding, "y": {"field": "row", "type": "nominal"}}
+    if colour and mark.get("type") != "text":
+        encoding["color"] = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+    if tooltip:
+        encoding["tooltip"] = [{"field": field, **({"title": title} if title else {})} for field, title in tooltip]
+    return {"data": {"values": values}, "mark": mark, "encoding": encoding}
+
+
+def _chart(layers: list[Spec], labels: dict[str, str], description: str) -> Spec:
+    """The frame around the layers: rows named by their labels, headings bold, colours left to the page."""
+    y = {
+        "scale": {"domain": list(labels)},
+        "axis": {
+            "title": None, "domain": False, "ticks": False, "labelPadding": 8,
+            # Checking every label against a limit takes half of the time of a figure.
+            "labelLimit": _LABEL_LIMIT_PX if max(map(len, labels.values()), default=0) > _SHORT_LABEL else 0,
+            "labelExpr": f"({json.dumps(labels)})[datum.value]",
+            "labelFontWeight": {"condition": {"test": "datum.value[0] == 'h'", "value": 700}, "value": 400},
+        },
+    }  # fmt: skip
+    for layer in layers:
+        if "y" in layer["encoding"]:
+            layer["encoding"]["y"] = {**layer["encoding"]["y"], **y}
+    return {
+        "$schema": SCHEMA,
+        "description": description,
+        "width": "container",
+        "height": {"step": _STEP},
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "layer": layers,
+        "config": {
+            "background": None,
+            "font": _FONT,
+            "view": {"stroke": None},
+            "axis": {
+                "labelColor": "@ink", "titleColor": "@muted", "gridColor": "@grid", "tickColor": "@grid",
+                "domainColor": "@grid", "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 400,
+                "tickCount": 6, "titlePadding": 8,
+            },
+            "axisX": {"labelExpr": "replace(datum.label, /,/g, '\u202f')"},
+            "axisY": {"grid": False},
+            "text": {"color": "@ink"},
+        },
+    }  # fmt: skip

@@ -1,0 +1,65 @@
+"""Text for a terminal in which no number, time or size breaks across lines.
+
+Rich takes every white space for a place where a line may end, the narrow no-break space within `15 200` too. So
+whatever must stay whole is laid out with stand-ins for its spaces, one cell wide each, and put right as it is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.text import Text
+
+_SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+_STAND_INS = "\ue000\ue001\ue002"  # of the private use area: nothing that vtax tells holds them
+_SET = str.maketrans(_SPACES, _STAND_INS)
+_SET_UNBREAKABLE = str.maketrans(_SPACES[1:], _STAND_INS[1:])
+_UNSET = str.maketrans(_STAND_INS, _SPACES)
+_QUANTITIES = re.compile(r"\d h \d\d min\b|\d min \d\d s\b|\d (?:ms|s|min|h|B|[KMGT]iB)\b")
+
+
+def whole(text: str) -> str:
+    """Text no line of which ends at any of its spaces."""
+    return text.translate(_SET)
+
+
+def kept(text: str) -> str:
+    """Text with its no-break spaces kept together, and quantities with their units."""
+    return _QUANTITIES.sub(lambda match: whole(match[0]), text).translate(_SET_UNBREAKABLE)
+
+
+def put_right(text: str) -> str:
+    """Text as it is drawn: what `whole` and `kept` set is undone."""
+    return text.translate(_UNSET)
+
+
+def kept_text(text: Text) -> Text:
+    """`kept` for a styled text: a copy."""
+    made = text.copy()
+    made.plain = kept(text.plain)  # as long as it was, so that its styles stand where they stood
+    return made
+
+
+class Whole:
+    """Parts drawn one below the other with every number whole."""
+
+    def __init__(self, parts: Sequence[RenderableType]) -> None:
+        self.parts = tuple(parts)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(Group(*map(_kept_part, self.parts)), options):
+            yield Segment(put_right(segment.text), segment.style, segment.control)
+
+
+def _kept_part(part: RenderableType) -> RenderableType:
+    """A copy of what is made of texts; anything else, which keeps its own numbers whole, as it is."""
+    if isinstance(part, str):
+        return kept(part)
+    if isinstance(part, Text):
+        return kept_text(part)
+    if isinstance(part, Group):
+        return Group(*map(_kept_part, part.renderables))
+    return part

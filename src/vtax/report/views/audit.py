@@ -1,0 +1,129 @@
+"""The equivalence audit: what differs between guests, what changed between those of one platform, their clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from vtax.guest.audit import COMMON, text_of
+from vtax.report.analysis.audit import Audit, audit
+from vtax.report.analysis.source import Source
+from vtax.report.document import (
+    Column,
+    Document,
+    Group,
+    Inline,
+    Message,
+    Offset,
+    Paragraph,
+    Part,
+    Table,
+    joined,
+    msg,
+    muted,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views.base import Options, View
+
+_NOTES: dict[str, Message] = {
+    "tcp_congestion_control": msg(
+        "tcp_congestion_control is the kernel's default: in a lab every route names its own, the same at every end "
+        "(but for gVisor's own network stack)."
+    ),
+}
+
+
+def document(source: Source, options: Options) -> Document:
+    """The differences, and what changed; with everything, also every fact of each platform's first guest."""
+    return document_of(audit(source.analysis), every_field=options.depth == "all")
+
+
+def document_of(found: Audit, *, every_field: bool) -> Document:
+    """The document of what was found."""
+    parts = [*_differences(found), *_changes(found), *_clocks(found), *(_fields(found) if every_field else ())]
+    return Document(VIEW.title, tuple(parts), data=_plain(found))
+
+
+def legend(found: Audit) -> Inline:
+    """What must be known to read the findings; nothing for nothing."""
+    texts = [text for finding in found.findings for _, text in finding.shown]
+    notes: list[Inline] = []
+    if any(text == COMMON or text.startswith("+") for text in texts):
+        notes.append(msg("+ marks what not every platform has; what all of them have is left out."))
+    fields = {finding.field for finding in found.findings}
+    return joined([*notes, *(note for field, note in _NOTES.items() if field in fields)], " ")
+
+
+def _differences(found: Audit) -> Iterator[Part]:
+    if not found.findings:
+        if len(found.compared) > 1:
+            yield Paragraph(msg("The audit shows no difference between guests."))
+        else:
+            yield Paragraph(msg("There is no audit of at least two platforms to compare."))
+        return
+    rows = []
+    for finding in found.findings:
+        where = muted(f"({finding.where})") if finding.where else ""
+        name = joined([finding.field, where], " ")
+        rows += [
+            TableRow(("" if number else name, ", ".join(platforms), text))
+            for number, (platforms, text) in enumerate(finding.shown)
+        ]
+    columns = (
+        Column("fact", msg("fact")),
+        Column("platforms", msg("on"), wraps=True),
+        Column("value", msg("value"), wraps=True),
+    )
+    table = Table(columns, (Group(tuple(rows)),), key="differences", label=msg("Differences"), style="facts")
+    text = legend(found)
+    notes = [Paragraph(text, "muted")] if text != "" else []
+    yield Titled(msg("What differs between guests"), (table, *notes), key="differences")
+
+
+def _changes(found: Audit) -> Iterator[Part]:
+    if not found.changes:
+        return
+    columns = (
+        Column("platform", msg("platform")), Column("fact", msg("fact")),
+        Column("values", msg("values, in order"), wraps=True),
+    )  # fmt: skip
+    rows = tuple(TableRow((change.platform, change.field, change.text)) for change in found.changes)
+    table = Table(columns, (Group(rows),), key="changes", label=msg("Changes"), style="facts")
+    yield Titled(msg("What changed between guests of one platform"), (table,), key="changes")
+
+
+def _clocks(found: Audit) -> Iterator[Part]:
+    if not found.clocks:
+        return
+    columns = (Column("platform", msg("platform")), Column("offset", msg("furthest off the host's"), is_number=True))
+    rows = tuple(TableRow((name, Offset(offset_s))) for name, offset_s in found.clocks.items())
+    table = Table(columns, (Group(rows),), key="clocks", label=msg("Clocks"))
+    yield Titled(msg("Wall clocks of guests"), (table,), key="clocks")
+
+
+def _fields(found: Audit) -> Iterator[Part]:
+    for (platform, how), facts in found.guests.items():
+        columns = (Column("fact", msg("fact")), Column("value", msg("value"), wraps=True))
+        rows = tuple(TableRow((field, text_of(value, field))) for field, value in sorted(facts.items()))
+        table = Table(columns, (Group(rows),), key=f"facts {platform} {how}".strip(), label=platform, style="facts")
+        yield Titled(platform + (f" ({how})" if how else ""), (table,))
+
+
+def _plain(found: Audit) -> dict[str, Any]:
+    """The same as plain data, with every field of each platform's first guests."""
+    return {
+        "differences": [
+            {"field": f.field, "where": f.where, "shown": [{"platforms": list(p), "value": t} for p, t in f.shown]}
+            for f in found.findings
+        ],
+        "changes": [{"platform": c.platform, "field": c.field, "was": c.text} for c in found.changes],
+        "clocks": [{"platform": name, "furthest_off_s": offset_s} for name, offset_s in found.clocks.items()],
+        "guests": [
+            {"platform": platform, "started": how, "facts": dict(facts)}
+            for (platform, how), facts in found.guests.items()
+        ],
+    }
+
+
+VIEW = View("audit", msg("Audit"), msg("What differs between guests; with --all, every field."), document, 40)

@@ -1,0 +1,39 @@
+"""What a view is: a name, what it is good for, its place in reports, and the function that makes its document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from vtax.report.analysis.source import Source
+from vtax.report.document import Document, Message
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much of a run is wanted: what a terminal shows at once, everything, or all that belongs into a report."""
+
+    depth: Literal["brief", "all", "report"] = "brief"
+
+    @property
+    def every_metric(self) -> bool:
+        """Whether metrics that are not primary are wanted too."""
+        return self.depth != "brief"
+
+
+@dataclass(frozen=True)
+class View:
+    """A look at a run.
+
+    name: of the option of `vtax show` and of the key in its JSON. title: the heading in reports. help: what the
+    option shows. document: makes it. place: in reports, in ascending order; 0 for none. has_chapters: whether its
+    sections are chapters of a report, rather than parts of one.
+    """
+
+    name: str
+    title: Message
+    help: Message
+    document: Callable[[Source, Options], Document]
+    place: int = 0
+    has_chapters: bool = False

@@ -1,0 +1,96 @@
+"""Two sides against each other: their means, ratios and verdicts in the table that results have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from vtax.report.analysis import Point
+from vtax.report.analysis.contrast import Compared, Contrasts
+from vtax.report.analysis.warnings import merged, noted
+from vtax.report.document import (
+    Document,
+    Inline,
+    Paragraph,
+    Part,
+    Place,
+    Share,
+    Table,
+    Warning,
+    levels_of,
+    msg,
+    plural,
+)
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.result import result_table
+
+
+def document_of(found: Contrasts) -> Document:
+    """A table a metric with both means, their ratio and its verdict; then how it was compared, and the warnings."""
+    parts: list[Part] = []
+    for section in {id(each.section): each.section for each in found.compared}.values():
+        here = [each for each in found.compared if each.section is section]
+        parts.append(Titled(shared.title_of(section), (_table(here, found),), subtitle=shared.subtitle_of(section)))
+    parts.append(Paragraph(_method(found), "muted"))
+    given = [
+        noted(text, Place(subject=each.section.name, levels=levels_of(each.levels)))
+        for each in found.compared
+        for text in each.warnings
+    ]
+    about_runs = tuple(Warning("runs-differ", "warning", {"text": text}, kind="contrast") for text in found.warnings)
+    parts += shared.warnings_part((*about_runs, *merged(given)))
+    return Document(msg("Contrast"), tuple(parts), data=_plain(found))
+
+
+def _method(found: Contrasts) -> Inline:
+    how = msg("paired by block") if found.is_paired else msg("two samples of blocks")
+    return plural(
+        "{left} / {right}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
+        "{left} / {right}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
+        found.family, left=found.left.text, right=found.right.text, how=how, margin=Share(found.margin, "declared"),
+    )  # fmt: skip
+
+
+def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
+    """Both sides as two rows, the right one as what the left one is compared to."""
+    points = []
+    for each in compared:
+        right = replace(each.right.platform, name=found.right.text, is_baseline=True)
+        left = replace(each.left.platform, name=found.left.text, is_baseline=False)
+        rows = (
+            replace(each.right, platform=right, ratio=None, verdict=None, target_missed=False),
+            replace(each.left, platform=left, ratio=each.ratio, verdict=each.verdict, trouble=each.trouble,
+                    target_missed=False),
+        )  # fmt: skip
+        points.append(Point(each.name, each.levels, rows))
+    section = replace(compared[0].section, points=tuple(points))
+    return result_table(section, Share(found.confidence, "declared"), "", {})
+
+
+def _plain(found: Contrasts) -> dict[str, Any]:
+    """Both sides, how they were compared, and one entry per metric and common point; ratios are left / right."""
+    sides = {
+        name: {"text": side.text, "run": side.analysis.name, "platform": side.platform, "levels": dict(side.levels)}
+        for name, side in (("left", found.left), ("right", found.right))
+    }
+    entries = [
+        {
+            **shared.named(each.section),
+            "unit": each.section.metric.unit,
+            "better": each.section.metric.better,
+            "levels": dict(each.levels),
+            "left_mean": each.left.summary.mean if each.left.summary else None,
+            "right_mean": each.right.summary.mean if each.right.summary else None,
+            "ratio": vars(each.ratio) if each.ratio else None,
+            "verdict": {**vars(each.verdict), "text": str(each.verdict)} if each.verdict else None,
+            "trouble": each.trouble,
+            "warnings": each.warnings,
+        }
+        for each in found.compared
+    ]
+    return {
+        "schema": "vtax.contrast/1", **sides, "paired": found.is_paired, "margin": found.margin,
+        "confidence": found.confidence, "family": found.family, "contrasts": entries, "warnings": found.warnings,
+    }  # fmt: skip

@@ -1,0 +1,127 @@
+"""CPU, bytes and drops at every hop of the network benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vtax.report.analysis.counters import Counted, counted_cells
+from vtax.report.analysis.source import Source
+from vtax.report.document import (
+    Column,
+    Document,
+    Factor,
+    Group,
+    Inline,
+    Nothing,
+    Number,
+    Paragraph,
+    Part,
+    Table,
+    joined,
+    levels_of,
+    msg,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views.base import Options, View
+
+
+def document(source: Source, _: Options) -> Document:
+    """Two tables for every combination of levels: CPU and what it bought, then every hop."""
+    return document_of(counted_cells(source.data, source.counters, source.used))
+
+
+def document_of(cells: Sequence[Counted]) -> Document:
+    """The document of what was counted."""
+    if not cells:
+        return Document(VIEW.title, (Paragraph(msg("No trial of this run went over a network.")),), data=[])
+    parts: list[Part] = []
+    for label, levels in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
+        group = [cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)]
+        title = joined([label, Factor(levels_of(dict(levels))) if levels else ""], " · ")
+        parts.append(Titled(title, (_cpu_table(group), _hop_table(group)), subtitle=msg("means of a trial")))
+    return Document(VIEW.title, tuple(parts), data=_plain(cells))
+
+
+def _cpu_table(cells: Sequence[Counted]) -> Table:
+    roles = list(dict.fromkeys(role for cell in cells for role in cell.ends_cpu_s))
+    has_switch = any(cell.switch_cpu_s is not None for cell in cells)
+    titles: dict[str, Inline] = {
+        "guest_and_layer": msg("guest and layer"),
+        "guest_kernel": msg("guest's kernel"),
+        **{role: role for role in roles},
+        **({"switch": msg("switch")} if has_switch else {}),
+        "gigabytes": msg("GB"),
+        "cpu_s_per_gigabyte": msg("CPU s/GB"),
+        "retransmits": msg("retransmits"),
+        "drops": msg("drops"),
+    }
+    columns = (
+        Column("platform", msg("CPU time (s)")),
+        *(Column(key, title, is_number=True) for key, title in titles.items()),
+    )
+    rows = []
+    for cell in cells:
+        seconds = [cell.layer_cpu_s, cell.guest_cpu_s, *(cell.ends_cpu_s.get(role) for role in roles)]
+        seconds += [cell.switch_cpu_s] if has_switch else []
+        retransmits = sum(cell.retransmits.values()) if cell.retransmits else None
+        rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.lost]
+        rows.append(TableRow((cell.platform, *(_number(value) for value in (*seconds, *rest)))))
+    return Table(columns, (Group(tuple(rows)),), key=f"{cells[0].label} CPU", label=msg("CPU time"))
+
+
+def _hop_table(cells: Sequence[Counted]) -> Table:
+    titles = {
+        "rx_packets": msg("packets in"), "rx_megabytes": msg("MB in"), "tx_packets": msg("packets out"),
+        "tx_megabytes": msg("MB out"), "drops": msg("drops"),
+    }  # fmt: skip
+    columns = (
+        Column("interface", msg("every hop")),
+        *(Column(key, title, is_number=True) for key, title in titles.items()),
+    )
+    groups = []
+    for cell in cells:
+        rows = [
+            TableRow((hop.name, *map(_number, (hop.rx_packets, hop.rx_bytes / 1e6, hop.tx_packets, hop.tx_bytes / 1e6,
+                                               hop.lost))))
+            for hop in cell.hops
+        ]  # fmt: skip
+        groups.append(Group(tuple(rows), cell.platform))
+    return Table(columns, tuple(groups), key=f"{cells[0].label} hops", label=msg("every hop"))
+
+
+def _number(value: float | None) -> Inline:
+    return Nothing() if value is None else Number(value, 3)
+
+
+def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
+    """One entry per cell; `counters` holds every one by place and name, `used` what was in force."""
+    return [
+        {
+            "benchmark": cell.label,
+            "levels": dict(cell.levels),
+            "platform": cell.platform,
+            "trials": cell.trials,
+            "cpu_s": {
+                "guest_and_layer": cell.layer_cpu_s,
+                "guest_kernel": cell.guest_cpu_s,
+                "under_test": cell.under_test_cpu_s,
+                **cell.ends_cpu_s,
+                "switch": cell.switch_cpu_s,
+            },
+            "bytes_under_test": cell.under_test_bytes,
+            "cpu_s_per_gigabyte": cell.cpu_per_gigabyte,
+            "retransmits": dict(cell.retransmits),
+            "lost_packets": cell.lost,
+            "hops": [vars(hop) for hop in cell.hops],
+            "counters": dict(cell.everything),
+            "used": dict(cell.used),
+        }
+        for cell in cells
+    ]
+
+
+VIEW = View(
+    "counters", msg("Counters"), msg("CPU, bytes and drops at every hop of the network benchmarks."), document
+)

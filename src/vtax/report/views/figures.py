@@ -1,0 +1,115 @@
+"""The figures of a metric as data: its means, and its ratios to the baseline; every block in both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.document import (
+    Figure,
+    FigureGroup,
+    FigureRow,
+    Inline,
+    Interval,
+    Mean,
+    Part,
+    Ratio,
+    Share,
+    Verdict,
+    joined,
+    msg,
+)
+from vtax.report.views import shared
+from vtax.stats.ratio import log_ratios
+
+_LARGEST_LOG = 690.0  # of a ratio that is drawn: those beyond it are no numbers in JSON
+
+
+def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
+    """Both figures; of ratios only where there are any."""
+    yield means(section, analysis, names)
+    if any(row.ratio is not None for point in section.points for row in point.rows):
+        yield ratios(section, analysis, names)
+
+
+def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
+    """Every cell's mean with its interval, and one value per block."""
+    scale, title = shared.scale_of(section), section.metric.title or section.metric.name
+
+    def row_of(row: Row, _: Point) -> FigureRow | None:
+        if row.summary is None:
+            return None
+        s = row.summary
+        low, high = (bound if np.isfinite(bound) else None for bound in (s.low, s.high))
+        text = Mean(s.mean, (s.high - s.low) / 2, scale, "both")
+        name = row.platform.name
+        return FigureRow(name, names[name], s.mean, low, high, _ints(row.blocks), _floats(row.block_means), text)
+
+    return Figure(
+        "values",
+        msg("{title}: mean, {level} interval and every block", title=shared.title_of(section), level=analysis.level),
+        joined([title, scale.unit]),
+        msg("Mean with its {level} interval", level=analysis.level),
+        _groups(section, row_of),
+        msg("value"),
+        msg("mean ±{level}", level=analysis.level),
+        scale,
+    )
+
+
+def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
+    """Ratios to the baseline, per block and estimated."""
+
+    def row_of(row: Row, point: Point) -> FigureRow | None:
+        base = next((each for each in point.rows if each.platform.is_baseline), None)
+        if row.ratio is None or base is None:
+            return None
+        low, high = (row.ratio.low, row.ratio.high) if np.isfinite(row.ratio.high) else (None, None)
+        shown: Inline = Ratio(row.ratio.estimate)
+        text = joined([shown, Interval(row.ratio.low, row.ratio.high, "ratio")], " ")
+        if row.verdict is not None:
+            text = joined([text, Verdict(row.verdict.kind, row.verdict.blocks_needed or 0)], ": ")
+        blocks, values = _block_ratios(row, base)
+        name = row.platform.name
+        return FigureRow(name, names[name], row.ratio.estimate, low, high, _ints(blocks), _floats(values), text)
+
+    to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
+    title = shared.title_of(section)
+    return Figure(
+        "ratios",
+        msg("{title}: ratio to {baseline}, {level} interval and every block", title=title, **to_baseline),
+        msg("ratio to {baseline}", baseline=analysis.baseline),
+        msg(
+            "Ratio to {baseline} with its {level} interval; in the grey band (±{margin}) a ratio is equivalent",
+            margin=Share(analysis.rule.margin, "declared"), **to_baseline,
+        ),
+        _groups(section, row_of),
+        msg("ratio in this block"),
+        msg("ratio, {level} interval", level=analysis.level),
+        margin=analysis.rule.margin,
+        baseline=analysis.baseline,
+    )  # fmt: skip
+
+
+def _groups(section: Section, row_of: Any) -> tuple[FigureGroup, ...]:
+    return tuple(
+        FigureGroup(point.name, tuple((row.platform.name, row_of(row, point)) for row in point.rows))
+        for point in section.points
+    )
+
+
+def _block_ratios(row: Row, base: Row) -> tuple[Any, Any]:
+    blocks, of_row, of_base = np.intersect1d(row.blocks, base.blocks, return_indices=True)
+    logs = log_ratios(row.block_means[of_row], base.block_means[of_base])
+    return blocks, np.exp(np.minimum(logs, _LARGEST_LOG))
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(values.tolist())
+
+
+def _floats(values: Any) -> tuple[float, ...]:
+    return tuple(values.tolist())

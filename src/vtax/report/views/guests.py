@@ -1,0 +1,82 @@
+"""The guests of a run: what started them, how fast they were ready, and what they could not be given."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.source import Source
+from vtax.report.document import (
+    Column,
+    Count,
+    Document,
+    Group,
+    Inline,
+    Nothing,
+    Paragraph,
+    Quantity,
+    Row,
+    Scale,
+    Size,
+    Table,
+    joined,
+    msg,
+    styled,
+)
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.report.views.host import fact
+
+_SECONDS = Scale("s")
+
+
+def document(source: Source, _: Options) -> Document:
+    """A row per platform that was tested, and what all guests shared."""
+    analysis = source.analysis
+    columns = (
+        shared.PLATFORM, Column("driver", msg("driver")), Column("version", msg("version"), wraps=True),
+        Column("guests", msg("guests"), is_number=True),
+        Column("ready", msg("start to ready,\nmedian"), is_number=True),
+        Column("options", msg("options and limits"), wraps=True),
+    )  # fmt: skip
+    table = Table(columns, (Group(tuple(_rows(analysis))),), key="guests", label=msg("Guests"))
+    return Document(VIEW.title, (table, Paragraph(_shared(analysis), "muted")), data=_plain(analysis))
+
+
+def _rows(analysis: Analysis) -> Iterator[Row]:
+    numbers = shared.colours(analysis)
+    for platform in (p for p in analysis.platforms if p.available):
+        ready = analysis.ready_s(platform.name)
+        guests = [guest for guest in analysis.guests if guest.platform == platform.name]
+        options = platform.identity.get("options") or {}
+        chosen = joined([joined([f"{key}=", fact(key, value)], "") for key, value in options.items()])
+        notes = dict.fromkeys(note for guest in guests for note in guest.notes)
+        median = Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True) if ready else Nothing()
+        yield Row((
+            shared.platform_of(platform, numbers), str(platform.identity.get("driver", "")), platform.version,
+            Count(len(guests)), median, joined([chosen, *(styled(note, "caution") for note in notes)], "; "),
+        ))  # fmt: skip
+
+
+def _shared(analysis: Analysis) -> Inline:
+    guest = analysis.declared.get("guest")
+    if not guest:
+        return msg("Image {image}.", image=analysis.image_key)
+    return msg(
+        "Image {image}; every guest: {cpus} vCPU, {memory} of memory.",
+        image=analysis.image_key, cpus=Count(guest["vcpus"]), memory=Size(guest["memory"]),
+    )  # fmt: skip
+
+
+def _plain(analysis: Analysis) -> list[dict[str, object]]:
+    return [
+        {"platform": p.name, "driver": p.identity.get("driver", ""), "version": p.version,
+         "ready_s": analysis.ready_s(p.name), "guests": sum(guest.platform == p.name for guest in analysis.guests)}
+        for p in analysis.platforms if p.available
+    ]  # fmt: skip
+
+
+VIEW = View(
+    "guests", msg("Guests"), msg("The guests: versions, options, limits not given, time to start."), document, 35
+)

@@ -1,0 +1,48 @@
+"""What stands above a document about a run: the question, the run and the host in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vtax.report.analysis import Analysis
+from vtax.report.document import Duration, Inline, Moment, Size, joined, msg, plural
+
+
+def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
+    """(title, lines below it)."""
+    title = str(analysis.declared.get("title") or analysis.study)
+    lines = (joined([analysis.name, run_line(analysis)], ": "), host_line(analysis.host))
+    return title, tuple(line for line in lines if line != "")
+
+
+def run_line(analysis: Analysis) -> Inline:
+    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17`."""
+    status = {
+        "finished": msg("finished"), "interrupted": msg("interrupted"), "failed": msg("failed"),
+        "running": msg("running"),
+    }.get(analysis.status, analysis.status)  # fmt: skip
+    trials: Inline = plural("{count} trial", "{count} trials", analysis.trials)
+    if analysis.failed:
+        trials = joined([trials, plural("({count} failed)", "({count} failed)", analysis.failed)], " ")
+    blocks = plural("{count} block", "{count} blocks", analysis.blocks)
+    parts: list[Inline] = [joined([status, blocks], ": "), trials, Moment(analysis.started_at)]
+    if analysis.took_s is not None:
+        parts.append(msg("took {duration}", duration=Duration(analysis.took_s)))
+    return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
+
+
+def host_line(host: Mapping[str, Any]) -> Inline:
+    """`AMD EPYC 7B13, 2 CPUs, 24 GiB, Linux 6.18.0, Debian GNU/Linux 12`: what is known of it."""
+    parts: list[Inline] = [str(host.get("cpu_model", ""))]
+    if "cpus" in host:
+        parts.append(plural("{count} CPU", "{count} CPUs", host["cpus"]))
+    if "memory_bytes" in host:
+        parts.append(Size(host["memory_bytes"]))
+    if "kernel" in host:
+        parts.append(f"Linux {host['kernel']}")
+    parts.append(str(host.get("distribution", "")))
+    if host.get("virtualized"):
+        hypervisor = host.get("hypervisor") or msg("unknown")
+        parts.append(msg("itself a virtual machine ({hypervisor})", hypervisor=hypervisor))
+    return joined(parts)

@@ -1,0 +1,120 @@
+"""Whether a factor changes what the platforms cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.interaction import FactorEffect, factor_effects
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.warnings import merged, noted
+from vtax.report.document import (
+    Column,
+    Document,
+    Group,
+    Inline,
+    Interval,
+    Paragraph,
+    Part,
+    Place,
+    PValue,
+    Ratio,
+    Share,
+    Table,
+    msg,
+    muted,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.stats.interaction import Interaction, Term
+
+
+def document(source: Source, options: Options) -> Document:
+    """Of every factor its answer in words and its table; then the warnings."""
+    return document_of(factor_effects(source.analysis, every_metric=options.every_metric), source.analysis)
+
+
+def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:
+    """The document of what was found."""
+    if not found:
+        text = msg("no factor of this run has more than one level, so there is nothing to compare")
+        return Document(VIEW.title, (Paragraph(text),), data=[])
+    parts: list[Part] = []
+    for each in found:
+        answer: Inline = each.text if each.text != "" else each.trouble
+        inner: list[Part] = [Paragraph(answer if each.effect else styled(answer, "error"))]
+        if each.effect:
+            inner += [_table(each, analysis), Paragraph(_noise(each.effect), "muted")]
+        title = msg("{metric} by {factor}", metric=shared.title_of(each.section), factor=each.factor)
+        parts.append(Titled(title, tuple(inner)))
+    given = [noted(text, Place(subject=joined_name(each))) for each in found for text in each.warnings]
+    parts += shared.warnings_part(merged(given))
+    return Document(VIEW.title, tuple(parts), data=_plain(found))
+
+
+def joined_name(found: FactorEffect) -> str:
+    """`iperf3 throughput, direction`."""
+    return f"{found.section.name}, {found.factor}"
+
+
+def _table(found: FactorEffect, analysis: Analysis) -> Table:
+    assert found.effect is not None
+    columns = (
+        Column("term", msg("term")), Column("ratio", msg("ratio"), is_number=True),
+        Column("interval", msg("{level} interval", level=analysis.level)), Column("p", msg("p"), is_number=True),
+    )  # fmt: skip
+    first, platform = f"{found.factor}={found.levels[0]}", analysis.baseline
+    kinds = {
+        "platform": msg("to {platform}, at {level}", platform=platform, level=first),
+        "factor": msg("to {level}, on {platform}", platform=platform, level=first),
+        "interaction": msg("of ratios to {platform}, to that at {level}", platform=platform, level=first),
+    }
+    groups = [
+        Group(tuple(_row(term, found) for term in found.effect.table if term.kind == kind), title)
+        for kind, title in kinds.items()
+    ]
+    return Table(
+        columns, tuple(groups), key=f"{found.section.name} by {found.factor}", label=msg("terms of the model")
+    )
+
+
+def _row(term: Term, found: FactorEffect) -> TableRow:
+    level = f"{found.factor}={term.level}"
+    both = msg("{platform} at {level}", platform=term.platform, level=level)
+    name: Inline = {"platform": term.platform, "factor": level}.get(term.kind, both)
+    interval = muted(Interval(term.low, term.high, "ratio"))
+    return TableRow((name, Ratio(term.ratio), interval, PValue(term.p_value)))
+
+
+def _noise(effect: Interaction) -> Inline:
+    """The standard deviations of the model's levels of noise, as shares of the mean."""
+    return msg(
+        "noise (SD): of blocks {blocks}, of guests {guests}, residual {residual}",
+        blocks=Share(effect.sd_block), guests=Share(effect.sd_guest), residual=Share(effect.sd_residual),
+    )  # fmt: skip
+
+
+def _plain(found: Sequence[FactorEffect]) -> list[dict[str, Any]]:
+    """One entry per metric and factor: the F-test, the model's table and standard deviations."""
+    return [
+        {
+            **shared.named(each.section),
+            "factor": each.factor,
+            "levels": each.levels,
+            "effect": {**vars(each.effect), "table": [vars(term) for term in each.effect.table]}
+            if each.effect
+            else None,
+            "p_adjusted": each.p_adjusted,
+            "text": each.text,
+            "trouble": each.trouble,
+            "warnings": each.warnings,
+        }
+        for each in found
+    ]
+
+
+VIEW = View("interaction", msg("Interaction"), msg("Whether factors change the overhead."), document)

@@ -1,0 +1,175 @@
+"""What was done, in sentences with the run's own numbers in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.source import Source
+from vtax.report.document import (
+    Count,
+    Document,
+    Duration,
+    Inline,
+    Paragraph,
+    Share,
+    joined,
+    msg,
+    plural,
+)
+from vtax.report.views.base import Options, View
+
+_ORDER_SHOWN = 10  # blocks
+_BROUGHT = ("ssh", "libvirt")
+"""Drivers of machines that are not made from the image."""
+
+
+def document(source: Source, _: Options) -> Document:
+    """How the run was made and how its figures were computed, a paragraph each."""
+    paragraphs = tuple(Paragraph(text) for text in method(source.analysis))
+    return Document(VIEW.title, paragraphs, data={"order": _plain_order(source.analysis)})
+
+
+def method(analysis: Analysis) -> Iterator[Inline]:
+    """How the run was made and how its figures were computed, a paragraph each."""
+    yield joined(list(_blocks(analysis)), " ")
+    if order_of(analysis):
+        yield _order(analysis)
+    yield joined([*_rule(analysis)], " ")
+    yield msg(
+        "The block is the unit of replication. Trials are averaged within a block; the mean and its interval "
+        "(Student's t) are those of the blocks' averages. SD and CV are of all trials. The median is that of "
+        "the blocks' medians, its interval lies between two of them and says what it covers. Outliers (modified z "
+        "above 3.5) are flagged and never removed."
+    )
+    ratios: Inline = msg(
+        "Ratios to {baseline} are formed within a block, so that what both share in a block (the hour, the "
+        "heat, the neighbours) cancels; their geometric mean is shown with a Student's t-interval on the log-ratios.",
+        baseline=analysis.baseline,
+    )
+    if _has_bootstrap(analysis):
+        bootstrap = msg("Beside it, and beside means, stands the BCa bootstrap interval, which no verdict uses.")
+        ratios = joined([ratios, bootstrap], " ")
+    yield ratios
+    yield msg(
+        "A verdict needs significance and size: slower or faster, when a ratio of 1 is rejected and the estimate "
+        "lies outside ±{margin}; equivalent, when two one-sided tests (TOST) place the ratio "
+        "inside ±{margin}; else undecided. Both kinds of p-values are adjusted by Holm's method "
+        "over the comparisons of one table, so that the chance of any false word of a kind in a table is at most "
+        "{alpha}.",
+        margin=Share(analysis.rule.margin, "declared"), alpha=Share(analysis.rule.alpha, "declared"),
+    )  # fmt: skip
+
+
+def _blocks(analysis: Analysis) -> Iterator[Inline]:
+    design = analysis.declared.get("design", {})
+    is_sequential = design.get("order", "randomized") == "sequential"
+    yield plural("The run is made of {count} block.", "The run is made of {count} blocks.", analysis.blocks)
+    order = msg("the order of the study") if is_sequential else msg("seeded random order")
+    yield msg(
+        "A complete block runs every cell once in {order}, each platform in a freshly started guest{equal}.",
+        order=order, equal=_equal(analysis),
+    )  # fmt: skip
+    if is_sequential:
+        yield msg("All blocks of one platform ran before those of the next.")
+    trials, warmup = design.get("trials", 1), design.get("warmup", 0)
+    yield plural(
+        "A cell has {count} measured trial in a block{warmup}",
+        "A cell has {count} measured trials in a block{warmup}",
+        trials, warmup=_warmup(warmup),
+    )  # fmt: skip
+
+
+def order_of(analysis: Analysis) -> list[tuple[int, tuple[str, ...]]]:
+    """Blocks (from 0) in the order they ran, each with its platforms in the order of their guests."""
+    blocks = groupby((guest for guest in analysis.guests if guest.block >= 0), key=lambda guest: guest.block)
+    return [(block, tuple(dict.fromkeys(guest.platform for guest in guests))) for block, guests in blocks]
+
+
+def _plain_order(analysis: Analysis) -> list[dict[str, object]]:
+    return [{"block": block + 1, "platforms": platforms} for block, platforms in order_of(analysis)]
+
+
+def _equal(analysis: Analysis) -> Inline:
+    """What was the same for all guests; of machines that were the user's, nothing is."""
+    brought = [p.name for p in analysis.platforms if p.available and p.identity.get("driver") in _BROUGHT]
+    if analysis.declared.get("tuning"):
+        equal = msg(" from the same image and with the same limits")
+    else:
+        equal = msg(" from the same image, on the same pinned CPUs and with the same limits")
+    if not brought:
+        return equal
+    own = msg(
+        "; {platforms}: with files, CPUs and limits of its own, which the audit tells", platforms=", ".join(brought)
+    )
+    return joined([equal, own], "")
+
+
+def _order(analysis: Analysis) -> Inline:
+    found = [f"{block + 1}: {', '.join(platforms)}" for block, platforms in order_of(analysis)]
+    first: Inline = "; ".join(found[:_ORDER_SHOWN])
+    if len(found) > _ORDER_SHOWN:
+        rest = Count(len(found) - _ORDER_SHOWN)
+        more = msg("and {count} more, by the positions in the CSV file", count=rest)
+        first = joined([first, more], "; ")
+    return msg(
+        "Guests started in this order (seed {seed}), block by block: {order}.", seed=str(analysis.seed), order=first
+    )
+
+
+def _rule(analysis: Analysis) -> Iterator[Inline]:
+    rule = analysis.rule
+    if rule.stop == "fixed":
+        yield msg("The number of blocks ({blocks}) was declared before the run.", blocks=Count(rule.blocks))
+    elif rule.stop == "precision":
+        yield msg(
+            "Declared before the run: stop when every ratio's interval is within ±{precision}, "
+            "after {least} to {most} blocks, judged on whole blocks; intervals are widened for "
+            "having looked more than once.",
+            precision=Share(rule.precision, "declared"), least=Count(rule.min_blocks), most=Count(rule.max_blocks),
+        )  # fmt: skip
+    elif rule.stop == "verdict":
+        yield msg(
+            "Declared before the run: stop when every comparison has its verdict, after {least} to "
+            "{most} blocks, with group-sequential boundaries for having looked more than once.",
+            least=Count(rule.looks[0]), most=Count(rule.looks[1]),
+        )  # fmt: skip
+    elif rule.spend == "widest":
+        yield msg(
+            "Declared before the run: as many whole blocks as fit into the time budget; after {least} of them, "
+            "blocks held the half of the comparisons with the widest intervals, and intervals are widened for that "
+            "choice.",
+            least=Count(rule.min_blocks),
+        )
+    else:
+        yield msg("Declared before the run: as many whole blocks as fit into the time budget.")
+    if rule.budget_s:
+        yield msg("The time budget is {budget}.", budget=Duration(rule.budget_s))
+    if analysis.stopped_because:
+        yield msg("It ended because: {reason}.", reason=analysis.stopped_because)
+
+
+def _has_bootstrap(analysis: Analysis) -> bool:
+    return any(
+        row.ratio is not None and row.ratio.bootstrap_low is not None
+        for section in analysis.sections
+        for point in section.points
+        for row in point.rows
+    )
+
+
+def _warmup(warmup: int | str) -> Inline:
+    if warmup == "detect":
+        return msg(
+            " after a warm-up whose length was found by change point in a first guest; it is stored and not used."
+        )
+    if not warmup:
+        return "."
+    return plural(
+        " after {count} warm-up trial, which are stored and not used.",
+        " after {count} warm-up trials, which are stored and not used.", int(warmup),
+    )  # fmt: skip
+
+
+VIEW = View("method", msg("Method"), msg("How the run was made and how its figures were computed."), document, 60)

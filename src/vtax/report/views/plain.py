@@ -1,0 +1,93 @@
+"""The result of a run as plain values for programs: schema `vtax.analysis/1`. Units are the metrics', unscaled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.analysis.answers import answers
+from vtax.report.views.method import order_of
+from vtax.stats.checks import Better
+
+SCHEMA = "vtax.analysis/1"
+
+
+def plain(analysis: Analysis) -> dict[str, Any]:
+    """The whole analysis. Texts are messages still, which the JSON renderer writes in English."""
+    return {
+        "schema": SCHEMA,
+        "run": analysis.name,
+        "study": analysis.study,
+        "declared": analysis.declared,
+        "status": analysis.status,
+        "stopped_because": analysis.stopped_because,
+        "seed": analysis.seed,
+        "vtax_version": analysis.vtax_version,
+        "image_key": analysis.image_key,
+        "host": analysis.host,
+        "started_at": analysis.started_at,
+        "ended_at": analysis.ended_at,
+        "took_s": analysis.took_s,
+        "order": [{"block": block + 1, "platforms": platforms} for block, platforms in order_of(analysis)],
+        "baseline": analysis.baseline,
+        "blocks": analysis.blocks,
+        "trials": analysis.trials,
+        "failed": analysis.failed,
+        "confidence": analysis.rule.confidence,
+        "margin": analysis.rule.margin,
+        "platforms": [{**vars(p), "ready_s": analysis.ready_s(p.name)} for p in analysis.platforms],
+        "answers": [vars(answer) for answer in answers(analysis)],
+        "results": [_section(section) for section in analysis.sections],
+        "warnings": analysis.warnings,
+        "shortfalls": analysis.shortfalls,
+    }
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {
+        "label": section.label,
+        "benchmark": section.benchmark,
+        "tool_version": section.tool_version,
+        "metric": section.metric.name,
+        "title": section.metric.title,
+        "unit": section.metric.unit,
+        "better": section.metric.better,
+        "primary": section.metric.is_primary,
+        "family": section.family,
+        "points": [_point(point, section.better) for point in section.points],
+    }
+
+
+def _point(point: Point, better: Better) -> dict[str, Any]:
+    cell = point.rows[0].cell
+    return {
+        "point": point.key,
+        "levels": point.levels,
+        "topology": cell.topology,
+        "parameters": cell.parameters,
+        "link": cell.link,
+        "rows": [_row(row, better) for row in point.rows],
+    }
+
+
+def _row(row: Row, better: Better) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "platform": row.platform.name,
+        "cell": row.cell.key,
+        "marks": row.platform.marks,
+        "failed": row.failed,
+        "summary": None if row.summary is None else vars(row.summary),
+        "blocks": row.blocks.tolist(),
+        "block_means": row.block_means.tolist(),
+        "ratio": None,
+        "verdict": None,
+        "target_missed": row.target_missed,
+        "warnings": row.warnings,
+    }
+    if row.ratio is not None and row.verdict is not None:
+        efficiency, overhead = row.ratio.efficiency(better), row.ratio.overhead(better)
+        found["ratio"] = vars(row.ratio)
+        found["efficiency"] = {name: getattr(efficiency, name) for name in ("estimate", "low", "high")}
+        found["overhead"] = {name: getattr(overhead, name) for name in ("estimate", "low", "high")}
+        found["verdict"] = {**vars(row.verdict), "text": str(row.verdict)}
+    return found

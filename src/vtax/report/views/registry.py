@@ -1,0 +1,24 @@
+"""Finds views: every module of this package that defines `VIEW`, and entry points of `vtax.report.views`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import vtax.report.views
+from vtax.host.plugins import discover
+from vtax.report.views.base import View
+
+DEFAULT = "result"
+
+
+@cache
+def views() -> Mapping[str, View]:
+    """All views by name, the one that is shown when none is asked for first."""
+    found: Mapping[str, View] = discover(vtax.report.views, "VIEW", View)
+    return dict(sorted(found.items(), key=lambda each: (each[0] != DEFAULT, not each[1].place, each[0])))
+
+
+def in_reports() -> list[View]:
+    """The views that a report is made of, in its order."""
+    return sorted((view for view in views().values() if view.place), key=lambda view: view.place)

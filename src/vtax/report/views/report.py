@@ -1,0 +1,29 @@
+"""All views that belong into a report, as one document: a chapter each, in the order of their places."""
+
+from __future__ import annotations
+
+from vtax.report.analysis.source import Source
+from vtax.report.document import Document, Part, Section
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.report.views.header import header_of
+from vtax.report.views.registry import in_reports
+
+
+def report(source: Source) -> Document:
+    """The whole report of a run."""
+    analysis = source.analysis
+    title, lead = header_of(analysis)
+    question = str(analysis.declared.get("question") or "")
+    parts: list[Part] = []
+    for view in in_reports():
+        parts += _chapters(view, view.document(source, Options("report")))
+    lead = (question, *lead) if question else lead
+    return Document(title, tuple(parts), lead, colours=shared.colours(analysis))
+
+
+def _chapters(view: View, document: Document) -> list[Part]:
+    """The sections of a view as chapters of their own, where it asks for that; else one chapter with its title."""
+    if view.has_chapters:
+        return list(document.parts)
+    return [Section(view.title, document.parts, key=view.name)]

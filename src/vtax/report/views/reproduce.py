@@ -1,0 +1,27 @@
+"""How to make a run again."""
+
+from __future__ import annotations
+
+from vtax.report.analysis.reproduce import commands, study_toml
+from vtax.report.analysis.source import Source
+from vtax.report.document import Code, Document, Paragraph, Styled, joined, msg
+from vtax.report.views.base import Options, View
+
+
+def document(source: Source, _: Options) -> Document:
+    """The study as it was declared, and what to type."""
+    analysis = source.analysis
+    file, toml, lines = f"{analysis.study}.toml", study_toml(analysis.declared), commands(analysis)
+    every = Styled(f"vtax report {analysis.name} --format csv", "code")
+    parts = (
+        Paragraph(msg("Save the study below as {file} on a like host, then:", file=Styled(file, "code"))),
+        Code("\n".join(lines)),
+        Code(toml, msg("{file}, as it was declared, with every default", file=file)),
+        Paragraph(joined([msg("Every measured value"), every], ": ")),
+    )
+    return Document(VIEW.title, parts, data={"commands": lines, "study": toml})
+
+
+VIEW = View(
+    "reproduce", msg("How to reproduce"), msg("The study and the commands that make the run again."), document, 70
+)

@@ -1,0 +1,356 @@
+"""What a run says: the answer for each platform, and a table and figures for every metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.analysis.answers import answers, is_measured
+from vtax.report.analysis.ranking import rank_point
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.warnings import STATISTICS
+from vtax.report.document import (
+    Bar,
+    Bullets,
+    Column,
+    Count,
+    Document,
+    Efficiency,
+    Group,
+    Inline,
+    Interval,
+    Mean,
+    Nothing,
+    Paragraph,
+    Part,
+    Quantity,
+    Ratio,
+    Scale,
+    Share,
+    Table,
+    Verdict,
+    joined,
+    msg,
+    muted,
+    plural,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.report.views.figures import figures_of
+from vtax.report.views.header import header_of
+from vtax.report.views.plain import plain
+from vtax.report.views.ranking import best_of
+
+
+def document(source: Source, options: Options) -> Document:
+    """The result of a run. Where everything is wanted, every metric and every figure of a cell."""
+    analysis = source.analysis
+    title, lead = header_of(analysis)
+    parts = [*_summary(analysis, options), *_results(analysis, options), *_rest(analysis, options)]
+    return Document(
+        title, tuple(parts), lead, data=plain(analysis) if options.depth != "report" else None,
+        colours=shared.colours(analysis),
+    )  # fmt: skip
+
+
+def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
+    """What a reader should see first."""
+    untested = [p for p in analysis.platforms if not p.available]
+    names = shared.colours(analysis)
+    records = {p.name: p for p in analysis.platforms}
+    found = [a for a in answers(analysis) if records[a.platform].available] if is_measured(analysis) else []
+    parts: list[Part] = []
+    if found:
+        items = [joined([shared.platform_of(records[a.platform], names), a.text], " ") for a in found]
+        parts.append(Bullets(tuple(items), key="answers"))
+    if options.depth == "report" and is_measured(analysis):
+        parts += _overview(analysis)
+    if parts:
+        title = msg("The answer") if options.depth == "report" else msg("In short")
+        yield Titled(title, tuple(parts), key="answer", role="summary")
+    if untested:
+        items = [joined([p.name, _why(p.reason, p.cure)], ": ") for p in untested]
+        yield Titled(msg("Not tested"), (Bullets(tuple(items)),), key="not-tested", role="summary")
+    if analysis.shortfalls:
+        missed = tuple(styled(text, "caution") for text in analysis.shortfalls)
+        yield Titled(msg("Declared and not reached"), (Bullets(missed),), key="missed", role="summary")
+
+
+def _why(reason: str, hint: str) -> Inline:
+    if not (reason and hint):
+        return reason or hint
+    return joined([reason.rstrip(". "), msg("To do: {hint}", hint=hint)], ". ")
+
+
+def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
+    if not is_measured(analysis):
+        nothing = (
+            Paragraph(msg("Nothing was measured."))
+            if options.depth == "report"
+            else Paragraph(msg("nothing was measured"))
+        )
+        yield Titled(msg("Results"), (nothing,), key="results") if options.depth == "report" else nothing
+        return
+    if options.depth != "report":
+        sections = analysis.sections if options.every_metric else analysis.primary
+        yield from (_section(section, analysis, options) for section in sections)
+        return
+    others = [section for section in analysis.sections if not section.metric.is_primary]
+    parts: list[Part] = [_section(section, analysis, options) for section in analysis.primary]
+    if others:
+        more = plural("{count} more metric", "{count} more metrics", len(others))
+        parts.append(Titled(more, tuple(_section(s, analysis, options) for s in others), is_folded=True))
+    yield Titled(msg("Results"), tuple(parts), key="results")
+
+
+def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
+    names = shared.colours(analysis)
+    parts: list[Part] = [result_table(section, analysis.level, analysis.baseline, names), *_notes(section, analysis)]
+    if options.every_metric:
+        parts.append(_figures_table(section, analysis, names))
+    if options.depth == "report" and section.metric.is_primary:
+        parts += _best(section)
+        parts += figures_of(section, analysis, names)
+    return Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))
+
+
+def _key(section: Section, analysis: Analysis) -> str:
+    return f"result-{next(n for n, each in enumerate(analysis.sections) if each is section)}"
+
+
+def result_table(section: Section, level: Share, baseline: str, names: Mapping[str, int]) -> Table:
+    """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing."""
+    scale = shared.scale_of(section)
+    ratio = msg("ratio to\n{baseline}", baseline=baseline) if baseline else msg("ratio")
+    columns = (
+        shared.PLATFORM,
+        Column("mean", msg("mean,\n{unit}", unit=scale.unit), is_number=True),
+        Column("half_width", msg("±{level}", level=level)),
+        Column("cv", msg("CV"), is_number=True, room="wide"),
+        Column("trials", msg("trials"), is_number=True, room="wide"),
+        Column("blocks", msg("blocks"), is_number=True, room="wide"),
+        Column("ratio", ratio, is_number=True),
+        Column("interval", msg("{level}\ninterval", level=level), joins=True),
+        Column("efficiency", msg("efficiency ◆\ninterval ░"), room="sketch"),
+        Column("verdict", msg("verdict")),
+    )
+    rows = shared.groups(section.points, lambda row: _cells(row, section, scale), names)
+    label = joined([section.label, section.metric.title or section.metric.name], " · ")
+    return Table(columns, rows, key=section.name, label=label, style="result")
+
+
+def _cells(row: Row, section: Section, scale: Scale) -> Sequence[Inline]:
+    if row.summary is None:
+        return ["", "", "", "", "", "", "", "", _verdict(row)]
+    half = (row.summary.high - row.summary.low) / 2
+    shown: list[Inline] = [
+        Mean(row.summary.mean, half, scale),
+        muted(Mean(row.summary.mean, half, scale, "half-width")),
+        Share(row.summary.cv), Count(row.summary.n), Count(int(row.blocks.size)),
+    ]  # fmt: skip
+    if row.platform.is_baseline:
+        return [*shown, Count(1), muted(msg("baseline")), Bar(1.0, 1.0, 1.0), _verdict(row)]
+    if row.ratio is None:
+        return [*shown, "", "", "", _verdict(row)]
+    efficiency = row.ratio.efficiency(section.better)
+    return [
+        *shown,
+        styled(Ratio(row.ratio.estimate), "strong"),
+        muted(Interval(row.ratio.low, row.ratio.high, "ratio")),
+        Bar(efficiency.low, efficiency.estimate, efficiency.high),
+        _verdict(row),
+    ]
+
+
+def _verdict(row: Row) -> Inline:
+    parts: list[Inline] = []
+    if row.verdict is not None:
+        parts.append(Verdict(row.verdict.kind, row.verdict.blocks_needed or 0))
+    elif row.trouble:
+        parts.append(styled(row.trouble, "error"))
+    if row.target_missed:
+        parts.append(styled(msg("target not reached"), "caution"))
+    if row.failed:
+        parts.append(styled(msg("{count} failed", count=Count(row.failed)), "error"))
+    return joined(parts)
+
+
+def _figures_table(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Table:
+    """What the table above leaves out of its cells; all in the mean's unit."""
+    scale = shared.scale_of(section)
+    named = {"SD": "sd", "min": "min", "median": "median", "max": "max"}
+    titles = {"SD": msg("SD"), "min": msg("min"), "median": msg("median"), "max": msg("max")}
+    columns = [
+        shared.PLATFORM,
+        *(Column(key, joined([titles[title], scale.unit], ",\n"), is_number=True) for title, key in named.items()),
+        Column("median_interval", msg("interval of the median,\nand its confidence level")),
+        Column("bootstrap", msg("{level} interval of the\nmean by bootstrap", level=analysis.level)),
+    ]
+    if any(r.ratio and r.ratio.bootstrap_low is not None for p in section.points for r in p.rows):
+        columns.append(
+            Column(
+                "ratio_bootstrap",
+                msg("{level} interval of the\nratio by bootstrap", level=analysis.level),
+                room="wide",
+            )
+        )
+
+    def cells(row: Row) -> Sequence[Inline] | None:
+        if row.summary is None:
+            return None
+        s = row.summary
+        shown = [Quantity(each, scale) for each in (s.sd, s.minimum, s.median, s.maximum)]
+        return [
+            *shown,
+            _median_interval(row, scale),
+            _bootstrap(s.bootstrap_low, s.bootstrap_high, scale),
+            _of_ratio(row),
+        ]
+
+    label = msg("further figures of {name}", name=section.name)
+    return Table(
+        tuple(columns), shared.groups(section.points, cells, names), key=f"{section.name} figures", label=label
+    )
+
+
+def _median_interval(row: Row, scale: Scale) -> Inline:
+    s = row.summary
+    if s is None or s.blocks < 2 or not (math.isfinite(s.median_low) and math.isfinite(s.median_high)):
+        return ""
+    return joined([Interval(s.median_low, s.median_high, "quantity", scale), Share(s.median_confidence)], " ")
+
+
+def _bootstrap(low: float | None, high: float | None, scale: Scale) -> Inline:
+    return Interval(low, high, "quantity", scale) if low is not None and high is not None else ""
+
+
+def _of_ratio(row: Row) -> Inline:
+    if row.ratio is None or row.ratio.bootstrap_low is None or row.ratio.bootstrap_high is None:
+        return ""
+    return Interval(row.ratio.bootstrap_low, row.ratio.bootstrap_high, "ratio")
+
+
+def _notes(section: Section, analysis: Analysis) -> Iterator[Part]:
+    """What was judged together, what counts as equal, and what a reader would stumble over."""
+    if section.family:
+        yield Paragraph(
+            plural(
+                "equivalent: within ±{margin}; one comparison",
+                "equivalent: within ±{margin}; {count} comparisons judged as one family",
+                section.family, margin=Share(analysis.rule.margin, "declared"),
+            ), "muted",
+        )  # fmt: skip
+    yield from (Paragraph(note, "muted") for note in notes_under(section, analysis))
+
+
+def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
+    """What a reader of a table would stumble over, where it has that; of ratios under the first table only."""
+    if any(_is_undecided_by_correction(row) for point in section.points for row in point.rows):
+        yield msg(
+            "undecided beside an interval without 1: the interval is of one comparison alone, the verdict is "
+            "corrected for {family}",
+            family=Count(section.family),
+        )
+    if section is next((each for each in analysis.primary if each.family), None):
+        yield msg("ratios are geometric means of the ratios within blocks, not ratios of the two means")
+
+
+def _is_undecided_by_correction(row: Row) -> bool:
+    if row.ratio is None or row.verdict is None or row.verdict.kind != "undecided":
+        return False
+    has_no_one = row.ratio.low > 1 or row.ratio.high < 1
+    return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
+
+
+def _best(section: Section) -> Iterator[Part]:
+    """Who may be the best at every point, where that is known."""
+    found = [(point, rank_point(section, point)) for point in section.points]
+    known = [(point, ranked) for point, ranked in found if ranked.ranking is not None]
+    if len(known) == 1:
+        yield Paragraph(msg("Probability to be the best: {platforms}.", platforms=best_of(known[0][1])), "muted")
+    elif known:
+        items = [joined([shared.levels(point), best_of(ranked)], ": ") for point, ranked in known]
+        yield Titled(msg("Probability to be the best"), (Bullets(tuple(items)),), is_folded=True)
+
+
+def _overview(analysis: Analysis) -> Iterator[Part]:
+    """One row per primary metric and point: the efficiency of each platform with its interval."""
+    compared = [p for p in analysis.platforms if p.available and not p.is_baseline]
+    if not compared:
+        return
+    text = msg(
+        "Efficiency with its {level} interval: the ratio to {baseline}, which is 100 %, turned so that higher is "
+        "better in every row. Overhead is 100 % minus it.",
+        level=analysis.level, baseline=analysis.baseline,
+    )  # fmt: skip
+    columns = (
+        Column("benchmark", msg("benchmark"), wraps=True),
+        Column("baseline", analysis.baseline, is_number=True),
+        *(Column(p.name, shared.platform_of(p), is_number=True) for p in compared),
+    )
+    rows = [
+        TableRow(
+            (
+                _overview_name(section, point),
+                _base_mean(section, point),
+                *_efficiencies(section, point, [p.name for p in compared]),
+            )
+        )
+        for section in analysis.primary
+        for point in section.points
+    ]
+    yield Paragraph(text, "muted")
+    yield Table(columns, (Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True)
+
+
+def _overview_name(section: Section, point: Point) -> Inline:
+    details = joined([section.metric.title or section.metric.name, shared.levels(point)])
+    return joined([section.label, muted(details)], " ")
+
+
+def _base_mean(section: Section, point: Point) -> Inline:
+    """The baseline's mean with its half-width and unit: `616 ±199 events/s`."""
+    base = next((row.summary for row in point.rows if row.platform.is_baseline and row.summary), None)
+    if base is None:
+        return Nothing()
+    return muted(Mean(base.mean, (base.high - base.low) / 2, shared.scale_of(section), "both"))
+
+
+def _efficiencies(section: Section, point: Point, names: Sequence[str]) -> Iterator[Inline]:
+    rows = {row.platform.name: row for row in point.rows}
+    for name in names:
+        row = rows.get(name)
+        if row is None or row.ratio is None or row.verdict is None:
+            yield Nothing()
+            continue
+        found = row.ratio.efficiency(section.better)
+        verdict = Verdict(row.verdict.kind, row.verdict.blocks_needed or 0)
+        yield Efficiency(found.estimate, found.low, found.high, verdict)
+
+
+def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
+    """The warnings, and how to see what is not shown; reports have a view of warnings."""
+    if options.depth == "report":
+        return
+    hidden = (
+        0 if options.every_metric or not is_measured(analysis) else len(analysis.sections) - len(analysis.primary)
+    )
+    shown = [warning for warning in analysis.warnings if warning.is_primary or not hidden]
+    if not is_measured(analysis):  # then each row lacks its figure, which is no news
+        shown = [warning for warning in shown if warning.kind != STATISTICS]
+    yield from shared.warnings_part(shown, shows_code=True)
+    if hidden:
+        more: Inline = plural("{count} more metric", "{count} more metrics", hidden)
+        if left := len(analysis.warnings) - len(shown):
+            more = joined([more, plural("with {count} more warning", "with {count} more warnings", left)])
+        yield Paragraph(joined([more, f"vtax show {analysis.name} --all"], ": "), "muted")
+
+
+VIEW = View(
+    "result", msg("Result"), msg("The result: what is shown when no other view is asked for."), document, place=10,
+    has_chapters=True,
+)  # fmt: skip

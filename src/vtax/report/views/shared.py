@@ -1,0 +1,94 @@
+"""What several views show alike: platforms, headings of metrics, rows below the names of their points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.document import (
+    Column,
+    Factor,
+    Group,
+    Inline,
+    Message,
+    Platform,
+    Scale,
+    Warnings,
+    joined,
+    levels_of,
+    msg,
+    scale_for,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Part
+from vtax.report.document.warnings import Warning
+from vtax.store.records import PlatformRecord
+
+PLATFORM = Column("platform", msg("platform"))
+
+
+def colours(analysis: Analysis) -> dict[str, int]:
+    """Platform -> its number, the same in all of a report: the baseline is 0."""
+    others = [p.name for p in analysis.platforms if not p.is_baseline]
+    return {analysis.baseline: 0, **{name: number for number, name in enumerate(others, 1)}}
+
+
+def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> Platform:
+    """A platform with its marks."""
+    return Platform(record.name, record.marks, (numbers or {}).get(record.name, -1))
+
+
+def title_of(section: Section) -> Inline:
+    """`stream · triad`."""
+    return joined([section.label, section.metric.title or section.metric.name], " · ")
+
+
+def subtitle_of(section: Section) -> Inline:
+    """Which way is better, and the tool."""
+    tool = f"{section.benchmark} {section.tool_version}".strip() if section.tool_version else ""
+    return joined([direction_of(section), tool], ", ")
+
+
+def direction_of(section: Section) -> Message:
+    """Which way is better."""
+    return msg("higher is better") if section.better == "higher" else msg("lower is better")
+
+
+def levels(point: Point) -> Inline:
+    """The levels of a point; nothing when nothing varies."""
+    return Factor(levels_of(point.levels)) if point.levels else ""
+
+
+def scale_of(section: Section) -> Scale:
+    """The unit that a section's tables and figures share."""
+    return scale_for(section.metric.unit, [r.summary.mean for p in section.points for r in p.rows if r.summary])
+
+
+def groups(
+    points: Iterable[Point],
+    cells_of: Callable[[Row], Sequence[Inline] | None],
+    numbers: Mapping[str, int] | None = None,
+) -> tuple[Group, ...]:
+    """A row for each for which there is something, below the name of its point where there are several."""
+    found = []
+    for point in points:
+        rows = [
+            TableRow((platform_of(row.platform, numbers), *cells), "baseline" if row.platform.is_baseline else "")
+            for row in point.rows
+            if (cells := cells_of(row)) is not None
+        ]
+        if rows or point.levels:
+            found.append(Group(tuple(rows), levels(point)))
+    return tuple(found)
+
+
+def named(section: Section) -> dict[str, str]:
+    """What entries for programs begin with."""
+    return {"label": section.label, "benchmark": section.benchmark, "metric": section.metric.name}
+
+
+def warnings_part(warnings: Sequence[Warning], *, shows_code: bool = False) -> list[Part]:
+    """A section of warnings; none without any."""
+    if not warnings:
+        return []
+    return [Part(msg("Warnings"), (Warnings(tuple(warnings), shows_code),), key="warnings")]

@@ -1,0 +1,239 @@
+"""Where the noise of a run is, what drifts, and how many blocks and trials pay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.variance import CellVariance, Hardest, VarianceTable, drifting, hardest, places, variance
+from vtax.report.analysis.warnings import merged, noted
+from vtax.report.document import (
+    Bullets,
+    Column,
+    Count,
+    Document,
+    Duration,
+    Group,
+    Inline,
+    Interval,
+    Nothing,
+    Number,
+    Paragraph,
+    Part,
+    PValue,
+    Range,
+    Share,
+    Table,
+    msg,
+    muted,
+    plural,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.stats.variance import Plan
+
+
+def document(source: Source, options: Options) -> Document:
+    """Tables of each metric: where the noise is, what drifts, what to plan; then a summary and the warnings."""
+    found = variance(source.data, source.analysis, every_metric=options.every_metric, samples=source.samples)
+    return document_of(found, source.analysis)
+
+
+def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Document:
+    """The document of what was found."""
+    parts: list[Part] = [_section(table, analysis) for table in tables]
+    if summary := list(_summary(tables, analysis)):
+        parts.append(Titled(msg("In short"), (Bullets(tuple(summary)),), role="summary"))
+    given = [
+        noted(text, place)
+        for place, cell in places(tables)
+        for text in dict.fromkeys(filter(None, [cell.trouble, *cell.warnings]))
+    ]
+    parts += shared.warnings_part(merged(given))
+    return Document(VIEW.title, tuple(parts), data=_plain(tables, analysis))
+
+
+def _section(table: VarianceTable, analysis: Analysis) -> Titled:
+    cells = [cell for _, found in table.points for cell in found]
+    parts: list[Part] = [_shares_table(table)]
+    if any(_has_drift(cell) for cell in cells):
+        parts.append(_drift_table(table, analysis))
+    if any(cell.half_width is not None for cell in cells):
+        parts.append(_plan_table(table, analysis))
+        text = msg(
+            "blocks x trials in each; or: {level} range of the blocks needed, by the noise seen", level=analysis.level
+        )
+        parts.append(Paragraph(text, "muted"))
+    section = table.section
+    return Titled(shared.title_of(section), tuple(parts), subtitle=shared.subtitle_of(section))
+
+
+def _shares_table(table: VarianceTable) -> Table:
+    columns = (
+        shared.PLATFORM, Column("cv", msg("CV"), is_number=True), Column("n", msg("n"), is_number=True),
+        Column("effective_n", msg("effective"), is_number=True), Column("blocks", msg("blocks"), is_number=True),
+        Column("trials", msg("trials"), is_number=True), Column("within", msg("within"), is_number=True),
+    )  # fmt: skip
+    return Table(columns, _groups(table, _shares), key=f"{table.section.name} shares", label=msg("shares of noise"))
+
+
+def _shares(cell: CellVariance) -> list[Inline]:
+    summary = cell.row.summary
+    if summary is None:
+        return [muted(Nothing())]
+    effective: Inline = Nothing() if summary.effective_n is None else Number(summary.effective_n, 3)
+    shares = (cell.between_blocks, cell.between_trials, cell.within_trial)
+    return [Share(summary.cv), Count(summary.n), effective, *map(_share, shares)]
+
+
+def _share(value: float | None) -> Inline:
+    return Nothing() if value is None else Share(value, "whole")
+
+
+def _drift_table(table: VarianceTable, analysis: Analysis) -> Table:
+    columns = (
+        Column("platform", msg("change over the run")), Column("drift", msg("drift"), is_number=True),
+        Column("interval", msg("{level} interval", level=analysis.level)), Column("p", msg("p"), is_number=True),
+    )  # fmt: skip
+    return Table(columns, _groups(table, _drift), key=f"{table.section.name} drift", label=msg("drift"))
+
+
+def _has_drift(cell: CellVariance) -> bool:
+    return cell.row.summary is not None and cell.drift is not None and abs(cell.drift.low) < math.inf
+
+
+def _drift(cell: CellVariance) -> list[Inline]:
+    if cell.drift is None or not _has_drift(cell):
+        return [muted(Nothing())]
+    interval = muted(Interval(cell.drift.low, cell.drift.high, "change"))
+    return [Share(cell.drift.change, "change"), interval, PValue(cell.drift_p)]
+
+
+def _plan_table(table: VarianceTable, analysis: Analysis) -> Table:
+    target = msg("for ±{precision}", precision=Share(analysis.rule.precision, "declared"))
+    titles = {
+        "done": msg("this run"), "half_width": msg("half-width"), "duration": msg("duration"), "plan": target,
+        "range": msg("or"), "estimate": msg("estimated time"),
+    }  # fmt: skip
+    columns = (
+        Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
+        *(Column(key, title, is_number=True) for key, title in titles.items()),
+    )
+    return Table(columns, _groups(table, _plan), key=f"{table.section.name} plan", label=msg("plan"))
+
+
+def _plan(cell: CellVariance) -> list[Inline] | None:
+    """None for what has no ratio to plan for: the baseline."""
+    if cell.row.ratio is None or cell.time_s is None:
+        return None
+    plan = cell.plan
+    found: list[Inline] = [
+        f"{cell.row.ratio.n_blocks} x {round(cell.trials, 1):g}",
+        "" if cell.half_width is None else msg("±{half}", half=Share(cell.half_width)),
+        Duration(cell.time_s),
+    ]
+    if plan:
+        found += [f"{plan.blocks} x {plan.trials:g}", blocks_range(plan), Duration(plan.time_s)]
+    return found
+
+
+def blocks_range(plan: Plan) -> Inline:
+    """`5 to 5384`: the blocks that the noise seen allows."""
+    if plan.blocks_low == plan.blocks_high:
+        return Count(plan.blocks_low)
+    if plan.blocks_high is None:
+        return msg("{count} or more", count=Count(plan.blocks_low))
+    return Range(Count(plan.blocks_low), Count(plan.blocks_high))
+
+
+def _groups(table: VarianceTable, cells_of: Callable[[CellVariance], Sequence[Inline] | None]) -> tuple[Group, ...]:
+    """A row per cell that has something to show, below the name of its point where there are several."""
+    found = []
+    for point, cells in table.points:
+        rows = [
+            TableRow((shared.platform_of(cell.row.platform), *shown))
+            for cell in cells
+            if (shown := cells_of(cell)) is not None
+        ]
+        found.append(Group(tuple(rows), shared.levels(point)))
+    return tuple(found)
+
+
+def _summary(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Iterator[Inline]:
+    if top := hardest(tables):
+        yield headline(top, analysis.rule.precision)
+    for place, cell in drifting(tables, analysis.rule.alpha):
+        if cell.drift:
+            yield msg(
+                "{place}: drifts over the run by {change} ({p})",
+                place=place.inline, change=Share(cell.drift.change, "change"), p=PValue(cell.drift_p, is_named=True),
+            )  # fmt: skip
+
+
+def headline(top: Hardest, precision: float) -> Inline:
+    """What it takes to reach a half-width, and how sure that is: the headline of the plans."""
+    plan = top.plan
+    trials = plural("{count} trial", "{count} trials", plan.trials)
+    blocks = plural("{count} block", "{count} blocks", plan.blocks)
+    target = Share(precision, "declared")
+    effort = msg(
+        "{duration}, {trials} x {blocks}, for {place}",
+        duration=Duration(plan.time_s), trials=trials, blocks=blocks, place=top.where.inline,
+    )  # fmt: skip
+    if top.unsure:
+        few: Inline = blocks_range(top.unsure[1])
+        if top.unsure[0] != top.where:
+            few = msg("{range} for {place}", range=few, place=top.unsure[0].inline)
+        return msg(
+            "For ±{target} too few blocks to plan well: {few}; the longest plan is {effort}.",
+            target=target, few=few, effort=effort,
+        )  # fmt: skip
+    if plan.blocks_low == plan.blocks_high:
+        return msg("The longest plan for ±{target}: {effort}.", target=target, effort=effort)
+    return msg(
+        "The longest plan for ±{target}: {effort}; by the noise seen it may as well be {range} blocks.",
+        target=target, effort=effort, range=blocks_range(plan),
+    )  # fmt: skip
+
+
+def _plain(tables: Sequence[VarianceTable], analysis: Analysis) -> list[dict[str, Any]]:
+    """One entry per metric and cell; shares, half-widths and changes are fractions, times seconds."""
+    return [
+        {
+            **shared.named(table.section),
+            "levels": dict(cell.row.cell.levels),
+            "platform": cell.row.platform.name,
+            "cv": cell.row.summary.cv if cell.row.summary else None,
+            "n": cell.row.summary.n if cell.row.summary else 0,
+            "effective_n": cell.row.summary.effective_n if cell.row.summary else None,
+            "shares": {
+                "between_blocks": cell.between_blocks,
+                "between_trials": cell.between_trials,
+                "within_trial": cell.within_trial,
+            },
+            "drift": {**vars(cell.drift), "p_adjusted": cell.drift_p} if cell.drift else None,
+            "done": {
+                "trials": cell.trials,
+                "blocks": int(cell.row.blocks.size),
+                "half_width": cell.half_width,
+                "time_s": cell.time_s,
+            },
+            "target": analysis.rule.precision,
+            "plan": vars(cell.plan) if cell.plan else None,
+            "trouble": cell.trouble,
+            "warnings": cell.warnings,
+        }
+        for table in tables
+        for _, cells in table.points
+        for cell in cells
+    ]
+
+
+VIEW = View(
+    "variance", msg("Variance"), msg("Where the noise is, what drifts, and how many blocks and trials pay."), document
+)

@@ -1,0 +1,17 @@
+"""Everything that should be known about a run's figures before they are believed."""
+
+from __future__ import annotations
+
+from vtax.report.analysis.source import Source
+from vtax.report.document import Document, Paragraph, Warnings, msg
+from vtax.report.views.base import Options, View
+
+
+def document(source: Source, _: Options) -> Document:
+    """All warnings, merged."""
+    warnings = source.analysis.warnings
+    part = Warnings(warnings) if warnings else Paragraph(msg("None."))
+    return Document(VIEW.title, (part,), data=warnings)
+
+
+VIEW = View("warnings", msg("Warnings"), msg("Every warning, with all its places."), document, 30)

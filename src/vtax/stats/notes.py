@@ -1,0 +1,105 @@
+"""Warnings and refusals of the statistics: a code and typed data, and the sentence that English makes of them.
+
+A `Note` is its sentence, so that it can be printed and compared like any text; who shows it to people takes its code
+and data instead and makes the sentence of the reader's language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+SENTENCES: Mapping[str, tuple[str, str]] = {
+    "no-answer": ("{text}", ""),
+    "not-numbers": ("{what} are not numbers", ""),
+    "infinite": ("{what} hold an infinite number", ""),
+    "too-large": ("{what} hold a number beyond {largest}, too large to compute with", ""),
+    "nothing": ("there are no {what}", ""),
+    "missing": ("{missing} of {total} {what} are missing and were left out", ""),
+    "not-positive": ("{what} hold zero or a negative number, so a ratio is not defined", ""),
+    "across-runs": ("compared across runs: what differs between them is part of the ratio", ""),
+    "one-block": ("one block has no interval", ""),
+    "one-value": ("one value has no interval", ""),
+    "all-equal": ("all values are equal", ""),
+    "equal-blocks": ("all blocks are equal: noise is below the tool's resolution", ""),
+    "equal-values": ("all values are equal: noise is below the tool's resolution, the interval has no width", ""),
+    "equal-ratios": ("all blocks give the same ratio: noise is below the tool's resolution", ""),
+    "zero-mean-no-cv": ("the mean is zero, so there is no coefficient of variation", ""),
+    "dependent-values": ("values depend on one another: {values} are worth about {effective}", ""),
+    "outliers": ("{outliers} of {total} {what} are outliers (modified z above {limit}), flagged and kept", ""),
+    "no-common-block": ("no block holds every platform", ""),
+    "one-common-block": ("only one block holds every platform: too few for ranks", ""),
+    "ranking-not-positive": ("ranking needs positive numbers", ""),
+    "incomplete-blocks": ("{missing} of {total} blocks lack a platform and were left out", ""),
+    "few-blocks-for-ranks": (
+        "{blocks} blocks are few for probabilities of ranks, which look surer than they are", "",
+    ),
+    "zero-mean-no-noise": ("the mean is zero, so relative noise is not defined", ""),
+    "tiny-mean-no-noise": ("the mean is next to zero, so relative noise is not defined", ""),
+    "one-block-no-noise": ("one block: noise between blocks cannot be told", ""),
+    "one-sample": ("one sample per trial: noise within a trial counts as noise between trials", ""),
+    "one-trial": ("one trial per block: noise between trials counts as noise between blocks", ""),
+    "negative-variance": (
+        "a variance was estimated below zero and is shown as zero: that level adds no visible noise", "",
+    ),
+    "too-many-blocks": ("more than a million blocks are needed", ""),
+    "plan-needs-blocks": ("a plan needs noise between blocks, so at least two blocks", ""),
+    "few-trials-for-warmup": ("{trials} trials are too few to find a warm-up; at least {least} are needed", ""),
+    "no-steady-state": ("no steady state: the level still changed after {trials} of {total} trials", ""),
+    "few-values-for-trend": ("{values} values are too few to see a trend", ""),
+    "zero-median-no-drift": ("the median is zero, so relative drift is not defined", ""),
+    "interaction-needs-two": ("an interaction needs at least two platforms, two levels and two blocks", ""),
+    "missing-level": ("a platform lacks a level of the factor, so their interaction is not defined", ""),
+    "incomplete-design": ("{there} of {total} platform, level and block combinations are there", ""),
+    "no-noise": ("there is no noise: every block gives the same values", ""),
+    "no-noise-within-guests": ("there is no noise within guests, so no test of the interaction", ""),
+    "model-not-converged": ("the mixed model did not converge: take its table with care", ""),
+    "model-singular": ("the mixed model is singular: a level of noise could not be told from the others", ""),
+    "not-measured-yet": ("not measured yet", ""),
+    "no-trial-went-well": ("no trial went well", ""),
+    "no-baseline-here": ("the baseline has no values here", ""),
+    "no-common-values": ("fewer than two platforms have values", ""),
+    "no-baseline-levels": ("the baseline lacks values at some level, so there is no overhead to compare", ""),
+    "model-not-fitted": ("the mixed model cannot be fitted to these blocks", ""),
+    "unknown-duration": ("how long trials take is not known, so there is no plan", ""),
+    "one-block-no-plan": ("one block: there is no plan without noise between blocks", ""),
+    "absent-platforms": ("without values, so not ranked: {platforms}", ""),
+    "absent-levels": ("without values at some level, so left out: {platforms}", ""),
+    "different-units": ("the two runs have different units", ""),
+    "left-without-values": ("the left side has no values", ""),
+    "right-without-values": ("the right side has no values", ""),
+    "no-shared-block": ("no block holds both sides", ""),
+    "few-blocks": (
+        "one block is too few for a verdict; at least {least} are needed",
+        "{count} blocks are too few for a verdict; at least {least} are needed",
+    ),
+}  # fmt: skip
+"""Code -> (sentence, sentence for other counts than one, which `count` decides; empty when there is one form)."""
+
+TERMS = (
+    "values", "blocks", "log-ratios", "values of the platform", "values of the baseline", "values of the left side",
+    "values of the right side", "blocks of the left side", "blocks of the right side", "logarithms", "p-values",
+    "positions", "values of a harmonic mean", "values of a geometric mean",
+)  # fmt: skip
+"""What data of a note may name as `what`."""
+
+
+class Note(str):
+    """A sentence of SENTENCES with the data it holds: numbers, and texts such as those of TERMS."""
+
+    __slots__ = ("code", "data")
+
+    code: str
+    data: Mapping[str, Any]
+
+    def __new__(cls, code: str, /, **data: Any) -> Note:
+        """Raises KeyError for a code without a sentence."""
+        one, many = SENTENCES[code]
+        template = many if many and data.get("count") != 1 else one
+        made = super().__new__(cls, template.format(**data))
+        made.code, made.data = code, data
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
+        """Copies and pickles are made from code and data."""
+        return (self.code,), dict(self.data)
