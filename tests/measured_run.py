@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -10,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import synthetic_run
-from rich.console import Console, RenderableType
 
 from vtax.report.analysis import Analysis, analyse_data
-from vtax.report.noise import CellNoise, noise
+from vtax.report.analysis.variance import CellVariance, variance
 from vtax.store.query import GuestRow, Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 
@@ -68,13 +66,5 @@ def noisy(between: float, within: float, seed: int = 1, drift: float = 0.0) -> V
     return value
 
 
-def cells_of(data: RunData, analysis: Analysis) -> list[CellNoise]:
-    return [cell for table in noise(data, analysis) for _, cells in table.points for cell in cells]
-
-
-def text_of(parts: list[RenderableType], width: int = 160) -> str:
-    file = io.StringIO()
-    views_console = Console(file=file, width=width, highlight=False)
-    for part in parts:
-        views_console.print(part)
-    return file.getvalue()
+def cells_of(data: RunData, analysis: Analysis) -> list[CellVariance]:
+    return [cell for table in variance(data, analysis) for _, cells in table.points for cell in cells]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from synthetic_run import begin, fill
+from vtax.report.html import html
 
 from vtax.report.analysis import analyse
-from vtax.report.html import html
 from vtax.store.store import Store
 
 _MEASURE = """<script>addEventListener("load", () => {

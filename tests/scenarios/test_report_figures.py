@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import math
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
-from synthetic_run import begin, fill, trial
+from shown import page as page_of
+from shown import terminal, values
+from synthetic_run import begin, fill
 
-from vtax.report import charts, numbers
 from vtax.report.analysis import Analysis, Row, analyse
-from vtax.report.document import as_json
-from vtax.report.html import html
-from vtax.report.table import render
+from vtax.report.document import Scale
+from vtax.report.renderers import numbers, vega
+from vtax.report.renderers.format import Formatter
+from vtax.report.views import figures, shared
 from vtax.stats.intervals import bootstrap_means
 from vtax.stats.ratio import ratio_of_logs
 from vtax.store.store import Store
@@ -34,62 +32,45 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
 def page(analysis: Analysis, tmp_path_factory: pytest.TempPathFactory) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VTAX_HOME", str(tmp_path_factory.mktemp("home")))
-        return html(analysis)
+        return page_of(analysis)
 
 
 def shown(analysis: Analysis, width: int, **options: bool) -> str:
-    file = io.StringIO()
-    render(analysis, Console(file=file, width=width, highlight=False), **options)
-    return file.getvalue()
+    return terminal(analysis, width, **options)
+
+
+def intervals(row: Row, scale: Scale) -> tuple[str, str, str]:
+    """(the median's interval, what it covers, the mean's interval by bootstrap) as text."""
+    s = row.summary
+    assert s is not None
+    assert s.bootstrap_low is not None
+    assert s.bootstrap_high is not None
+    median = numbers.bounds(s.median_low, s.median_high, scale)
+    return median, numbers.percent(s.median_confidence), numbers.bounds(s.bootstrap_low, s.bootstrap_high, scale)
 
 
 def test_all_lists_the_medians_and_the_bootstraps_intervals_of_every_cell(analysis: Analysis) -> None:
     text = shown(analysis, 140, every_metric=True)
     for section in analysis.sections:
-        scale = charts.scale_of(section)
-        for each in (r.summary for p in section.points for r in p.rows):
-            assert each is not None
-            median, bootstrap = numbers.full_intervals(each, scale)
-            assert median.endswith(numbers.percent(each.median_confidence))
-            assert f" {median} " in text
+        for row in (r for p in section.points for r in p.rows):
+            median, level, bootstrap = intervals(row, shared.scale_of(section))
+            assert f" {median} {level} " in text
             assert bootstrap in text
-            assert bootstrap
     assert "bootstrap" not in shown(analysis, 140)
 
 
 def test_the_html_and_the_json_hold_the_medians_and_the_bootstraps_intervals(page: str, analysis: Analysis) -> None:
-    text = page
-    document = as_json(analysis)
+    document = values(analysis)
     for section, shown_section in zip(analysis.sections, document["results"], strict=True):
         for point, shown_point in zip(section.points, shown_section["points"], strict=True):
             for row, told in zip(point.rows, shown_point["rows"], strict=True):
                 assert row.summary is not None
-                scale = charts.scale_of(section)
-                median, level = numbers.median_interval(row.summary, scale)
-                for interval in (median, numbers.full_intervals(row.summary, scale)[1]):
-                    assert f">{interval}</td>" in text
-                assert f"its {level} interval</th>" in text
+                median, level, bootstrap = intervals(row, shared.scale_of(section))
+                assert f'<span class="whole">{median}</span> {level}</td>' in page
+                assert f'<span class="whole">{bootstrap}</span></td>' in page
                 found = mean_bootstrap(row)
                 assert (told["summary"]["bootstrap_low"], told["summary"]["bootstrap_high"]) == found
                 assert told["summary"]["median_low"] == row.summary.median_low
-
-
-def test_what_the_medians_intervals_cover_stands_beside_each_where_it_differs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
-    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
-        run = begin(store)
-        for block in range(8):
-            for number, cell in enumerate(each for each in run.cells if each.benchmark == "sysbench-cpu"):
-                if block < 5 or cell.platform == "native":
-                    given = {"events": 1000.0 + block + number, "latency": 1.0}
-                    run.add_trial(trial(cell, block=block, position=block * 9 + number, values=given))
-        page = html(analyse(store, resamples=0))
-    assert ">its interval</th>" in page
-    levels = re.findall(r'<td class="muted interval"><span class="whole">\[[^<]*\]</span> ([\d.]+)\xa0%</td>', page)
-    assert len(set(levels)) == 2
 
 
 def test_trials_and_the_blocks_that_intervals_rest_on_have_a_column_each(page: str) -> None:
@@ -117,8 +98,8 @@ def test_of_an_interval_the_part_inside_the_axis_is_drawn_wherever_the_estimate_
         row if row.platform.is_baseline else replace(row, ratio=ratio_of_logs(np.array(logs[row.platform.name])))
         for row in section.points[0].rows
     ]
-    spec = charts.ratios(replace(section, points=(replace(section.points[0], rows=tuple(rows)),)), analysis)
-    assert spec is not None
+    changed = replace(section, points=(replace(section.points[0], rows=tuple(rows)),))
+    spec = vega.spec_of(figures.ratios(changed, analysis, shared.colours(analysis)), Formatter())
     drawn = {
         mark: {v["platform"]: v for layer in spec["layer"] if layer["mark"]["type"] == mark
                for v in layer["data"]["values"] if "platform" in v}

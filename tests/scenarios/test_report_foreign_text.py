@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import synthetic_run
 from pyarrow import parquet
+from shown import page as page_of
 from synthetic_run import begin, fill, trial
 
 from vtax.foreign_text import clean
 from vtax.report.analysis import analyse
 from vtax.report.files import write
-from vtax.report.html import html
 from vtax.store.store import Store
 
 FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\n=1", "-")
@@ -35,7 +35,7 @@ def test_a_level_can_neither_end_nor_hide_the_script_of_the_figures(store: Store
     evil = "<!--<script>\u2028&amp;</script>"
     named = [replace(cell, levels={"direction": evil}) if cell.levels else cell for cell in synthetic_run.cells()]
     fill(begin(store, cells=named), blocks=2, trials=1, warmup=0)
-    page = html(analyse(store, "tour-1"))
+    page = page_of(analyse(store, "tour-1"))
     (specs,) = re.findall(r'<script type="application/json" id="specs">(.*?)</script>\n', page, re.S)
     assert not set(specs) & set("<>&\u2028\u2029")
     (*_, (_, spec), _) = json.loads(specs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
 from collections.abc import Iterator
@@ -12,17 +11,18 @@ from pathlib import Path
 
 import pytest
 import synthetic_run
-from rich.console import Console
+from shown import english, sentence, terminal
+from shown import page as page_of
 from synthetic_run import begin, fill, trial
 
 from vtax.errors import BadInput, StoreError
-from vtax.report import charts
 from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis.reproduce import commands, study_toml
+from vtax.report.document import Figure
 from vtax.report.files import write
-from vtax.report.html import html
-from vtax.report.reproduce import commands, study_toml
-from vtax.report.table import efficiency_bar, render
-from vtax.stats.intervals import Interval
+from vtax.report.renderers import vega
+from vtax.report.renderers.format import Formatter, efficiency_bar
+from vtax.report.views import figures, shared
 from vtax.store.store import Store
 from vtax.study.load import validate
 
@@ -49,15 +49,22 @@ def analysis(store: Store) -> Analysis:
 
 @pytest.fixture(scope="module")
 def page(analysis: Analysis) -> str:
-    return html(analysis)
+    return page_of(analysis)
 
 
 def shown(analysis: Analysis, width: int, **options: bool) -> str:
-    console = Console(file=io.StringIO(), width=width, highlight=False)
-    render(analysis, console, **options)
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    return file.getvalue()
+    return terminal(analysis, width, **options)
+
+
+def means(analysis: Analysis) -> Figure:
+    """The figure of the first metric's means."""
+    return figures.means(analysis.sections[0], analysis, shared.colours(analysis))
+
+
+def ratios(analysis: Analysis) -> vega.Spec:
+    """The specification of the first metric's ratios."""
+    figure = figures.ratios(analysis.sections[0], analysis, shared.colours(analysis))
+    return vega.spec_of(figure, Formatter())
 
 
 def test_the_table_reads_at_a_glance(analysis: Analysis) -> None:
@@ -95,7 +102,7 @@ def test_an_efficiency_is_drawn_with_its_interval(analysis: Analysis) -> None:
     ],
 )
 def test_the_bar_of_an_efficiency(low: float, estimate: float, high: float, drawn: str) -> None:
-    assert efficiency_bar(Interval(estimate, low, high)).plain == drawn
+    assert efficiency_bar(low, estimate, high) == drawn
 
 
 def test_secondary_metrics_are_shown_on_request(analysis: Analysis) -> None:
@@ -175,8 +182,8 @@ def test_the_html_says_everything(page: str, analysis: Analysis) -> None:
         "8 GiB",
     ):  # fmt: skip
         assert expected in text, expected
-    for remark in analysis.remarks:
-        for each in (*remark.texts, *remark.places):
+    for warning in analysis.warnings:
+        for each in (sentence(warning), *(english(place.inline) for place in warning.places)):
             assert each in text
     for section in analysis.sections:
         assert section.metric.title in text
@@ -204,9 +211,9 @@ def test_the_script_of_the_figures_is_put_together_once(
     assert "vegaEmbed" in whole
     kept.write_text("window.vegaEmbed = null;", encoding="utf-8")
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "made anew")
-    assert charts.javascript() == "window.vegaEmbed = null;"
+    assert vega.javascript() == "window.vegaEmbed = null;"
     kept.unlink()
-    assert charts.javascript() == kept.read_text(encoding="utf-8") == "made anew"
+    assert vega.javascript() == kept.read_text(encoding="utf-8") == "made anew"
     kept.write_text(whole, encoding="utf-8")
 
 
@@ -214,7 +221,7 @@ def test_a_home_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypat
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "made anew")
-    assert charts.javascript() == "made anew"
+    assert vega.javascript() == "made anew"
 
 
 def test_text_from_guests_cannot_become_markup(store: Store) -> None:
@@ -224,7 +231,7 @@ def test_text_from_guests_cannot_become_markup(store: Store) -> None:
     run.add_warning("guest", evil, "c-native")
     guest = run.begin_guest("native", 0, "", 1.0)
     run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={evil: evil}, notes=[evil], error=evil)
-    found = html(analyse(store, "evil-1"))
+    found = page_of(analyse(store, "evil-1"))
     assert "<img src=x" not in found
     assert "<script>alert" not in found
     store.remove_run("evil-1")
@@ -232,7 +239,7 @@ def test_text_from_guests_cannot_become_markup(store: Store) -> None:
 
 def test_a_run_without_figures_makes_a_page(store: Store) -> None:
     begin(store, "empty-1")
-    found = html(analyse(store, "empty-1"))
+    found = page_of(analyse(store, "empty-1"))
     assert "has no figures yet" in found or "not measured yet" in found
     store.remove_run("empty-1")
 
@@ -240,23 +247,22 @@ def test_a_run_without_figures_makes_a_page(store: Store) -> None:
 def test_with_too_many_blocks_for_dots_quartiles_are_drawn(
     analysis: Analysis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not charts.too_many_dots(analysis.sections[0])
-    monkeypatch.setattr(charts, "MOST_DOTS", 5)
-    assert charts.too_many_dots(analysis.sections[0])
-    spec = charts.means(analysis.sections[0], analysis)
+    assert not vega.has_too_many_dots(means(analysis))
+    monkeypatch.setattr(vega, "MOST_DOTS", 5)
+    assert vega.has_too_many_dots(means(analysis))
+    spec = vega.spec_of(means(analysis), Formatter())
     fields = {layer["encoding"]["x"]["field"] for layer in spec["layer"]}
     assert {"least", "lower"} <= fields
     assert "value" not in fields
 
 
 def test_ratios_far_from_the_others_are_written_at_the_edge(analysis: Analysis) -> None:
-    spec = charts.ratios(analysis.sections[0], analysis)
-    assert spec is not None
+    spec = ratios(analysis)
     texts = [v["text"] for layer in spec["layer"] for v in layer["data"]["values"] if "text" in v]
     assert any(text.startswith("◀ 0.135 [") for text in texts)
 
 
-def arrows(spec: charts.Spec) -> set[tuple[str, str]]:
+def arrows(spec: vega.Spec) -> set[tuple[str, str]]:
     """(platform, arrow) of every mark at an end of the axis that says that something lies beyond it."""
     return {
         (value["platform"], value["text"])
@@ -282,12 +288,9 @@ def wide(store: Store, name: str, lxc: list[float]) -> Analysis:
 
 def test_what_lies_outside_an_axis_is_marked_and_the_caption_says_so(store: Store) -> None:
     analysis = wide(store, "wide-1", [40.0, 210.0, 45.0, 190.0])
-    section = analysis.sections[0]
-    ratio = charts.ratios(section, analysis)
-    assert ratio is not None
-    assert arrows(ratio) == {("lxc", "◀"), ("lxc", "▶")}
-    assert ("lxc", "◀") in arrows(charts.means(section, analysis))
-    page = html(analysis)
+    assert arrows(ratios(analysis)) == {("lxc", "◀"), ("lxc", "▶")}
+    assert ("lxc", "◀") in arrows(vega.spec_of(means(analysis), Formatter()))
+    page = page_of(analysis)
     assert page.count("An arrow (◀ ▶) marks what lies outside the axis.") == 2
     svg = re.findall(r'<div class="static">(<svg.*?</svg>)', page, re.S)
     assert ["◀" in each for each in svg] == [True, True, False]  # the last is of a tool without a trial
@@ -296,10 +299,8 @@ def test_what_lies_outside_an_axis_is_marked_and_the_caption_says_so(store: Stor
 
 def test_a_figure_that_shows_everything_has_no_arrow(store: Store) -> None:
     analysis = wide(store, "narrow-1", [101.0, 101.2, 101.1, 101.3])
-    ratio = charts.ratios(analysis.sections[0], analysis)
-    assert ratio is not None
-    assert arrows(ratio) == arrows(charts.means(analysis.sections[0], analysis)) == set()
-    assert "marks what lies outside" not in html(analysis)
+    assert arrows(ratios(analysis)) == arrows(vega.spec_of(means(analysis), Formatter())) == set()
+    assert "marks what lies outside" not in page_of(analysis)
     store.remove_run("narrow-1")
 
 

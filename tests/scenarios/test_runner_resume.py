@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from scripted import StopAfter, install, plan_of, study
+from shown import sentence
 from synthetic_run import begin
 
 from vtax.counters.host import host_facts
@@ -79,6 +80,6 @@ def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
     assert run.ended_at is not None
     monkeypatch.setattr("time.time", lambda at=run.ended_at + 7200: at)
     note_resumption(run, plan)
-    (remark,) = [remark for remark in analyse(store, run.name).remarks if remark.code == "resumed"]
+    (warning,) = [warning for warning in analyse(store, run.name).warnings if warning.code == "resumed"]
     parted = f"{watching.made[-1]} come from two guests" if told.endswith(" on ") else ""
-    assert remark.text == f"the run was stopped {told}{parted}"
+    assert sentence(warning) == f"the run was stopped {told}{parted}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Iterator
@@ -12,15 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
+from shown import drawn, english
 from synthetic_run import DECLARED, begin, cells, fill, trial
 
 from vtax.cli.main import group, main
 from vtax.errors import BadInput
-from vtax.report import numbers
-from vtax.report.contrast import Contrasts, contrast, side_of
-from vtax.report.table import put
-from vtax.report.views import contrast_parts
+from vtax.report.analysis.contrast import Contrasts, contrast, side_of
+from vtax.report.renderers import numbers
+from vtax.report.views.contrast import document_of
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
@@ -91,7 +89,7 @@ def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store: Store)
     found = contrast(store, "tour-1:docker", "tour-2:docker")
     assert not found.is_paired
     assert found.margin == contrast(store, "tour-2:docker", "tour-1:docker").margin == 0.02  # the smaller of the two
-    text = "\n".join(found.warnings)
+    text = "\n".join(map(english, found.warnings))
     for expected in ("hosts differ in cpu_model: not known and Other", "images differ: 4f1d0c77aa31 and other",
                      "design differs in margin: 0.02 and 0.05"):  # fmt: skip
         assert expected in text
@@ -231,18 +229,17 @@ def test_the_command_prints_a_table_or_json(store: Store, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_table_splits_no_words_and_reads_as_that_of_show(store: Store, width: int) -> None:
     found = contrast(store, "tour-1:lxc", "tour-1:docker")
-    file = io.StringIO()
-    put(contrast_parts(found, wide=width == 140), Console(file=file, width=width))
-    lines = file.getvalue().splitlines()
+    text = drawn(document_of(found), width)
+    lines = text.splitlines()
     assert max(map(len, lines)) <= width
     for side in ("tour-1:lxc ", "tour-1:docker "):
         assert sum(line.lstrip().startswith(side) for line in lines if " / " not in line) == 3
     assert sum("baseline" in line for line in lines) == 3
     for each in found.compared:
         assert each.ratio is not None
-        assert f"{numbers.ratio(each.ratio.estimate)} " in file.getvalue()
-        assert numbers.interval(each.ratio.low, each.ratio.high) in file.getvalue()
-    assert "needs about" not in file.getvalue()
+        assert f"{numbers.ratio(each.ratio.estimate)} " in text
+        assert numbers.interval(each.ratio.low, each.ratio.high) in text
+    assert "needs about" not in text
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

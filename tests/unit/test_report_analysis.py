@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 import synthetic_run
+from shown import english, sentence, values
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.report.analysis import Analysis, Row, analyse
-from vtax.report.answers import answers
-from vtax.report.document import as_json
-from vtax.report.noise import noise
+from vtax.report.analysis.answers import Answer
+from vtax.report.analysis.answers import answers as answers_of
+from vtax.report.analysis.variance import variance
 from vtax.store.query import load
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import Store
@@ -33,6 +34,15 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('filled') / 'store.sqlite'}") as opened:
         fill(begin(opened))
         yield analyse(opened)
+
+
+def answers(analysis: Analysis) -> list[Answer]:
+    """The answers with their texts in English."""
+    return [replace(answer, text=english(answer.text)) for answer in answers_of(analysis)]
+
+
+def shortfalls(analysis: Analysis) -> tuple[str, ...]:
+    return tuple(map(english, analysis.shortfalls))
 
 
 PAIR = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True))
@@ -66,10 +76,10 @@ def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counte
     assert worst.summary is not None
     assert worst.summary.n == 8 * 2 - 1
     assert worst.failed == 1
-    assert "1 failed trial: qemu-tcg, iperf3, direction=receive" in filled.shortfalls
-    (remark,) = [r for r in filled.remarks if r.code == "failed-trial"]
-    assert remark.text == "iperf3: unable to connect to server"
-    assert remark.places == ("qemu-tcg, iperf3, direction=receive, block 4",)
+    assert "1 failed trial: qemu-tcg, iperf3, direction=receive" in shortfalls(filled)
+    (warning,) = [w for w in filled.warnings if w.code == "failed-trial"]
+    assert sentence(warning) == "iperf3: unable to connect to server"
+    assert [english(place.inline) for place in warning.places] == ["qemu-tcg, iperf3, direction=receive, block 4"]
 
 
 def test_the_ratio_is_formed_within_blocks(store: Store) -> None:
@@ -99,7 +109,11 @@ def test_the_declared_margin_and_confidence_are_used(store: Store) -> None:
     assert found.summary is not None
     assert found.ratio is not None
     assert (found.verdict.kind, found.verdict.margin) == ("equivalent", 0.1)
-    assert (found.summary.confidence, found.ratio.confidence, analysis.level) == (0.9, 0.9, "90\N{NO-BREAK SPACE}%")
+    assert (found.summary.confidence, found.ratio.confidence, english(analysis.level)) == (
+        0.9,
+        0.9,
+        "90\N{NO-BREAK SPACE}%",
+    )
 
 
 def test_a_block_with_one_side_only_is_left_out_of_the_ratio_and_said(store: Store) -> None:
@@ -122,7 +136,7 @@ def test_one_block_has_a_mean_and_no_interval(store: Store) -> None:
     found = row(analysis, "other")
     assert found.summary is not None
     assert math.isinf(found.summary.high)
-    json.dumps(as_json(analysis), allow_nan=False)
+    json.dumps(values(analysis), allow_nan=False)
 
 
 def test_values_that_have_no_ratio_are_an_answer_too(store: Store) -> None:
@@ -139,20 +153,20 @@ def test_a_missed_precision_is_a_shortfall(store: Store) -> None:
         stop="precision", precision=0.01, min_blocks=2, max_blocks=5,
     )  # fmt: skip
     assert row(analysis, "other").target_missed
-    assert any("where ±1\N{NO-BREAK SPACE}% was wanted: other, tool speed" in text for text in analysis.shortfalls)
+    assert any("where ±1\N{NO-BREAK SPACE}% was wanted: other, tool speed" in text for text in shortfalls(analysis))
 
 
 def test_a_missed_verdict_is_a_shortfall(store: Store) -> None:
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     analysis = two_platforms(store, "higher", noisy, [1.0] * 5, stop="verdict", max_blocks=5)
     assert row(analysis, "other").target_missed
-    assert analysis.shortfalls == ("no verdict where one was wanted: other, tool speed",)
+    assert shortfalls(analysis) == ("no verdict where one was wanted: other, tool speed",)
 
 
 def test_a_reached_verdict_is_no_shortfall(store: Store) -> None:
     analysis = two_platforms(store, "higher", [1.0, 1.001, 0.999, 1.0, 1.0], [0.5] * 5, stop="verdict")
     assert not row(analysis, "other").target_missed
-    assert analysis.shortfalls == ()
+    assert shortfalls(analysis) == ()
 
 
 def test_a_verdict_is_a_shortfall_only_of_metrics_the_rule_judges(store: Store) -> None:
@@ -160,7 +174,7 @@ def test_a_verdict_is_a_shortfall_only_of_metrics_the_rule_judges(store: Store) 
     analysis = analyse(store)
     undecided = {s.name for s in analysis.sections for p in s.points for r in p.rows
                  if r.verdict and r.verdict.kind == "undecided"}  # fmt: skip
-    told = {text.split(": ")[1].split(", ")[1] for text in analysis.shortfalls if "no verdict" in text}
+    told = {text.split(": ")[1].split(", ")[1] for text in shortfalls(analysis) if "no verdict" in text}
     assert "sysbench-cpu latency" in undecided
     assert told == undecided - {"sysbench-cpu latency"} != set()
 
@@ -183,28 +197,29 @@ def test_a_missed_precision_of_a_single_platform_is_a_shortfall(store: Store) ->
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     missed = one_platform(store, noisy, stop="precision", precision=0.01, max_blocks=5)
     assert row(missed, "native").target_missed
-    assert re.fullmatch(r"interval of ±\d+\s% where ±1\s% was wanted: native, tool speed", *missed.shortfalls)
+    assert re.fullmatch(r"interval of ±\d+\s% where ±1\s% was wanted: native, tool speed", *shortfalls(missed))
 
 
 def test_a_reached_precision_of_a_single_platform_is_no_shortfall(store: Store) -> None:
-    assert one_platform(store, [1.0, 1.001, 0.999, 1.0, 1.0], stop="precision").shortfalls == ()
+    assert shortfalls(one_platform(store, [1.0, 1.001, 0.999, 1.0, 1.0], stop="precision")) == ()
 
 
 def test_precision_from_too_few_blocks_is_a_shortfall(store: Store) -> None:
-    told = one_platform(store, [1.0, 1.0, 1.0], stop="precision", budget=3.0).shortfalls
+    told = shortfalls(one_platform(store, [1.0, 1.0, 1.0], stop="precision", budget=3.0))
     assert told == ("3 blocks where at least 5 were wanted: native, tool speed",)
 
 
 def test_fewer_blocks_than_declared_are_a_shortfall_with_the_reason(store: Store) -> None:
-    assert one_platform(store, [1.0, 1.0], stop="fixed", blocks=3).shortfalls == ("2 of 3 blocks are made: it ended",)
+    made = shortfalls(one_platform(store, [1.0, 1.0], stop="fixed", blocks=3))
+    assert made == ("2 of 3 blocks are made: it ended",)
 
 
 def test_a_budget_is_reached_with_any_whole_block(store: Store) -> None:
-    assert one_platform(store, [1.0, 2.0], stop="budget", budget=3.0).shortfalls == ()
+    assert shortfalls(one_platform(store, [1.0, 2.0], stop="budget", budget=3.0)) == ()
 
 
 def test_a_budget_without_a_block_is_a_shortfall(store: Store) -> None:
-    assert one_platform(store, [], stop="budget", budget=3.0).shortfalls == ("it ended",)
+    assert shortfalls(one_platform(store, [], stop="budget", budget=3.0)) == ("it ended",)
 
 
 def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
@@ -212,9 +227,9 @@ def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
     run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
     run.finish("interrupted", "stopped on request", 5.0)
     analysis = analyse(store)
-    assert analysis.shortfalls == ("the run was not finished: stopped on request",)
+    assert shortfalls(analysis) == ("the run was not finished: stopped on request",)
     assert row(analysis, "docker").trouble == "not measured yet"
-    (table, *_) = noise(load(store.engine, run), analysis)
+    (table, *_) = variance(load(store.engine, run), analysis)
     assert {cell.trouble for _, cells in table.points for cell in cells if cell.row.platform.name == "docker"} == {
         "not measured yet"
     }
@@ -239,7 +254,7 @@ def test_a_run_without_a_single_trial_can_be_analysed(store: Store) -> None:
     begin(store)
     analysis = analyse(store)
     assert (analysis.blocks, analysis.trials) == (0, 0)
-    json.dumps(as_json(analysis), allow_nan=False)
+    json.dumps(values(analysis), allow_nan=False)
 
 
 def test_trials_are_averaged_as_the_metric_says(store: Store) -> None:
@@ -284,12 +299,12 @@ def test_a_family_is_one_metric_of_one_benchmark(filled: Analysis) -> None:
 
 def test_a_run_on_an_emulated_processor_says_so(store: Store) -> None:
     fill(begin(store, host={"virtualized": True, "hypervisor": "qemu", "cpu_emulated": True}))
-    (remark,) = [r for r in analyse(store).remarks if r.code == "emulated-host"]
-    assert "processor is emulated" in remark.text
+    (warning,) = [w for w in analyse(store).warnings if w.code == "emulated-host"]
+    assert "processor is emulated" in sentence(warning)
 
 
-def test_every_warning_of_every_row_is_among_the_remarks(filled: Analysis) -> None:
-    said = {text for remark in filled.remarks for text in remark.texts}
+def test_every_warning_of_every_row_is_among_those_of_the_run(filled: Analysis) -> None:
+    said = {text for warning in values(filled)["warnings"] for text in warning["texts"]}
     for section in filled.sections:
         for point in section.points:
             for each in point.rows:
@@ -346,7 +361,7 @@ def test_the_efficiency_of_a_time_is_turned_so_that_higher_is_better(store: Stor
 
 
 def test_the_json_holds_everything_the_table_shows(filled: Analysis) -> None:
-    document = json.loads(json.dumps(as_json(filled), allow_nan=False))
+    document = json.loads(json.dumps(values(filled), allow_nan=False))
     assert document["schema"] == "vtax.analysis/1"
     assert document["run"] == "tour-1"
     rows = document["results"][0]["points"][0]["rows"]

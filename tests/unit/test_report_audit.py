@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console, Group
+from shown import drawn, english, page, sentence, view
 from synthetic_run import begin
 
 from vtax.report.analysis import Analysis, analyse
-from vtax.report.audit import audit, audit_json, audit_parts
-from vtax.report.html import html
+from vtax.report.analysis.audit import audit
+from vtax.report.renderers.json import as_json
+from vtax.report.views.audit import legend
 from vtax.store.store import Store
 
 OFFSETS_S = {"native": (0.0001, -0.0002), "docker": (0.0, None), "qemu-tcg": (0.4, -3601.25)}
@@ -35,12 +37,9 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
 def test_the_clock_furthest_off_is_shown_of_every_platform_that_has_one(analysis: Analysis) -> None:
     found = audit(analysis)
     assert found.clocks == {"native": -0.0002, "docker": 0.0, "qemu-tcg": -3601.25}
-    console = Console(width=100)
-    with console.capture() as told:
-        console.print(Group(*audit_parts(found, every_field=False)))
-    assert "-3601.250 s" in told.get()
-    assert {"platform": "docker", "furthest_off_s": 0.0} in audit_json(found)["clocks"]
-    assert "qemu-tcg -3601.250 s" in html(analysis)
+    assert "-3601.250 s" in drawn(view("audit", analysis), 100)
+    assert {"platform": "docker", "furthest_off_s": 0.0} in as_json(view("audit", analysis))["clocks"]
+    assert re.search(r"qemu-tcg</th><td[^>]*>-3601.250 s", page(analysis))
 
 
 def test_what_must_be_known_to_read_differences_is_told_below_them(tmp_path: Path) -> None:
@@ -55,22 +54,21 @@ def test_what_must_be_known_to_read_differences_is_told_below_them(tmp_path: Pat
             run.end_guest(guest, ready_s=0.1, clock_offset_s=None, facts=told, notes=())
         run.finish("finished", "as told", 2.0)
         analysis = analyse(store, "facts-1")
-    console = Console(width=100)
-    with console.capture() as told_here:
-        console.print(Group(*audit_parts(audit(analysis), every_field=False)))
-    for text in (" ".join(told_here.get().split()), " ".join(html(analysis).split())):
+    for text in (" ".join(drawn(view("audit", analysis), 100).split()), " ".join(page(analysis).split())):
         assert "+ marks what not every platform has" in text
         assert "tcp_congestion_control is the kernel&#39;s default" in text.replace("'", "&#39;")
         assert "512 MiB" in text
-    (differences,) = [audit_json(audit(analysis))["differences"]]
+    differences = as_json(view("audit", analysis))["differences"]
     assert [each["field"] for each in differences] == ["cpu_flags", "memory_visible_bytes", "tcp_congestion_control"]
 
 
 def test_nothing_is_explained_that_is_not_shown(analysis: Analysis) -> None:
-    assert audit(analysis).legend == ""
+    assert legend(audit(analysis)) == ""
 
 
 def test_only_a_clock_that_nothing_explains_is_flagged(analysis: Analysis) -> None:
-    flagged = [remark for remark in analysis.remarks if remark.code == "clock"]
-    assert [remark.places for remark in flagged] == [("qemu-tcg",)]
-    assert flagged[0].text == "the guest's wall clock was -3601.2 s off the host's, by which durations are judged"
+    flagged = [warning for warning in analysis.warnings if warning.code == "clock"]
+    assert [[english(place.inline) for place in warning.places] for warning in flagged] == [["qemu-tcg"]]
+    assert (
+        sentence(flagged[0]) == "the guest's wall clock was -3601.2 s off the host's, by which durations are judged"
+    )

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from shown import page, terminal, values
 from synthetic_run import begin, trial
 
-from vtax.report import numbers
 from vtax.report.analysis import Analysis, analyse
-from vtax.report.document import as_json
-from vtax.report.html import html
-from vtax.report.table import efficiency_bar, render
-from vtax.stats.intervals import Interval
+from vtax.report.document import Scale
+from vtax.report.renderers import numbers
+from vtax.report.renderers.format import efficiency_bar
 from vtax.store.store import Store
 
 
@@ -46,19 +43,16 @@ def test_every_output_has_an_answer(
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
     analysis = compared(tmp_path, native, docker)
     for width in (80, 140):
-        console = Console(file=io.StringIO(), width=width)
-        render(analysis, console, every_metric=True)
-        assert isinstance(console.file, io.StringIO)
-        lines = console.file.getvalue().splitlines()
+        lines = terminal(analysis, width, every_metric=True).splitlines()
         (row,) = [line for line in lines if line.startswith("docker ") and (" ±" in line or "too large" in line)][:1]
         assert len(row) <= width
-    assert "docker" in html(analysis)
-    json.dumps(as_json(analysis), allow_nan=False)
+    assert "docker" in page(analysis)
+    json.dumps(values(analysis), allow_nan=False)
 
 
 def test_a_bar_ends_in_an_arrow_however_far_its_efficiency_lies() -> None:
-    assert efficiency_bar(Interval(math.inf, 1e308, math.inf)).plain == "████████████»"
-    assert efficiency_bar(Interval(0.0, 0.0, 0.0)).plain == "◆"
+    assert efficiency_bar(1e308, math.inf, math.inf) == "████████████»"
+    assert efficiency_bar(0.0, 0.0, 0.0) == "◆"
 
 
 @pytest.mark.parametrize(
@@ -71,8 +65,8 @@ def test_a_bar_ends_in_an_arrow_however_far_its_efficiency_lies() -> None:
     ],
 )
 def test_a_mean_and_its_half_width_are_short(mean: float, half: float, shown: tuple[str, str]) -> None:
-    assert numbers.mean_and_half_width(mean, half, numbers.Scale("events/s", 1.0)) == shown
+    assert numbers.mean_and_half_width(mean, half, Scale("events/s", 1.0)) == shown
 
 
 def test_bounds_are_short() -> None:
-    assert numbers.bounds(1e80, 1.1e80, numbers.Scale("events/s", 1.0)) == "[1.000e80, 1.100e80]"
+    assert numbers.bounds(1e80, 1.1e80, Scale("events/s", 1.0)) == "[1.000e80, 1.100e80]"

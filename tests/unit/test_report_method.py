@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import synthetic_run
+from shown import english, values
 from synthetic_run import begin, fill
 
 from vtax.report.analysis import analyse
-from vtax.report.document import as_json
-from vtax.report.method import method
+from vtax.report.views.method import method
 from vtax.store.records import PlatformRecord
 from vtax.store.store import Store
 
@@ -25,14 +25,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def told(store: Store, **changes: Any) -> str:
     fill(begin(store, **changes), blocks=2, trials=1, warmup=0)
-    return "\n".join(method(analyse(store)))
+    return "\n".join(map(english, method(analyse(store))))
 
 
 def test_the_order_that_guests_started_in_is_told(store: Store) -> None:
     text = told(store)
     assert "1: native, docker, lxc, qemu-tcg; 2: native, docker, lxc, qemu-tcg." in text
     assert "in seeded random order" in text
-    found = as_json(analyse(store))["order"]
+    found = values(analyse(store))["order"]
     assert found == [{"block": n, "platforms": ["native", "docker", "lxc", "qemu-tcg"]} for n in (1, 2)]
 
 

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtax.report.numbers import (
-    Scale,
+from vtax.report.document import Scale, scale_for
+from vtax.report.renderers.numbers import (
     interval,
     mean_and_half_width,
     number,
     percent,
     plain_percent,
     ratio,
-    scale_for,
 )
 
 SPACE = "\N{NARROW NO-BREAK SPACE}"

@@ -9,50 +9,56 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured_run import NAN, measured, noisy, text_of
+from measured_run import NAN, measured, noisy
 from scipy import special
+from shown import drawn, english, page, sentence
 
-from vtax.report import numbers, views
-from vtax.report.drift import caution, drift_remarks
-from vtax.report.factors import factor_effects
-from vtax.report.html import html
-from vtax.report.noise import drifting, noise
-from vtax.report.ranking import rankings
+from vtax.report.analysis.drift import caution, drift_warnings
+from vtax.report.analysis.interaction import factor_effects
+from vtax.report.analysis.ranking import rankings
+from vtax.report.analysis.variance import drifting, variance
+from vtax.report.document import Place
+from vtax.report.renderers import numbers
+from vtax.report.renderers.json import as_json
+from vtax.report.views import interaction, ranking
 
 
 def test_drift_is_measured_and_warned_of() -> None:
     data, analysis = measured(noisy(0.0, 0.001, drift=0.01), blocks=12)
-    found = drifting(noise(data, analysis), 0.05)
+    found = drifting(variance(data, analysis), 0.05)
     assert len(found) == 6
     drift = found[0][1].drift
     assert drift is not None
     assert drift.low < math.exp(0.11) - 1 < drift.high * 1.05
-    (remark,) = [remark for remark in analysis.remarks if remark.code == "drift"]
+    (warning,) = [warning for warning in analysis.warnings if warning.code.startswith("drift")]
     assert re.fullmatch(
         r"the figures of 6 cells drift over the run by between \+11.\d\s% and \+1[12].\d\s% \(p < 0.001\)",
-        remark.text,
+        sentence(warning),
     )
-    assert (len(remark.places), remark.times) == (6, 1)
+    assert (len(warning.places), warning.times) == (6, 1)
 
 
 def test_drift_is_told_in_words() -> None:
     blocks = np.arange(12)
     falling = 100 * 0.97**blocks + 0.1 * (-1.0) ** blocks
-    (one,) = drift_remarks([("here", blocks, falling)], 0.95)
-    assert re.fullmatch(r"the figures drift over the run by −2\d.\d\s% \(p < 0.001\)", one.text)
-    (both,) = drift_remarks([("here", blocks, falling), ("there", blocks, falling**0.5)], 0.95)
+    (one,) = drift_warnings([(Place("here"), blocks, falling)], 0.95)
+    assert re.fullmatch(r"the figures drift over the run by −2\d.\d\s% \(p < 0.001\)", sentence(one))
+    (both,) = drift_warnings([(Place("here"), blocks, falling), (Place("there"), blocks, falling**0.5)], 0.95)
     assert re.fullmatch(
-        r"the figures of 2 cells drift over the run by between −2\d.\d\s% and −1\d.\d\s% \(p < 0.001\)", both.text
+        r"the figures of 2 cells drift over the run by between −2\d.\d\s% and −1\d.\d\s% \(p < 0.001\)",
+        sentence(both),
     )
-    (same,) = drift_remarks([("here", blocks[:6], falling[:6]), ("there", blocks[:6], 2 * falling[:6])], 0.95)
-    assert re.fullmatch(r"the figures of 2 cells drift over the run by −\d+.\d\s% \(p = 0.0\d+\)", same.text)
+    (same,) = drift_warnings(
+        [(Place("here"), blocks[:6], falling[:6]), (Place("there"), blocks[:6], 2 * falling[:6])], 0.95
+    )
+    assert re.fullmatch(r"the figures of 2 cells drift over the run by −\d+.\d\s% \(p = 0.0\d+\)", sentence(same))
 
 
 def test_noise_alone_is_rarely_called_drift() -> None:
     random = np.random.default_rng(3)
     blocks = np.arange(10)
-    runs = [[("place", blocks, random.normal(100, 1, 10)) for _ in range(6)] for _ in range(300)]
-    assert sum(bool(drift_remarks(run, 0.95)) for run in runs) / 300 <= 0.08
+    runs = [[(Place("place"), blocks, random.normal(100, 1, 10)) for _ in range(6)] for _ in range(300)]
+    assert sum(bool(drift_warnings(run, 0.95)) for run in runs) / 300 <= 0.08
 
 
 @pytest.mark.parametrize("cells", [1, 20, 500, 10_000])
@@ -74,8 +80,8 @@ def test_the_cheap_look_at_drift_is_as_cautious_as_the_exact_test_needs(blocks: 
 def test_the_cheap_look_at_drift_misses_nothing_the_test_finds(values: list[float]) -> None:
     from vtax.stats.steadiness import find_drift
 
-    series = [("place", np.arange(len(values)), np.array(values))]
-    assert bool(drift_remarks(series, 0.95)) == (find_drift(values).p_value <= 0.05)
+    series = [(Place("place"), np.arange(len(values)), np.array(values))]
+    assert bool(drift_warnings(series, 0.95)) == (find_drift(values).p_value <= 0.05)
 
 
 def test_ranks_are_sure_of_what_is_clear_and_split_what_is_equal() -> None:
@@ -85,8 +91,8 @@ def test_ranks_are_sure_of_what_is_clear_and_split_what_is_equal() -> None:
         assert found.ranking is not None
         chances = {r.platform.name: p.tolist() for r, p in zip(found.rows, found.ranking.probabilities, strict=True)}
         assert chances == {"native": [0.5, 0.5, 0.0], "first": [0.5, 0.5, 0.0], "second": [0.0, 0.0, 1.0]}
-        assert found.words == "native 0.50, first 0.50"
-    assert "Probability to be the best" in html(analysis)
+        assert english(ranking.best_of(found)) == "native 0.50, first 0.50"
+    assert "Probability to be the best" in page(analysis)
 
 
 def test_one_block_ranks_nothing_and_few_blocks_are_warned_of_beside_every_probability() -> None:
@@ -94,14 +100,16 @@ def test_one_block_ranks_nothing_and_few_blocks_are_warned_of_beside_every_proba
     for found in rankings(one):
         assert found.ranking is None
         assert "one block" in found.trouble
-    assert {(entry["probabilities"], entry["order"]) for entry in views.ranking_json(rankings(one))} == {(None, None)}
-    assert "1.00" not in text_of(views.ranking_parts(rankings(one)))
-    assert "Probability to be the best" not in html(one)
+    assert {(entry["probabilities"], entry["order"]) for entry in as_json(ranking.document_of(rankings(one)))} == {
+        (None, None)
+    }
+    assert "1.00" not in drawn(ranking.document_of(rankings(one)))
+    assert "Probability to be the best" not in page(one)
     _, few = measured(noisy(0.03, 0.03), blocks=3)
     warned = "3 blocks are few for probabilities of ranks, which look surer than they are"
-    assert warned in text_of(views.ranking_parts(rankings(few)))
-    assert warned in html(few)
-    assert all(warned in entry["warnings"] for entry in views.ranking_json(rankings(few)))
+    assert warned in drawn(ranking.document_of(rankings(few)))
+    assert warned in page(few)
+    assert all(warned in entry["warnings"] for entry in as_json(ranking.document_of(rankings(few))))
 
 
 def test_a_platform_without_values_is_not_ranked_and_said_to_be_missing() -> None:
@@ -117,7 +125,9 @@ def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_no
     (found,) = factor_effects(analysis)
     assert found.effect is not None
     assert found.factor == "size"
-    assert found.text.startswith("size changes the overhead, most on first, whose ratio to native at size=1500 is ")
+    assert english(found.text).startswith(
+        "size changes the overhead, most on first, whose ratio to native at size=1500 is "
+    )
     (term,) = [t for t in found.effect.table if (t.kind, t.platform) == ("interaction", "first")]
     assert term.low < 2.0 < term.high
 
@@ -125,7 +135,7 @@ def test_a_factor_that_changes_the_overhead_is_found_and_one_that_does_not_is_no
 def test_the_table_of_a_factor_says_what_its_rows_are_relative_to_and_how_noisy_the_model_is() -> None:
     _, analysis = measured(noisy(0.02, 0.02), blocks=10)
     effects = factor_effects(analysis)
-    text = text_of(views.factor_parts(effects, analysis), width=80)
+    text = drawn(interaction.document_of(effects, analysis), 80)
     rows = [re.split(r"\s{2,}", line.strip())[0] for line in text.splitlines()]
     start = rows.index("to native, at size=64")
     assert rows[start:start + 8] == [
@@ -133,7 +143,7 @@ def test_the_table_of_a_factor_says_what_its_rows_are_relative_to_and_how_noisy_
         "to size=64, on native", "size=1500",
         "of ratios to native, to that at size=64", "first at size=1500", "second at size=1500",
     ]  # fmt: skip
-    (entry,) = views.factors_json(effects)
+    (entry,) = as_json(interaction.document_of(effects, analysis))
     shown = [entry["effect"][f"sd_{level}"] for level in ("block", "guest", "residual")]
     block, guest, residual = map(numbers.percent, shown)
     assert f"noise (SD): of blocks {block}, of guests {guest}, residual {residual}" in text
@@ -142,4 +152,6 @@ def test_the_table_of_a_factor_says_what_its_rows_are_relative_to_and_how_noisy_
 def test_no_sign_of_a_change_is_not_called_proof() -> None:
     _, analysis = measured(noisy(0.01, 0.01))
     (found,) = factor_effects(analysis)
-    assert found.text.startswith("no sign that the overhead depends on size (which is no proof that it does not)")
+    assert english(found.text).startswith(
+        "no sign that the overhead depends on size (which is no proof that it does not)"
+    )

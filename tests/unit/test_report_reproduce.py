@@ -11,8 +11,8 @@ import synthetic_run
 from synthetic_run import begin, fill
 
 from vtax.report.analysis import analyse
+from vtax.report.analysis.reproduce import commands
 from vtax.report.files import write
-from vtax.report.reproduce import commands
 from vtax.store.records import PlatformRecord
 from vtax.store.store import Store
 

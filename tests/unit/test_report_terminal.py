@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 from rich.console import Console, RenderableType
-from rich.table import Table
 from rich.text import Text
+from shown import terminal
 from synthetic_run import DECLARED, METRICS, begin, trial
 
-from vtax.report import numbers
 from vtax.report.analysis import Analysis, analyse
-from vtax.report.grid import Grid, fitted
-from vtax.report.table import bullets, put, render
+from vtax.report.renderers import numbers
+from vtax.report.renderers.grid import Grid, fitted
+from vtax.report.renderers.terminal import Bulleted, put
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
@@ -55,10 +55,7 @@ def drawn(part: RenderableType, width: int) -> list[str]:
 
 
 def shown(analysis: Analysis, width: int) -> list[str]:
-    console = Console(file=io.StringIO(), width=width, highlight=False)
-    render(analysis, console, every_metric=True)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().splitlines()
+    return terminal(analysis, width, every_metric=True).splitlines()
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 132, 160])
@@ -96,14 +93,11 @@ def test_trials_are_told_apart_from_the_blocks_that_intervals_rest_on(wide: Anal
 def test_a_number_never_breaks_across_lines(width: int) -> None:
     kept = ("15\u202f200", "1\u202f219", "1\u202f325", "12\N{NO-BREAK SPACE}%", "5 min 00 s", "8 GiB")
     text = f"F(3, 28) = {kept[0]} [{kept[1]}, {kept[2]}] ±{kept[3]} took {kept[4]} of {kept[5]}"
-    table = Table()
-    table.add_column(Text("what"), overflow="fold")
-    table.add_row(text)
     grid = Grid()
     grid.add_column("what")
     grid.add_row(text)
-    parts = {4: table, 0: Text(text), 3: bullets("What", [Text(text)]), 1: grid}
-    for frame, part in parts.items():
+    parts: list[tuple[int, RenderableType]] = [(0, Text(text)), (3, Bulleted([Text(text)])), (1, grid)]
+    for frame, part in parts:
         told = "\n".join(drawn(part, width + frame))
         if width > 10:
             for each in kept:

@@ -103,7 +103,7 @@ class _Page:
         if isinstance(part, Bullets):
             return self._bullets(part)
         if isinstance(part, Warnings):
-            return Markup('<ul class="remarks">{}</ul>').format(self._joined(map(self._warning, part.warnings)))
+            return Markup('<ul class="warnings">{}</ul>').format(self._joined(map(self._warning, part.warnings)))
         if isinstance(part, Code):
             return self._code(part)
         return self._paragraph(part)

@@ -13,14 +13,18 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from measured_run import NAN, SIZES, Value, cells_of, measured, noisy, text_of
+from measured_run import NAN, SIZES, Value, cells_of, measured, noisy
+from shown import drawn, english
 from synthetic_run import begin, fill, trial
 
 from vtax.cli.main import group
-from vtax.report import views
-from vtax.report.factors import factor_effects
-from vtax.report.noise import Hardest, blocks_range, hardest, noise
-from vtax.report.ranking import rankings
+from vtax.report.analysis.interaction import factor_effects
+from vtax.report.analysis.ranking import rankings
+from vtax.report.analysis.variance import Hardest, hardest, variance
+from vtax.report.document import Place
+from vtax.report.renderers.json import as_json
+from vtax.report.views import interaction, ranking
+from vtax.report.views.variance import blocks_range, document_of
 from vtax.stats.variance import Plan
 from vtax.store.store import Store
 
@@ -47,7 +51,7 @@ def test_noise_within_trials_is_told_where_every_trial_of_a_cell_has_samples() -
         for trial, cell, number in zip(data.trials.id, data.trials.cell, data.trials.number, strict=True)
         if cell in first or (cell in second and number)
     }
-    (table,) = noise(data, analysis, samples=kept)
+    (table,) = variance(data, analysis, samples=kept)
     for _, cells in table.points:
         shares = {cell.row.platform.name: cell.within_trial for cell in cells}
         assert shares["first"] is not None
@@ -75,21 +79,21 @@ def test_the_plan_reaches_its_precision_and_counts_the_time_of_both_sides() -> N
     block_s = 1.0 / len(SIZES)  # a guest of 1 s serves both sizes
     assert cell.time_s == pytest.approx(2 * 10 * (block_s + 3 * 2.0))
     assert cell.plan.time_s == pytest.approx(2 * cell.plan.blocks * (block_s + cell.plan.trials * 2.0))
-    top = hardest(noise(data, analysis))
+    top = hardest(variance(data, analysis))
     assert top is not None
     assert top.plan.time_s >= cell.plan.time_s
 
 
 def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
     data, analysis = measured(noisy(0.03, 0.0), blocks=10, trials=1)
-    (table,) = noise(data, analysis)
+    (table,) = variance(data, analysis)
     ((name, cells), *_) = table.points
     shared: Any = {"half_width": 0.02, "blocks_low": 5, "blocks_high": None, "warnings": ()}
     many, long = Plan(trials=1, blocks=780, time_s=10.0, **shared), Plan(trials=100, blocks=8, time_s=20.0, **shared)
     planned = (cells[0], replace(cells[1], plan=many), replace(cells[2], plan=long))
     tables = (replace(table, points=((name, planned),)),)
-    assert hardest(tables) == Hardest("second, tool speed, size=64", long)
-    text = " ".join(text_of(views.noise_parts(tables, analysis)).split())
+    assert hardest(tables) == Hardest(Place("second", "tool speed", (("size", "64"),)), long)
+    text = " ".join(drawn(document_of(tables, analysis)).split())
     assert (
         "20 s, 100 trials x 8 blocks, for second, tool speed, size=64; by the noise seen it may as well be 5 or"
         in text
@@ -98,7 +102,7 @@ def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
 
 def test_plans_fit_a_narrow_terminal_with_names_whole() -> None:
     data, analysis = measured(noisy(0.3, 0.0), blocks=3, trials=1)
-    text = text_of(views.noise_parts(noise(data, analysis), analysis), width=80)
+    text = drawn(document_of(variance(data, analysis), analysis), 80)
     assert "…" not in text
     plans = text.partition("ratio to")[2].partition("In short")[0].splitlines()
     assert sum(line.startswith(("  first ", "  second ")) for line in plans) == 4
@@ -107,16 +111,16 @@ def test_plans_fit_a_narrow_terminal_with_names_whole() -> None:
 
 def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
     data, analysis = measured(noisy(0.03, 0.0), blocks=2, trials=1)
-    tables = noise(data, analysis)
+    tables = variance(data, analysis)
     top = hardest(tables)
     assert top is not None
     assert top.unsure is not None
     where, plan = top.unsure
     assert plan.blocks_high is None or plan.blocks_high > 40 * plan.blocks_low
-    text = " ".join(text_of(views.noise_parts(tables, analysis)).split())
-    assert f"too few blocks to plan well: {blocks_range(plan)}" in text
-    assert where in text
-    settled = hardest(noise(*measured(noisy(0.03, 0.0), blocks=5, trials=1)))
+    text = " ".join(drawn(document_of(tables, analysis)).split())
+    assert f"too few blocks to plan well: {english(blocks_range(plan))}" in text
+    assert english(where.inline) in text
+    settled = hardest(variance(*measured(noisy(0.03, 0.0), blocks=5, trials=1)))
     assert settled is not None
     assert settled.unsure is None
 
@@ -137,9 +141,9 @@ def test_plans_are_made_at_the_level_their_rule_judges_at() -> None:
 def test_an_effective_size_that_was_not_estimated_is_not_shown() -> None:
     for blocks, is_known in ((8, False), (24, True)):
         data, analysis = measured(noisy(0.03, 0.0), blocks=blocks, trials=1)
-        tables = noise(data, analysis)
-        assert {entry["effective_n"] is not None for entry in views.noise_json(tables, analysis)} == {is_known}
-        line = next(x for x in text_of(views.noise_parts(tables, analysis)).splitlines() if x.startswith("  first "))
+        tables = variance(data, analysis)
+        assert {entry["effective_n"] is not None for entry in as_json(document_of(tables, analysis))} == {is_known}
+        line = next(x for x in drawn(document_of(tables, analysis)).splitlines() if x.startswith("  first "))
         assert (re.search(rf" {blocks} +–", line) is None) == is_known
 
 
@@ -147,7 +151,7 @@ def test_one_trial_a_block_is_planned_as_one_trial_though_its_samples_scatter() 
     data, analysis = measured(noisy(0.1, 0.0), blocks=3, trials=1)
     random = np.random.default_rng(5)
     kept = {int(trial): {"speed": (100 * np.exp(random.normal(0, 0.5, 10))).tolist()} for trial in data.trials.id}
-    plans = [c.plan for table in noise(data, analysis, samples=kept) for _, cells in table.points for c in cells]
+    plans = [c.plan for table in variance(data, analysis, samples=kept) for _, cells in table.points for c in cells]
     assert [plan for plan in plans if plan] == [plan for cell in cells_of(data, analysis) if (plan := cell.plan)]
     for plan in filter(None, plans):
         assert plan.trials == 1
@@ -162,13 +166,13 @@ def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far: float
     own = noisy(0.01, 0.01)
     level = {"native": 1e-300, "first": 1e-250, "second": far}
     data, analysis = measured(lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8)
-    tables, ranks, factors = noise(data, analysis), rankings(analysis), factor_effects(analysis)
+    tables, ranks, factors = variance(data, analysis), rankings(analysis), factor_effects(analysis)
     for cell in (cell for table in tables for _, cells in table.points for cell in cells):
         assert cell.plan or cell.trouble or cell.row.platform.is_baseline
     assert all(found.ranking or found.trouble for found in ranks)
     assert all(bool(found.effect) == bool(found.text) != bool(found.trouble) for found in factors)
-    text_of([*views.noise_parts(tables, analysis), *views.ranking_parts(ranks)])
-    text_of(views.factor_parts(factors, analysis))
+    drawn(document_of(tables, analysis)) + drawn(ranking.document_of(ranks))
+    drawn(interaction.document_of(factors, analysis))
 
 
 BAD: dict[str, Value] = {
@@ -188,17 +192,20 @@ BAD: dict[str, Value] = {
 @pytest.mark.parametrize("kind", BAD)
 def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind: str, blocks: int) -> None:
     data, analysis = measured(BAD[kind], blocks=blocks, trials=2)
-    tables, ranks, factors = noise(data, analysis), rankings(analysis), factor_effects(analysis)
+    tables, ranks, factors = variance(data, analysis), rankings(analysis), factor_effects(analysis)
     for table in tables:
         for _, cells in table.points:
             for cell in cells:
                 assert cell.plan or cell.trouble or cell.row.platform.is_baseline
     assert all(found.ranking or found.trouble for found in ranks)
     assert all(bool(found.effect) == bool(found.text) != bool(found.trouble) for found in factors)
-    shown = [views.noise_json(tables, analysis), views.ranking_json(ranks), views.factors_json(factors)]
-    assert json.loads(json.dumps(shown, allow_nan=False, default=str)) is not None
-    parts = [*views.noise_parts(tables, analysis), *views.ranking_parts(ranks)]
-    text = text_of([*parts, *views.factor_parts(factors, analysis)])
+    documents = [
+        document_of(tables, analysis),
+        ranking.document_of(ranks),
+        interaction.document_of(factors, analysis),
+    ]
+    assert json.loads(json.dumps(list(map(as_json, documents)), allow_nan=False)) is not None
+    text = "".join(map(drawn, documents))
     assert "nan" not in text.lower().replace("nano", "")
 
 
@@ -211,9 +218,9 @@ def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind: str, blocks: in
 def test_whatever_is_measured_no_view_fails(values: list[float]) -> None:
     left = iter(values)
     data, analysis = measured(lambda p, s, b, n: next(left), blocks=3, trials=2)
-    text_of(views.noise_parts(noise(data, analysis), analysis))
-    text_of(views.ranking_parts(rankings(analysis)))
-    text_of(views.factor_parts(factor_effects(analysis), analysis))
+    drawn(document_of(variance(data, analysis), analysis))
+    drawn(ranking.document_of(rankings(analysis)))
+    drawn(interaction.document_of(factor_effects(analysis), analysis))
 
 
 def test_the_command_shows_every_view_as_text_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from shown import english, page, sentence, terminal
 from synthetic_run import begin, fill, trial
 
-from vtax.report.analysis import Row, analyse
-from vtax.report.html import html
-from vtax.report.method import notes_under
-from vtax.report.remarks import Remark
-from vtax.report.table import render
+from vtax.report.analysis import Row, analyse, legacy
+from vtax.report.document import Warning
+from vtax.report.views.result import notes_under
 from vtax.store.store import Store
 
 
@@ -25,15 +22,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_warnings_that_differ_in_numbers_alone_are_one_remark(store: Store) -> None:
+def test_texts_of_older_runs_that_differ_in_numbers_alone_are_one_warning(store: Store) -> None:
     run = begin(store)
     for block in range(12):
         warning = ("host-busy", f"other programs kept {0.5 + block / 10:.2f} of the host's CPUs busy")
         run.add_trial(trial(run.cells[0], block=block, position=block, warnings=(warning,)))
-    (remark,) = [r for r in analyse(store).remarks if r.code == "host-busy"]
-    assert remark.times == 12
-    assert len(remark.texts) == 12
-    assert remark.text == "other programs kept 0.50 to 1.60 of the host's CPUs busy"
+    (warning,) = [w for w in analyse(store).warnings if w.code == "host-busy"]
+    assert warning.times == 12
+    assert len(warning.cases) == 12
+    assert sentence(warning) == "other programs kept 0.50 to 1.60 of the host's CPUs busy"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +47,8 @@ def test_warnings_that_differ_in_numbers_alone_are_one_remark(store: Store) -> N
     ],
 )
 def test_texts_that_differ_in_numbers_are_told_as_one_with_the_range(texts: tuple[str, ...], said: str) -> None:
-    assert Remark("code", texts, (), len(texts)).text == said
+    warning = Warning("code", "warning", {"text": legacy.merged(texts)}, tuple({"text": text} for text in texts))
+    assert sentence(warning) == said
 
 
 def test_an_outlier_of_one_trial_per_block_is_told_once_and_apart_from_other_metrics(store: Store) -> None:
@@ -63,11 +61,11 @@ def test_an_outlier_of_one_trial_per_block_is_told_once_and_apart_from_other_met
             run.add_trial(trial(cell, block=block, position=2 * block + (cell is docker), values=values))
     run.finish("finished", "", 2.0)
     analysis = analyse(store)
-    found = [r for r in analysis.remarks if "outlier" in r.text]
+    found = [w for w in analysis.warnings if w.code == "outliers"]
     text = "1 of 12 values are outliers (modified z above 3.5), flagged and kept"
-    assert [(r.text, r.is_primary, r.places) for r in found] == [
-        (text, True, ("docker, sysbench-cpu events",)),
-        (text, False, ("docker, sysbench-cpu latency",)),
+    assert [(sentence(w), w.is_primary, [english(place.inline) for place in w.places]) for w in found] == [
+        (text, True, ["docker, sysbench-cpu events"]),
+        (text, False, ["docker, sysbench-cpu latency"]),
     ]
     ratio = next(r.ratio for r in analysis.primary[0].points[0].rows if r.platform.name == "docker")
     assert ratio is not None
@@ -78,7 +76,7 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     fill(begin(store))
     analysis = analyse(store)
     first, *others = analysis.primary
-    assert list(notes_under(first, analysis)) == [
+    assert [english(note) for note in notes_under(first, analysis)] == [
         "ratios are geometric means of the ratios within blocks, not ratios of the two means"
     ]
     assert not any(list(notes_under(each, analysis)) for each in others)
@@ -91,11 +89,9 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
 
     points = tuple(replace(p, rows=tuple(map(corrected, p.rows))) for p in first.points)
     changed = replace(analysis, sections=(replace(first, points=points), *analysis.sections[1:]))
-    file = io.StringIO()
-    render(changed, Console(file=file, width=140))
     said = "interval without 1: the interval is of one comparison alone, the verdict is corrected for"
-    assert file.getvalue().count(f"{said} 3") == 1
-    assert "corrected for" not in "".join(note for each in others for note in notes_under(each, changed))
+    assert terminal(changed, 140).count(f"{said} 3") == 1
+    assert "corrected for" not in "".join(english(note) for each in others for note in notes_under(each, changed))
 
 
 def test_a_run_with_nothing_measured_shows_no_empty_tables(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,12 +99,11 @@ def test_a_run_with_nothing_measured_shows_no_empty_tables(store: Store, monkeyp
     run = begin(store)
     run.finish("failed", "no guest has kernal", 2.0)
     analysis = analyse(store)
-    file = io.StringIO()
-    render(analysis, Console(file=file, width=140))
-    for text in (file.getvalue().casefold(), html(analysis).casefold()):
+    shown = terminal(analysis, 140)
+    for text in (shown.casefold(), page(analysis).casefold()):
         assert "nothing was measured" in text
         assert "no guest has kernal" in text
         assert "no answer" not in text
         assert 'class="result"' not in text
-    assert "not measured yet" not in file.getvalue()
-    assert "mean," not in file.getvalue()
+    assert "not measured yet" not in shown
+    assert "mean," not in shown

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console, Group
+from shown import drawn
 
-from vtax.report.counted import Counted, Hop, counted, counted_json, counted_parts
+from vtax.report.analysis.counters import Counted, Hop, counted_cells
+from vtax.report.renderers.json import as_json
+from vtax.report.views.counters import document_of
 
 HOP = {"rx_packets": 10.0, "rx_bytes": 1e9, "tx_packets": 5.0, "tx_bytes": 3e8}
 LOST = {"rx_drops": 1.0, "tx_drops": 2.0, "rx_errors": 0.0, "tx_errors": 4.0}
@@ -57,7 +59,7 @@ def cells(**more: float) -> list[Counted]:
         15: '{"mss": 1448}',
     }
     data: Any = SimpleNamespace(run=SimpleNamespace(cells=records), trials=trials)
-    return counted(data, counters, in_force)
+    return counted_cells(data, counters, in_force)
 
 
 def test_only_cells_with_a_network_are_told_in_the_order_of_the_study() -> None:
@@ -88,17 +90,14 @@ def test_lost_packets_are_drops_and_errors() -> None:
 
 
 def test_both_tables_and_the_json_say_the_same() -> None:
-    console = Console(width=120)
-    with console.capture() as captured:
-        console.print(Group(*counted_parts(cells())))
-    text = captured.get()
+    text = drawn(document_of(cells()), 120)
     assert "iperf3 · mtu=1500" in text
     row, hops = [number for number, line in enumerate(text.splitlines()) if line.startswith("native")]
     lines = [line.split() for line in text.splitlines()]
     assert lines[row] == ["native", "2.00", "–", "1.00", "2.00", "1.50", "2.00", "4.00"]
     assert lines[hops] == ["native"]
     assert lines[hops + 1] == ["guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00"]
-    told = json.loads(json.dumps(counted_json(cells())))
+    told = json.loads(json.dumps(as_json(document_of(cells()))))
     assert told[0]["cpu_s_per_gigabyte"] == pytest.approx(1.5)
     assert told[0]["counters"]["link.guest.eth0.rx_bytes"] == 1e9
     assert told[1]["cpu_s"]["guest_kernel"] == 7.0
@@ -110,10 +109,7 @@ def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(
         cells()[1], platform="qemu-tcg-virtio-vhost", ends_cpu_s={"client": 0.27, "router": 0.5, "server": 1.0},
         hops=tuple(Hop(f"lab.router-guest-eth{number}", 49_200.0, 2.34e9, 14_800.0, 983.0, 0.0) for number in "01"),
     )  # fmt: skip
-    console = Console(width=width)
-    with console.capture() as captured:
-        console.print(Group(*counted_parts([long])))
-    text = captured.get()
+    text = drawn(document_of([long]), width)
     assert max(map(len, text.splitlines())) <= width
     assert text.count("qemu-tcg-virtio-vhost") == 2
     for name in ("lab.router-guest-eth0", "lab.router-guest-eth1", "client", "router", "server", "49\u202f200"):
@@ -121,10 +117,10 @@ def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(
 
 
 def test_what_was_in_force_is_told_with_every_different_value_of_the_measured_trials() -> None:
-    native, machine = json.loads(json.dumps(counted_json(cells())))
+    native, machine = json.loads(json.dumps(as_json(document_of(cells()))))
     assert native["used"] == {"mss": [1448, 1460], "cards": [{"guest.eth0": {"mtu": 1500}}]}
     assert machine["used"] == {"mss": [536]}
 
 
 def test_a_run_without_a_network_says_so() -> None:
-    assert "No trial" in str(counted_parts([])[0])
+    assert "No trial" in drawn(document_of([]))
