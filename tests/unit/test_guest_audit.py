@@ -37,7 +37,7 @@ def test_sizes_are_told_in_units_and_never_rounded_alone():
     assert text_of(0, "swap_bytes") == "0 B"
     assert text_of(1500, "card.eth0.mtu") == "1500"
     told = changes([{"memory_visible_bytes": 25276510208}, {"memory_visible_bytes": 25276510209}])
-    assert told["memory_visible_bytes"].count("23.5 GiB") == 2
+    assert all("23.5 GiB" in text for text in told["memory_visible_bytes"])
 
 
 def test_what_a_platform_does_not_show_is_a_difference():
@@ -66,7 +66,7 @@ def test_only_guests_that_were_started_alike_are_compared():
 
 def test_what_changed_between_guests_of_a_platform_is_told_in_its_order():
     assert changes([NATIVE, NATIVE]) == {}
-    assert changes([NATIVE, {**NATIVE, "kernel": "6.12"}, NATIVE]) == {"kernel": "6.18; then 6.12"}
+    assert changes([NATIVE, {**NATIVE, "kernel": "6.12"}, NATIVE]) == {"kernel": ("6.18", "6.12")}
 
 
 def test_fields_that_no_audit_has_are_found():

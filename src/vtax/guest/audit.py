@@ -75,13 +75,13 @@ def started_alike(
     return groups
 
 
-def changes(audits: Sequence[Mapping[str, Fact]]) -> dict[str, str]:
+def changes(audits: Sequence[Mapping[str, Fact]]) -> dict[str, tuple[str, ...]]:
     """Facts that were not the same in all guests of one platform: name -> the values, in the order they appeared."""
     found = {}
     for name in sorted({name for facts in audits for name in facts}):
-        values = list(dict.fromkeys(text_of(facts.get(name), name) for facts in audits))
+        values = tuple(dict.fromkeys(text_of(facts.get(name), name) for facts in audits))
         if len(values) > 1:
-            found[name] = "; then ".join(values)
+            found[name] = values
     return found
 
 

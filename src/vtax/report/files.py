@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,12 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
-    """Write a run as html, json, csv or parquet; an existing file is replaced whole or not at all.
+    """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
     Raises BadInput for an unknown run or a wrong path, StoreError when the store cannot be read or the disk is full.
     """
-    if file_format in ("html", "json"):
-        source = source_of(store, run_name, resamples=RESAMPLES)
-        text = _page(source) if file_format == "html" else _values(source)
+    if file_format in _TEXTS:
+        text = _TEXTS[file_format](source_of(store, run_name, resamples=RESAMPLES))
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
         return
@@ -50,15 +49,32 @@ def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
         (_write_csv if file_format == "csv" else _write_parquet)(table, new)
 
 
-def _page(source: Source) -> str:
+def _html(source: Source) -> str:
     from vtax.report.renderers.html import html
 
     return html(report(source))
 
 
-def _values(source: Source) -> str:
+def _markdown(source: Source) -> str:
+    from vtax.report.renderers.markdown import markdown
+
+    return markdown(report(source))
+
+
+def _latex(source: Source) -> str:
+    from vtax.report.renderers.latex import latex
+
+    return latex(report(source))
+
+
+def _json(source: Source) -> str:
     document = views()[DEFAULT].document(source, Options())
     return json.dumps(as_json(document), indent=1, default=str) + "\n"
+
+
+_TEXTS: Mapping[str, Callable[[Source], str]] = {
+    "html": _html, "json": _json, "markdown": _markdown, "latex": _latex,
+}  # fmt: skip
 
 
 def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:

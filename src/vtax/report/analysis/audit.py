@@ -27,11 +27,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Change:
-    """A fact that was not the same in all guests of one platform that were started alike. text: in order."""
+    """A fact that was not the same in all guests of one platform that were started alike. values: in order."""
 
     platform: str
     field: str
-    text: str
+    values: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def audit(analysis: Analysis) -> Audit:
     for how, of in groups.items():
         names = sorted(of, key=order.index)
         guests |= {(name, how): of[name][0] for name in names}
-        found += [Change(name, field, text) for name in names for field, text in changes(of[name]).items()]
+        found += [Change(name, *change) for name in names for change in changes(of[name]).items()]
         comparing += len(names) > 1
         for difference in differences({name: of[name][0] for name in names}) if len(names) > 1 else ():
             places.setdefault((difference.field, _by_text(difference.values)), []).append(how)

@@ -186,7 +186,8 @@ def _verdict(f: Formatter, value: cells.Verdict) -> str:
     word = f"{SIGNS[value.kind]} {f.text(WORDS[value.kind])}"
     if not value.blocks_needed:
         return word
-    return f"{word}, {f.text(plural('about {count} more block', 'about {count} more blocks', value.blocks_needed))}"
+    more = plural("about {count} more block", "about {count} more blocks", value.blocks_needed)
+    return f"{word}, {f.text(more)}"
 
 
 def _efficiency(f: Formatter, value: cells.Efficiency) -> str:

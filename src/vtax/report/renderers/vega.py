@@ -17,6 +17,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from markupsafe import escape
 
 from vtax.errors import VtaxError
 from vtax.host.home import Home
@@ -147,7 +148,10 @@ def static_svg(spec: Spec, name: str) -> str:
     for placeholder, colour in PLACEHOLDERS.items():
         text = text.replace(placeholder, colour)
     svg: str = vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE)
-    svg = re.sub(r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"', r'<svg\1 role="img"', svg, count=1)
+    label = f'role="img" aria-label="{escape(spec["description"])}"'
+    svg = re.sub(
+        r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"', lambda match: f"<svg{match[1]} {label}", svg, count=1
+    )
     svg = re.sub(r'(?<=")(clip|gradient_)(?=\d)', rf"{name}-\1", svg)
     return re.sub(r"(?<=url\(#)(?=clip|gradient_)", f"{name}-", svg)
 
@@ -333,6 +337,7 @@ def _chart(layers: list[Spec], labels: dict[str, str], description: str) -> Spec
         "autosize": {"type": "fit-x", "contains": "padding"},
         "layer": layers,
         "config": {
+            "aria": False,  # Vega's own words are English; the figure's title says what it is
             "background": None,
             "font": _FONT,
             "view": {"stroke": None},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from vtax.guest.audit import COMMON, text_of
+from vtax.guest.audit import ABSENT, COMMON, text_of
 from vtax.report.analysis.audit import Audit, audit
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
@@ -26,6 +26,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views.base import Options, View
 
+_WORDS: dict[str, Message] = {ABSENT: msg("(not shown)"), COMMON: msg("(only what is common)")}
 _NOTES: dict[str, Message] = {
     "tcp_congestion_control": msg(
         "tcp_congestion_control is the kernel's default: in a lab every route names its own, the same at every end "
@@ -67,7 +68,7 @@ def _differences(found: Audit) -> Iterator[Part]:
         where = muted(f"({finding.where})") if finding.where else ""
         name = joined([finding.field, where], " ")
         rows += [
-            TableRow(("" if number else name, ", ".join(platforms), text))
+            TableRow(("" if number else name, ", ".join(platforms), _value(text)))
             for number, (platforms, text) in enumerate(finding.shown)
         ]
     columns = (
@@ -81,6 +82,10 @@ def _differences(found: Audit) -> Iterator[Part]:
     yield Titled(msg("What differs between guests"), (table, *notes), key="differences")
 
 
+def _value(text: str) -> Inline:
+    return _WORDS.get(text, text)
+
+
 def _changes(found: Audit) -> Iterator[Part]:
     if not found.changes:
         return
@@ -88,7 +93,10 @@ def _changes(found: Audit) -> Iterator[Part]:
         Column("platform", msg("platform")), Column("fact", msg("fact")),
         Column("values", msg("values, in order"), wraps=True),
     )  # fmt: skip
-    rows = tuple(TableRow((change.platform, change.field, change.text)) for change in found.changes)
+    rows = tuple(
+        TableRow((change.platform, change.field, joined(map(_value, change.values), "; ")))
+        for change in found.changes
+    )
     table = Table(columns, (Group(rows),), key="changes", label=msg("Changes"), style="facts")
     yield Titled(msg("What changed between guests of one platform"), (table,), key="changes")
 
@@ -117,7 +125,9 @@ def _plain(found: Audit) -> dict[str, Any]:
             {"field": f.field, "where": f.where, "shown": [{"platforms": list(p), "value": t} for p, t in f.shown]}
             for f in found.findings
         ],
-        "changes": [{"platform": c.platform, "field": c.field, "was": c.text} for c in found.changes],
+        "changes": [
+            {"platform": c.platform, "field": c.field, "was": "; then ".join(c.values)} for c in found.changes
+        ],
         "clocks": [{"platform": name, "furthest_off_s": offset_s} for name, offset_s in found.clocks.items()],
         "guests": [
             {"platform": platform, "started": how, "facts": dict(facts)}

@@ -1,0 +1,180 @@
+"""A language is a file: every text that a report shows comes from the catalogue. Figures here are invented."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import runpy
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from babel.messages.pofile import write_po
+from measured_run import measured, noisy
+from rich.console import Console
+from shown import drawn, source_of
+from synthetic_run import begin, fill
+
+from vtax.errors import BadInput
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.contrast import contrast
+from vtax.report.analysis.source import Source
+from vtax.report.document import Document
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.html import html
+from vtax.report.renderers.language import Language, language, read
+from vtax.report.renderers.latex import latex
+from vtax.report.renderers.markdown import markdown
+from vtax.report.renderers.terminal import render
+from vtax.report.views import contrast as contrast_view
+from vtax.report.views.base import Options
+from vtax.report.views.registry import views
+from vtax.report.views.report import report
+from vtax.store.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDE = {ord(letter): ord(letter) + 0xFEE0 for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+UNITS = {"min", "ms", "MiB", "GiB", "KiB", "TiB", "Gbit", "bit"}
+OURS = {"toml", "vtax", "show", "report", "all", "format", "csv", "Linux"}  # commands, and a proper name
+
+
+def pseudo(text: str) -> str:
+    """A template with every letter outside of its placeholders as a wide one."""
+    parts = re.split(r"(\{\w+\})", text)
+    return "".join(part if number % 2 else part.translate(WIDE) for number, part in enumerate(parts))
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Language:
+    """A language whose letters are all wide; its numbers are written as in Brazil."""
+    catalogue = runpy.run_path(str(ROOT / ".ci" / "messages"))["catalogue"]()
+    for message in catalogue:
+        if message.id:
+            message.string = tuple(map(pseudo, message.id)) if message.pluralizable else pseudo(message.id)
+    path = tmp_path_factory.mktemp("language") / "pt-BR.po"
+    with path.open("wb") as file:
+        write_po(file, catalogue)
+    return read("pt-BR", path)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every text of a run: its data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from (*strings(key), *strings(each))
+    elif isinstance(value, Iterable):
+        for each in value:
+            yield from strings(each)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from strings(getattr(value, field.name))
+
+
+def data_words(analysis: Analysis) -> set[str]:
+    """Words that are data: names, units, and what tools, guests and the host say. Notes of ours are none."""
+    parts = (
+        analysis.name, analysis.study, analysis.declared, analysis.host, analysis.platforms, analysis.cells,
+        analysis.guests, analysis.failures, analysis.stopped_because, analysis.image_key, analysis.vtax_version,
+        [section.metric for section in analysis.sections],
+        [warning.data.get("text", "") for warning in analysis.warnings if warning.kind != "statistics"],
+        [warning.code for warning in analysis.warnings],
+    )  # fmt: skip
+    return {word for text in strings(parts) for word in re.findall(r"[A-Za-z]{2,}", text)}
+
+
+def english_words(text: str, analysis: Analysis) -> set[str]:
+    """Words of Latin letters that are no data."""
+    return set(re.findall(r"[A-Za-z]{2,}", text)) - data_words(analysis) - UNITS - OURS
+
+
+def page_text(page: str) -> str:
+    """What a reader of a page can see or hear, without what is typed."""
+    spoken = " ".join(re.findall(r'(?:title|aria-label)="([^"]*)"', page))
+    drawn_text = " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", page))
+    rest = re.sub(r"<(script|style|svg|pre)\b.*?</\1>", " ", page, flags=re.DOTALL)
+    return re.sub(r"&#?\w+;", " ", re.sub(r"<[^>]+>", " ", rest)) + spoken + drawn_text
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    """A run with failures, warnings, audits, an emulated host, a missed target and an untested platform."""
+    from vtax.report.analysis.source import source_of as stored
+
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('language') / 'store.sqlite'}") as store:
+        host = {"cpu_model": "Some CPU", "cpus": 2, "memory_bytes": 8 << 30, "kernel": "6.1", "virtualized": True,
+                "cpu_emulated": True}  # fmt: skip
+        fill(run := begin(store, host=host))
+        for platform, offset_s in (("native", 0.0), ("docker", 99.5)):
+            guest = run.begin_guest(platform, 0, "", 1.0)
+            facts = {
+                "kernel": platform,
+                "flags": ["aa", "bb"] if offset_s else ["aa"],
+                "tcp_congestion_control": platform,
+            }
+            run.end_guest(guest, ready_s=1.0, clock_offset_s=offset_s, facts=facts, notes=(), error="it fell")
+        fill(begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}))
+        yield stored(store, "tour-1", resamples=99)
+
+
+def terminal(document: Document, language: Language) -> str:
+    console = Console(width=160, highlight=False, file=None)
+    with console.capture() as captured:
+        render(document, console, language)
+    return captured.get()
+
+
+@pytest.mark.parametrize("depth", ["brief", "all", "report"])
+@pytest.mark.parametrize("name", sorted(views()))
+def test_no_text_of_a_view_escapes_the_catalogue(source: Source, wide: Language, name: str, depth: Any) -> None:
+    if name == "reproduce":
+        pytest.skip("it is what one types")
+    for made in (source, source_of(measured(noisy(0.3, 0.1), blocks=3)[1])):
+        if name in ("variance", "counters") and made is not source:
+            continue  # these ask the store
+        text = terminal(views()[name].document(made, Options(depth)), wide)
+        assert english_words(text, made.analysis) == set(), text
+        assert re.search("[ａ-ｚ]", text)
+
+
+def test_no_text_of_a_report_escapes_the_catalogue(
+    source: Source, wide: Language, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    document = report(source)
+    page = html(document, wide)
+    assert '<html lang="pt-BR">' in page
+    assert english_words(page_text(page), source.analysis) == set()
+    assert page.count("<figure>") == 4
+    text = re.sub(r"```.*?```|`[^`]*`", "", markdown(document, wide), flags=re.DOTALL)
+    assert english_words(text, source.analysis) == set()
+    assert "booktabs" in latex(document, wide)
+
+
+def test_numbers_are_written_as_the_language_does(source: Source, wide: Language) -> None:
+    text = terminal(views()["result"].document(source, Options()), wide)
+    assert re.search(r"0,135 \[0,13\d, 0,1\d\d\]", text)
+    assert not re.search(r"\d\.\d", re.sub(r"0\.1\.0|1\.0\.20|3\.18|Linux 6\.1|1\.1 s where", "", text))
+
+
+def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Language) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
+        fill(begin(store), trials=1, warmup=0)
+        fill(begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}), trials=1, warmup=0, seed=2)
+        found = contrast(store, "tour-1:docker", "tour-2:docker")
+    text = terminal(contrast_view.document_of(found), wide)
+    known = data_words(found.left.analysis) | data_words(found.right.analysis)
+    assert set(re.findall(r"[A-Za-z]{2,}", text)) - known - UNITS - OURS == set()
+
+
+def test_a_language_without_a_file_is_refused_with_those_there_are() -> None:
+    assert language("en") is language("en")
+    with pytest.raises(BadInput, match="no catalogue of the language 'xx'"):
+        language("xx")
+
+
+def test_english_needs_no_file() -> None:
+    assert Formatter().text("plain") == "plain"
+    assert drawn(Document("t", (), lead=("line",)), 80).split() == ["t", "line"]

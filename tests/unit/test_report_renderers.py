@@ -1,0 +1,202 @@
+"""Every renderer shows a document with every part and every type of cell. The document is made for this alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import get_args
+
+import pytest
+from shown import drawn
+
+from vtax.report.document import (
+    Bar,
+    Bullets,
+    Code,
+    Column,
+    Count,
+    Document,
+    Duration,
+    Efficiency,
+    Factor,
+    Figure,
+    FigureGroup,
+    FigureRow,
+    Group,
+    Inline,
+    Interval,
+    Mean,
+    Moment,
+    Nothing,
+    Number,
+    Offset,
+    Paragraph,
+    Part,
+    Place,
+    Platform,
+    Probability,
+    PValue,
+    Quantity,
+    Range,
+    Ratio,
+    Row,
+    Scale,
+    Section,
+    Share,
+    Size,
+    Styled,
+    Table,
+    Verdict,
+    Warning,
+    Warnings,
+    joined,
+    listed,
+    msg,
+    plural,
+)
+from vtax.report.document.cells import Value
+from vtax.report.renderers.format import Formatter, english
+from vtax.report.renderers.html import html
+from vtax.report.renderers.json import as_json
+from vtax.report.renderers.latex import latex
+
+from vtax.report.renderers.markdown import markdown  # isort: skip
+
+SCALE = Scale("Mbit/s", 1e6)
+SPACE, THIN = "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}"
+CELLS: dict[type, tuple[Inline, str]] = {
+    Number: (Number(1234.56), f"1{THIN}235"),
+    Count: (Count(7), "7"),
+    Quantity: (Quantity(5e6, SCALE, 3, has_unit=True), "5.00 Mbit/s"),
+    Mean: (Mean(1e7, 12e4, SCALE, "both"), "10.00 ±0.12 Mbit/s"),
+    Ratio: (Ratio(0.99712), "0.997"),
+    Interval: (Interval(0.98, 1.0234, "ratio"), "[0.980, 1.023]"),
+    Share: (Share(0.0213), f"2.1{SPACE}%"),
+    Probability: (Probability(0.714), "0.71"),
+    PValue: (PValue(0.0004, is_named=True), "p < 0.001"),
+    Duration: (Duration(245), "4 min 05 s"),
+    Offset: (Offset(-0.25), "-0.250 s"),
+    Size: (Size(512 << 20), "512 MiB"),
+    Moment: (Moment(0), "1970-01-01"),
+    Verdict: (Verdict("undecided", 3), "? undecided, about 3 more blocks"),
+    Bar: (Bar(0.4, 0.5, 0.6), "████◆░"),
+    Efficiency: (Efficiency(0.954, 0.93, 0.97, Verdict("slower")), f"▼ 95.4{SPACE}% [93.0, 97.0]"),
+    Platform: (Platform("qemu_tcg", ("emulated",), 2), "qemu_tcg (emulated)"),
+    Factor: (Factor((("mtu", "1500"),)), "mtu=1500"),
+    Range: (Range(Count(1), Count(3)), "1 to 3"),
+    Nothing: (Nothing(), "–"),
+}  # fmt: skip
+WARNINGS = (
+    Warning(
+        "few-blocks", "warning", {"count": Count(3), "least": Count(5)}, places=(Place("docker", "dd"),), times=2
+    ),
+    Warning("theirs", "warning", {"text": "50 % & <b>|x|</b> left"}),
+)
+FIGURE = Figure(
+    "ratios", msg("a figure"), msg("ratio"), msg("A caption"),
+    (FigureGroup("", (("a", FigureRow("a", 1, 0.9, 0.8, 1.0, (0, 1), (0.89, 0.91), "0.9")), ("b", None))),),
+    msg("value"), msg("interval"), margin=0.02, baseline="b",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def document() -> Document:
+    rows = tuple(Row((kind.__name__, cell)) for kind, (cell, _) in CELLS.items())
+    table = Table((Column("type", msg("type")), Column("cell", msg("a cell"))), (Group(rows, "in_a_group"),), "every")
+    inner: tuple[Part, ...] = (
+        table,
+        Paragraph(joined([Styled("--code", "code"), plural("{count} thing", "{count} things", 2)], " "), "muted"),
+        Bullets((listed(["one", "two", "three"]), msg("a {word}", word="x*y"))), Warnings(WARNINGS),
+        Code("sudo run # 100 %\n", msg("what to type")), FIGURE,
+    )  # fmt: skip
+    parts = (Section(msg("All"), inner, key="all", subtitle=msg("every part")),)
+    return Document("What & why <here>?", parts, lead=(msg("a lead"),))
+
+
+def test_every_type_of_value_is_here_and_has_its_text() -> None:
+    assert set(CELLS) == set(get_args(Value))
+    for cell, text in CELLS.values():
+        assert english(cell).startswith(text) if isinstance(cell, Moment) else english(cell) == text
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_a_terminal_shows_every_cell(document: Document, width: int) -> None:
+    text = drawn(document, width)
+    assert max(map(len, text.splitlines())) <= width
+    for _, shown in CELLS.values():
+        assert shown in text
+    for shown in ("one, two and three", "a x*y", "2 things", "sudo run", "a lead", "every part"):
+        assert shown in text
+    told = " ".join(text.split())
+    assert "few-blocks: 3 blocks are too few for a verdict; at least 5 are needed (2 times) docker, dd" in told
+
+
+def test_a_page_shows_every_cell_and_no_markup_of_others(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    page = html(document)
+    text = re.sub(r"<[^>]+>", "", re.sub(r"<(script|style|svg).*?</\1>", "", page, flags=re.DOTALL))
+    for kind, (_, shown) in CELLS.items():
+        if kind not in (Efficiency, Platform, Verdict):  # these are elements of their own
+            assert shown.replace("<", "&lt;") in text, kind
+    assert '<span class="key undecided">? undecided</span> <span class="muted">about 3 more blocks</span>' in page
+    assert 'title="▼ slower: overhead' in page
+    assert "What &amp; why &lt;here&gt;?" in page
+    assert "50 % &amp; &lt;b&gt;|x|&lt;/b&gt; left" in page
+    assert page.count("<figure>") == 1
+
+
+def test_markdown_has_a_row_for_every_cell_and_escapes_what_means_something(document: Document) -> None:
+    text = markdown(document)
+    assert text.startswith("# What & why \\<here\\>?\n\na lead\n\n## All\n\n*every part*\n\n")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert rows[:3] == ["| type | a cell |", "| --- | --- |", "| **in\\_a\\_group** |  |"]
+    assert len(rows) == 3 + len(CELLS)
+    assert "| Platform | qemu\\_tcg (emulated) |" in rows
+    assert "`--code` 2 things" in text
+    assert "- a x\\*y" in text
+    assert "- `theirs`: 50 % & \\<b\\>\\|x\\|\\</b\\> left" in text
+    assert "```\nsudo run # 100 %\n```" in text
+
+
+def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_something(document: Document) -> None:
+    text = latex(document)
+    assert text.count("\\begin{") == text.count("\\end{")
+    assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule") == 1
+    body = text.partition("\\midrule")[2].partition("\\bottomrule")[0]
+    assert body.count(" \\\\\n") == 1 + len(CELLS)
+    for row in (
+        "\\multicolumn{2}{l}{\\emph{in\\_a\\_group}}", "Mean & 10.00 $\\pm$0.12 Mbit/s", "Share & 2.1~\\%",
+        "Number & 1\\,235", "PValue & p \\textless{} 0.001", "Nothing & --",
+    ):  # fmt: skip
+        assert f"{row} \\\\" in body
+    assert "What \\& why \\textless{}here\\textgreater{}?" in text
+    assert "\\texttt{sudo run \\# 100 \\%}" in text
+    assert text.isascii()
+
+
+def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document: Document) -> None:
+    ((entry),) = json.loads(json.dumps(as_json(document), allow_nan=False))
+    assert entry["table"] == "every"
+    found = {row["type"]: row["cell"] for row in entry["rows"]}
+    assert found["Number"] == 1234.56
+    assert found["Mean"] == 1e7
+    assert found["Verdict"] == "undecided"
+    assert found["Interval"]["low"] == 0.98
+    assert found["Nothing"] is None
+    assert {row["group"] for row in entry["rows"]} == {"in_a_group"}
+
+
+def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_are() -> None:
+    from vtax.report.analysis.warnings import merged, noted
+    from vtax.stats.notes import Note
+
+    given = [
+        noted(Note("outliers", outliers=n, total=12, what="values", limit="3.5"), Place(f"p{n}")) for n in (2, 1)
+    ]
+    other = noted(Note("outliers", outliers=3, total=12, what="blocks", limit="3.5"))
+    values, blocks = merged([*given, other])
+    assert Formatter().sentence(values) == (
+        "1 to 2 of 12 values are outliers (modified z above 3.5), flagged and kept"
+    )
+    assert (values.code, values.times, len(values.places)) == ("outliers", 2, 2)
+    assert "3 of 12 blocks" in Formatter().sentence(blocks)
