@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -214,6 +215,40 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_with_what_it_holds(f
         assert [metric.fixed_work for metric in run.metrics] == ["", "events"]
     with sqlite3.connect(file) as database:
         assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [(schema.VERSION,)]
+
+
+def test_link_settings_of_older_stores_are_those_of_their_topology(file: Path) -> None:
+    """Cells as vtax stored them when every topology had every setting."""
+    migrated(file, "0004")
+    common = {"mtu": 1500, "offloads": True, "attachment": "bridge", "queues": 1, "rate_mbit_s": None}
+    link = json.dumps({**common, "cards": 2, "pairs": 1})
+    table = {"name": "iperf3", "topology": "multi-nic", "link": {}, "link_factors": {"cards": [1, 2]}}
+    declared = json.dumps({"name": "x", "platforms": ["native"], "benchmark": [table]})
+    with sqlite3.connect(file) as database:
+        database.execute(
+            "INSERT INTO run VALUES (1, 'x-1', 'x', ?, 7, 'finished', '0.1.0', 'x', '{}', 1.0, 2.0, '', 1.0)",
+            (declared,),
+        )
+        database.execute(
+            "INSERT INTO platform (id, run_id, position, name, identity, available, reason, cure, marks, version,"
+            " is_baseline) VALUES (1, 1, 0, 'native', '{}', 1, '', '', '[]', '', 1)"
+        )
+        for number, topology in enumerate(("multi-nic", "vlan-pairs", "point-to-point"), 1):
+            database.execute(
+                "INSERT INTO cell VALUES (?, 1, 1, ?, ?, 'iperf3', 'iperf3', '', ?, '{}', ?, '{\"link.cards\": 2}')",
+                (number, f"key{number}", f"key{number}", topology, link),
+            )
+        database.execute("UPDATE cell SET link = '{\"cards\": 1' WHERE id = 3")
+    migrated(file, "head")
+    with sqlite3.connect(file) as database:
+        links = [row[0] for row in database.execute("SELECT link FROM cell ORDER BY id")]
+        assert json.loads(links[0]) == {**common, "interfaces": 2}
+        assert json.loads(links[1]) == {**common, "pairs": 1}
+        assert links[2] == '{"cards": 1'
+        assert database.execute("SELECT DISTINCT levels FROM cell").fetchall() == [('{"link.interfaces": 2}',)]
+        assert database.execute("SELECT key FROM cell ORDER BY id").fetchall() == [("key1",), ("key2",), ("key3",)]
+        (study,) = database.execute("SELECT declared FROM run").fetchone()
+        assert json.loads(study)["benchmark"][0]["link_factors"] == {"interfaces": [1, 2]}
 
 
 def test_measurements_are_clustered_by_trial(file: Path) -> None:

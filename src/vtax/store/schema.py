@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0004"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0005"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
