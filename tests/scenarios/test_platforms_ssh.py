@@ -52,7 +52,7 @@ def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell: str, tmp_
     script = "import os,sys; print(os.environ['VTAX_MARK'], sys.argv[1], sep='|')"
     argv = [sys.executable, "-c", script, awkward]
     work = str(tmp_path / "work")
-    line = ssh.remote_line(sys.executable, "keep", directory=work, mark="mark-1", argv=argv, card=None)
+    line = ssh.remote_line(sys.executable, "keep", directory=work, mark="mark-1", argv=argv, interface=None)
     command = ["busybox", "sh", "-c", line] if shell == "busybox" else [shell, "-c", line]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"mark-1|{awkward}\n"

@@ -1,10 +1,10 @@
-"""What runs on another machine for the guest there. It travels as text and needs only Python, and ip(8) for a card.
+"""What runs on another machine for the guest there. It travels as text and needs only Python, and ip(8) for networks.
 
 `keep` works in a directory of its own, starts the agent, and when that has ended, for whatever reason, ends all that
-was started and removes the directory. A card that the guest needs is a macvlan on a network card of the machine, in a
-network namespace that lives as long as the guest's processes; of the machine's own card only its MTU, its offloads
-and whether it is up may change, and are put back. `clear` does the same from a second connection, when the first one
-broke. `examine` only looks.
+was started and removes the directory. An interface that the guest needs is a macvlan on a network interface of the
+machine, in a network namespace that lives as long as the guest's processes; of the machine's own interface only its
+MTU, its offloads and whether it is up may change, and are restored. `clear` does the same from a second connection,
+when the first one broke. `examine` only looks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
 _NEWNS, _NEWNET, _REC, _SLAVE = 0x00020000, 0x40000000, 0x4000, 0x80000  # linux/sched.h, sys/mount.h
-_STATE = "card.json"
+_STATE = "interface.json"
 _FEATURES = {
     "tx-checksumming": "tx",
     "tcp-segmentation-offload": "tso",
@@ -33,24 +33,24 @@ _FEATURES = {
 }
 
 
-def keep(directory: str, mark: str, argv: list[str], card: dict[str, Any] | None) -> int:
+def keep(directory: str, mark: str, argv: list[str], interface: dict[str, Any] | None) -> int:
     """Run argv, marked, until it ends; returns its exit status once nothing of it is left.
 
-    card: `nic` (of the machine), `name`, `mac`, `mtu` of the one the guest is to have, `quiet` (settings of its
+    interface: `nic` (of the machine), `name`, `mac`, `mtu` of the one the guest is to have, `quiet` (settings of its
     namespace); None for the machine's own network.
     """
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     Path(directory).mkdir(0o700)
     status = 1
     try:
-        if card is not None:
-            Path(directory, _STATE).write_text(json.dumps(_state(card["nic"])))
-        child, told, go = _fork(mark, argv, card)
+        if interface is not None:
+            Path(directory, _STATE).write_text(json.dumps(_state(interface["nic"])))
+        child, told, go = _fork(mark, argv, interface)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         if os.read(told, 1):
-            if card is not None:
-                _lend(card, child)
+            if interface is not None:
+                _add_interface(interface, child)
             os.write(go, b"+")
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except (OSError, subprocess.SubprocessError) as error:
@@ -77,20 +77,20 @@ def clear(directory: str, mark: str) -> int:
 def examine(nic: str, programs: list[str]) -> int:
     """Print what this machine is as a peer: one line of JSON behind `vtax machine `."""
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    cards: list[Any] = []
+    interfaces: list[Any] = []
     if shutil.which("ip"):
-        cards = json.loads(_run("ip", "-j", "-d", "address"))
+        interfaces = json.loads(_run("ip", "-j", "-d", "address"))
     found = {
         "uid": os.geteuid(),
         "missing": [name for name in programs if shutil.which(name) is None],
-        "cards": [card["ifname"] for card in cards],
-        "card": next((card for card in cards if card["ifname"] == nic), None),
+        "interfaces": [interface["ifname"] for interface in interfaces],
+        "interface": next((interface for interface in interfaces if interface["ifname"] == nic), None),
     }
     print("\nvtax machine " + json.dumps(found), flush=True)
     return 0
 
 
-def _fork(mark: str, argv: list[str], card: dict[str, Any] | None) -> tuple[int, int, int]:
+def _fork(mark: str, argv: list[str], interface: dict[str, Any] | None) -> tuple[int, int, int]:
     """The guest's first process: its PID, where it says that its namespace is there, where it waits for leave."""
     told, tell = os.pipe()
     wait, go = os.pipe()
@@ -102,8 +102,8 @@ def _fork(mark: str, argv: list[str], card: dict[str, Any] | None) -> tuple[int,
     try:
         os.close(told)
         os.close(go)
-        if card is not None:
-            _enter_network(card["quiet"])
+        if interface is not None:
+            _enter_network(interface["quiet"])
         os.write(tell, b"+")
         if os.read(wait, 1):
             os.close(tell)
@@ -117,7 +117,7 @@ def _fork(mark: str, argv: list[str], card: dict[str, Any] | None) -> tuple[int,
 
 
 def _enter_network(quiet: dict[str, str]) -> None:
-    """A network namespace of its own, and a /sys that shows its cards."""
+    """A network namespace of its own, and a /sys that shows its interfaces."""
     libc = ctypes.CDLL(None, use_errno=True)
     _must(libc.unshare(_NEWNET | _NEWNS))
     _must(libc.mount(b"none", b"/", None, _REC | _SLAVE, None))
@@ -132,22 +132,22 @@ def _must(status: int) -> None:
         raise OSError(f"it cannot have a network namespace of its own: {os.strerror(ctypes.get_errno())}")
 
 
-def _lend(card: dict[str, Any], pid: int) -> None:
-    """Give a process's network namespace a macvlan on the machine's card."""
-    _run("ip", "link", "set", "dev", card["nic"], "mtu", str(card["mtu"]), "up")
-    _run("ip", "link", "add", "link", card["nic"], "name", card["name"], "address", card["mac"],
-         "mtu", str(card["mtu"]), "netns", str(pid), "type", "macvlan", "mode", "private")  # fmt: skip
+def _add_interface(interface: dict[str, Any], pid: int) -> None:
+    """Give a process's network namespace a macvlan on the machine's interface."""
+    _run("ip", "link", "set", "dev", interface["nic"], "mtu", str(interface["mtu"]), "up")
+    _run("ip", "link", "add", "link", interface["nic"], "name", interface["name"], "address", interface["mac"],
+         "mtu", str(interface["mtu"]), "netns", str(pid), "type", "macvlan", "mode", "private")  # fmt: skip
 
 
 def _state(nic: str) -> dict[str, Any]:
-    """What may change of a card of the machine."""
-    card = json.loads(_run("ip", "-j", "link", "show", "dev", nic))[0]
+    """What may change of an interface of the machine."""
+    interface = json.loads(_run("ip", "-j", "link", "show", "dev", nic))[0]
     told = dict(line.split(":", 1) for line in _run("ethtool", "-k", nic).splitlines() if ":" in line)
     features = {short: told[long].split()[0] for long, short in _FEATURES.items() if told.get(long, "").split()}
-    return {"nic": nic, "mtu": card["mtu"], "up": "UP" in card["flags"], "features": features}
+    return {"nic": nic, "mtu": interface["mtu"], "up": "UP" in interface["flags"], "features": features}
 
 
-def _put_back(state: dict[str, Any]) -> None:
+def _restore(state: dict[str, Any]) -> None:
     up = "up" if state["up"] else "down"
     _run("ip", "link", "set", "dev", state["nic"], "mtu", str(state["mtu"]), up)
     words = [word for pair in state["features"].items() for word in pair]
@@ -155,8 +155,10 @@ def _put_back(state: dict[str, Any]) -> None:
 
 
 def _remove(directory: str) -> None:
-    with suppress(OSError, ValueError, subprocess.SubprocessError):  # nothing was lent, or the card itself is gone
-        _put_back(json.loads(Path(directory, _STATE).read_text()))
+    with suppress(
+        OSError, ValueError, subprocess.SubprocessError
+    ):  # nothing was made, or the NIC itself is gone
+        _restore(json.loads(Path(directory, _STATE).read_text()))
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -156,8 +156,8 @@ class Ssh(Driver):
         mark = f"{spec.name}-{secrets.token_hex(4)}"
         scratch = f"{options.scratch.rstrip('/')}/{mark}"
         there = [options.python, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
-        card = _card(spec.plugboard) if spec.plugboard is not None else None
-        keep = remote_line(options.python, "keep", directory=scratch, mark=mark, argv=there, card=card)
+        interface = _interface(spec.plugboard) if spec.plugboard is not None else None
+        keep = remote_line(options.python, "keep", directory=scratch, mark=mark, argv=there, interface=interface)
         clear = remote_line(options.python, "clear", directory=scratch, mark=mark)
         remote = Remote(options.host, scratch, (*client(options), clear))
         held: list[Held] = []
@@ -190,10 +190,10 @@ class Ssh(Driver):
                 f"on the peer {options.host} one is user {found['uid']}, and only root may make a network namespace",
                 cure=f"let ssh log in as root there: ssh:root@..., or User root for {options.host} in ssh_config",
             )
-        check_usable(found["card"], nic, found["cards"], mtu, f"the peer {options.host}")
+        check_usable(found["interface"], nic, found["interfaces"], mtu, f"the peer {options.host}")
 
 
-def _card(plugboard: Plugboard) -> dict[str, Any]:
+def _interface(plugboard: Plugboard) -> dict[str, Any]:
     """What the machine must know of the interface its guest is to have."""
     interface = plugboard.interfaces[0]
     nic = plugboard.machine.nic if plugboard.machine else ""
