@@ -13,7 +13,7 @@ from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 PLATFORMS = ["native", "podman", "docker", "lxc", "nspawn", "gvisor-systrap", "uml", "qemu-tcg"]
-CHANGING = [name for name in PLATFORMS if platforms.get(name).links_change]
+CHANGING = [name for name in PLATFORMS if platforms.get(name).driver.links_change]
 
 
 def lab(name, image, journal, home, topology="point-to-point", **link):
