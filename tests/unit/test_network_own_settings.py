@@ -87,3 +87,12 @@ def test_it_is_listed_and_checked_and_belongs_to_no_other_topology() -> None:
     with pytest.raises(BadInput, match="link setting bridges: router has no such setting") as caught:
         registry.settings("router", {"bridges": 2})
     assert "chain" in caught.value.cure
+
+
+@pytest.mark.usefixtures("with_chain")
+def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path: Path) -> None:
+    path = tmp_path / "chains.toml"
+    path.write_text(STUDY.replace('"chain"', '"router"'))
+    with pytest.raises(BadInput, match="router has no such setting") as caught:
+        make_plan(load(str(path), {}), image=Image("key", tmp_path), probes={"native": Probe(True)})
+    assert caught.value.where.endswith("[[benchmark]] number 1 (iperf3), key link_factors.bridges")

@@ -38,16 +38,24 @@ def get(name: str) -> Topology[Any]:
     )
 
 
+class ForeignSetting(BadInput):
+    """A link setting that only other topologies have. setting: its name."""
+
+    def __init__(self, topology: str, setting: str, owners: Iterable[str]) -> None:
+        super().__init__(
+            f"link setting {setting}: {topology} has no such setting",
+            cure=f"leave it out; it is a setting of {', '.join(owners)}",
+        )
+        self.setting = setting
+
+
 def settings(name: str, values: Mapping[str, Any]) -> LinkSettings:
     """The link settings of a topology from a study's values, parsed once. Raises BadInput, also for a topology that
-    does not exist and for a setting that only other topologies have."""
+    does not exist, and ForeignSetting."""
     topology = get(name)
     for setting in values:
         owners = [other.name for other in topologies().values() if setting in other.Settings.model_fields]
         if owners and name not in owners:
-            raise BadInput(
-                f"link setting {setting}: {name} has no such setting",
-                cure=f"leave it out; it is a setting of {', '.join(owners)}",
-            )
+            raise ForeignSetting(name, setting, owners)
     parsed: LinkSettings = topology.Settings.of(values)
     return parsed

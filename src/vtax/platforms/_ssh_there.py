@@ -155,9 +155,7 @@ def _restore(state: dict[str, Any]) -> None:
 
 
 def _remove(directory: str) -> None:
-    with suppress(
-        OSError, ValueError, subprocess.SubprocessError
-    ):  # nothing was made, or the NIC itself is gone
+    with suppress(OSError, ValueError, subprocess.SubprocessError):  # nothing was made, or the NIC itself is gone
         _restore(json.loads(Path(directory, _STATE).read_text()))
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -118,6 +118,8 @@ def _checked_link(raw: RawPoint, topology: str, where: str, known: dict[Any, Lin
 def _parsed_link(raw: RawPoint, topology: str, where: str) -> LinkSettings:
     try:
         return topology_registry.settings(topology, raw.link)
+    except topology_registry.ForeignSetting as error:
+        raise BadInput(error.what, where=f"{where}, key {_link_key(raw, error.setting)}", cure=error.cure) from error
     except BadInput as error:
         cause = error.__cause__
         location = cause.errors()[0]["loc"] if isinstance(cause, ValidationError) else ()
