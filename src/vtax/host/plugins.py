@@ -11,6 +11,7 @@ import pkgutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -73,6 +74,8 @@ def problem_of(plugin: Any, shape: type) -> str:
 
 def _is_of(value: Any, hint: Any) -> bool:
     """Whether a value is of a declared type."""
+    if is_dataclass(hint) and isinstance(hint, type):
+        return isinstance(value, hint)
     from pydantic import TypeAdapter, ValidationError
 
     try:
