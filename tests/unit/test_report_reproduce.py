@@ -11,10 +11,11 @@ import synthetic_run
 from synthetic_run import begin, fill
 
 from vtax.report.analysis import analyse
-from vtax.report.analysis.reproduce import commands
+from vtax.report.analysis.reproduce import commands, study_toml
 from vtax.report.files import write
 from vtax.store.records import PlatformRecord
 from vtax.store.store import Store
+from vtax.study.load import load, shipped
 
 
 def test_a_run_is_made_again_with_the_packages_and_the_tuning_it_had(tmp_path: Path) -> None:
@@ -63,3 +64,18 @@ def test_the_proof_on_real_noise_reads_the_csv_of_a_run(tmp_path: Path, monkeypa
     values = read(tmp_path / "native.csv", "events")
     assert values.shape == (8, 2)
     assert values.mean(axis=1) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("stop", ["fixed", "precision", "verdict", "budget"])
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_the_study_of_a_report_is_accepted_and_is_the_same(name: str, stop: str, tmp_path: Path) -> None:
+    declared = load(name).study.declared()
+    declared["design"] |= {"stop": stop, "order": "randomized", "budget": 3600.0 if stop == "budget" else None}
+    path = tmp_path / "again.toml"
+    path.write_text(study_toml(declared))
+    again = load(str(path), {}).study.declared()
+    idle = ("blocks", "max_blocks", "spend")
+    assert {k: v for k, v in again["design"].items() if k not in idle} == {
+        k: v for k, v in declared["design"].items() if k not in idle
+    }
+    assert {**again, "design": 0} == {**declared, "design": 0}

@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 
 from vtax.stats.checks import StatsError
 from vtax.stats.contrasts import unpaired_ratio
-from vtax.stats.ratio import paired_ratio
+from vtax.stats.ratio import BlockMeans, block_contrast, paired_ratio
 
 positive = st.floats(1e-3, 1e6)
 
@@ -119,3 +119,23 @@ def test_anything_is_answered_or_refused(a, b):
         return
     assert found.n_blocks >= 1
     assert 0 <= found.p_value <= 1
+
+
+def test_a_contrast_pairs_blocks_by_their_numbers():
+    left = BlockMeans(np.array([0, 2, 3]), np.array([2.0, 4.0, 8.0]))
+    right = BlockMeans(np.array([0, 1, 3]), np.array([1.0, 5.0, 4.0]))
+    found = block_contrast(left, right)
+    assert np.exp(found[[0, 3]]) == pytest.approx([2.0, 2.0])
+    assert np.isnan(found[[1, 2]]).all()
+    assert block_contrast(left) == pytest.approx(np.log([2.0, 4.0, 8.0]))
+    empty = BlockMeans(np.array([], dtype=np.int64), np.array([]))
+    assert np.isnan(block_contrast(left, empty)).all()
+    assert block_contrast(empty, empty).size == 0
+
+
+def test_a_contrast_of_what_is_not_positive_is_refused():
+    zero = BlockMeans(np.array([0]), np.array([0.0]))
+    with pytest.raises(StatsError):
+        block_contrast(zero)
+    with pytest.raises(StatsError):
+        block_contrast(BlockMeans(np.array([0]), np.array([1.0])), zero)

@@ -17,8 +17,9 @@ from vtax.benchmarks.base import Metric
 from vtax.errors import BadInput
 from vtax.runner.plan import Cell, Plan
 from vtax.runner.points import Point
-from vtax.stats.checks import Array, StatsError, check_positive
+from vtax.stats.checks import Array, StatsError
 from vtax.stats.means import Average, average_of, average_with
+from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.stopping import Decision, decide, rule_of, within_budget
 
 
@@ -99,22 +100,15 @@ class Stopping:
             average = average_with(metric.average, metric.fixed_work, parameters)
             base = baseline[cell.point.key]
             try:
-                logs = self._logs(cell, metric.name, average, blocks)
-                if cell is not base:
-                    logs = logs - self._logs(base, metric.name, average, blocks)
+                sides = [cell] if cell is base else [cell, base]
+                logs = block_contrast(*(self._means(side, metric.name, average, blocks) for side in sides))
             except StatsError:
                 logs = np.full(blocks, np.inf)  # the report refuses it too: see `decide`
             contrasts[self._name(cell, metric)] = logs
         return contrasts
 
-    def _logs(self, cell: Cell, metric: str, average: Average, blocks: int) -> Array:
-        """Logarithm of the block means, NaN for a block without a value.
-
-        Raises StatsError where the report refuses the cell: a mean that is not positive, or not defined.
-        """
-        means = np.full(blocks, np.nan)
-        for block, values in self._values[cell.key, metric].items():
-            if block < blocks:
-                means[block] = average_of(values, average)
-        check_positive(means, "values")
-        return np.asarray(np.log(means))
+    def _means(self, cell: Cell, metric: str, average: Average, blocks: int) -> BlockMeans:
+        """The block means of a cell so far. Raises StatsError for a mean that is not defined."""
+        values = self._values[cell.key, metric]
+        made = sorted(block for block in values if block < blocks)
+        return BlockMeans(np.array(made, dtype=np.int64), np.array([average_of(values[b], average) for b in made]))

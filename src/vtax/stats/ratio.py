@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from vtax.stats.checks import (
     Array,
@@ -28,6 +29,8 @@ from vtax.stats.checks import (
 from vtax.stats.describe import OUTLIER_Z, modified_z, outlier_warnings
 from vtax.stats.intervals import Interval, t_quantile, t_tail
 from vtax.stats.notes import Note
+
+Indices = npt.NDArray[np.int64]
 
 LARGEST_LOG = math.log(sys.float_info.max)
 
@@ -103,6 +106,31 @@ def log_ratios(treatment: Values, baseline: Values) -> Array:
     check_positive(numerator, "values of the platform")
     check_positive(denominator, "values of the baseline")
     return np.asarray(np.log(numerator) - np.log(denominator))
+
+
+@dataclass(frozen=True)
+class BlockMeans:
+    """What a cell measured: one mean for every block that it has. blocks: their numbers, ascending."""
+
+    blocks: Indices
+    means: Array
+
+
+def block_contrast(treatment: BlockMeans, baseline: BlockMeans | None = None) -> Array:
+    """One log-ratio for every block that either side has, NaN where a block has only one of the two.
+
+    Without a baseline, the logarithms of the means themselves. The one way from block means to what a stopping rule
+    and a report judge. Raises StatsError for means that are not positive or too large.
+    """
+    if baseline is None:
+        means = as_array(treatment.means)
+        check_positive(means, "values")
+        return np.asarray(np.log(means))
+    blocks = np.union1d(treatment.blocks, baseline.blocks)
+    sides = np.full((2, blocks.size), np.nan)
+    for line, side in zip(sides, (treatment, baseline), strict=True):
+        line[np.searchsorted(blocks, side.blocks)] = side.means
+    return log_ratios(sides[0], sides[1])
 
 
 def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:

@@ -85,6 +85,15 @@ def _names(platforms: Any) -> list[str]:
     return [name for name in platforms if isinstance(name, str)] if isinstance(platforms, list) else []
 
 
+def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """A study's plain values without those keys of [design] that its rule never reads, which a file may not have."""
+    design = declared.get("design")
+    if not isinstance(design, Mapping):
+        return dict(declared)
+    stop = design.get("stop", "fixed")
+    return {**declared, "design": {k: v for k, v in design.items() if stop in _KEYS_OF_RULES.get(k, (stop,))}}
+
+
 def _refuse_idle_keys(design: Mapping[str, Any], source: str) -> None:
     """Raise BadInput for a key of [design] that the rule which the file itself declares would never look at."""
     stop = design.get("stop", "fixed")

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from vtax.errors import BadInput
-from vtax.report.analysis.ranking import aligned
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.report.document import Inline, msg
@@ -23,7 +22,7 @@ from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError, check_positive
 from vtax.stats.contrasts import unpaired_ratio
 from vtax.stats.notes import Note
-from vtax.stats.ratio import Ratio, log_ratios
+from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.verdict import Verdict, judge_either_way
 from vtax.store.records import CellRecord
@@ -231,8 +230,7 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
     for number, pair in enumerate(pairs):
         try:
             _check(pair)
-            sides = aligned([pair.left, pair.right])[1]
-            logs = log_ratios(sides[0], sides[1])
+            logs = block_contrast(pair.left.means_of_blocks, pair.right.means_of_blocks)
             if np.isnan(logs).all():
                 raise StatsError(Note("no-shared-block"))
             contrasts[str(number)] = Contrast(logs, pair.section.better)

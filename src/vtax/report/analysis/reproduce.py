@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from vtax.network.registry import packages_of
 from vtax.report.analysis.values import Analysis
+from vtax.study.load import without_idle_keys
+from vtax.study.text import dump
 
 
 def study_toml(declared: Mapping[str, Any]) -> str:
-    """A study's plain values as TOML that `vtax run FILE` takes; values left to vtax (null) are left out.
-
-    Knows what studies hold: texts, numbers, truth values, lists of them, tables, and lists of tables.
-    """
-    return "\n".join(_table(declared, ())).strip() + "\n"
+    """A stored study as TOML that `vtax run FILE` accepts and reads as the same study."""
+    return dump(without_idle_keys(declared))
 
 
 def commands(analysis: Analysis) -> tuple[str, ...]:
@@ -31,37 +29,3 @@ def commands(analysis: Analysis) -> tuple[str, ...]:
         *(["sudo .venv/bin/vtax image uml"] if "uml" in of_drivers else []),
         f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}",
     )
-
-
-def _table(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    later: list[tuple[str, Any]] = []
-    for key, value in table.items():
-        is_list_of_tables = isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value)
-        if is_list_of_tables or (isinstance(value, Mapping) and value and not path):
-            later.append((key, value))
-        elif value is not None and value not in ({}, []):
-            yield f"{_key(key)} = {_value(value)}"
-    for key, value in later:
-        name = ".".join(map(_key, (*path, key)))
-        for each in value if isinstance(value, list) else [value]:
-            yield ""
-            yield f"[[{name}]]" if isinstance(value, list) else f"[{name}]"
-            yield from _table(each, (*path, key))
-
-
-def _key(key: str) -> str:
-    plain = key and all(c.isascii() and (c.isalnum() or c in "_-") for c in key)
-    return key if plain else json.dumps(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None)
-        return "{ " + inner + " }" if inner else "{}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return repr(value)

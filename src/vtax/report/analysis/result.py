@@ -24,7 +24,7 @@ from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe_blocks, with_bootstrap
 from vtax.stats.means import Average, average_with
 from vtax.stats.notes import Note
-from vtax.stats.ratio import log_ratios
+from vtax.stats.ratio import block_contrast
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
 from vtax.store.records import MetricRecord
@@ -222,16 +222,10 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
 
 
 def _logs(row: Row, base: Row | None) -> Floats:
-    """One log-ratio per block of the run so far, NaN where a block has only one of the two."""
+    """See block_contrast."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
-    blocks = np.union1d(row.blocks, base.blocks)
-    sides = []
-    for side in (row, base):
-        aligned = np.full(blocks.size, np.nan)
-        aligned[np.searchsorted(blocks, side.blocks)] = side.block_means
-        sides.append(aligned)
-    return log_ratios(sides[0], sides[1])
+    return block_contrast(row.means_of_blocks, base.means_of_blocks)
 
 
 def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
@@ -251,7 +245,10 @@ def _aim_name(section: Section, row: Row) -> str:
 
 
 def _own_logs(row: Row) -> Floats:
-    return np.log(row.block_means) if (row.block_means > 0).all() else _NO_LOGS
+    try:
+        return block_contrast(row.means_of_blocks)
+    except StatsError:
+        return _NO_LOGS
 
 
 def _logs_or_none(row: Row, base: Row | None) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vtax.report.document import Inline, Place, Share, Warning, levels_of
 from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
-from vtax.stats.ratio import Ratio
+from vtax.stats.ratio import BlockMeans, Ratio
 from vtax.stats.stopping import Rule
 from vtax.stats.verdict import Verdict
 from vtax.store.query import FailureRow, GuestRow
@@ -43,6 +43,11 @@ class Row:
     verdict: Verdict | None = None
     trouble: str = ""
     target_missed: bool = False
+
+    @property
+    def means_of_blocks(self) -> BlockMeans:
+        """What its contrasts are built from."""
+        return BlockMeans(self.blocks, self.block_means)
 
     @property
     def warnings(self) -> tuple[str, ...]:
