@@ -153,6 +153,7 @@ def raise_interrupt(*_):
         {"a": 10**400},
         {"a": math.nan},
         {f"f{n}": 1 for n in range(501)},
+        {"a": ["x" * 400] * 1000},
     ],
 )
 def test_audits_that_are_not_flat_and_bounded_are_refused(facts):

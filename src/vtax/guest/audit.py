@@ -20,6 +20,7 @@ _MOST_FACTS = 500
 _LONGEST_LIST = 1000
 _LONGEST_NAME = 100
 _LONGEST_TEXT = 500
+_LARGEST_AUDIT = 1 << 18  # characters of all of it; a real one has some thousand
 ABSENT = "(not shown)"
 COMMON = "(only what is common)"
 _IN_BYTES = {
@@ -47,7 +48,10 @@ def checked(facts: Any) -> dict[str, Fact]:
     """Facts as a guest sent them, cleaned. Raises GuestError when they are not flat, bounded facts."""
     if not isinstance(facts, dict) or len(facts) > _MOST_FACTS:
         raise GuestError("the guest's audit is not a bounded list of facts")
-    return {one_line(name, _LONGEST_NAME): _checked(name, value) for name, value in facts.items()}
+    found = {one_line(name, _LONGEST_NAME): _checked(name, value) for name, value in facts.items()}
+    if len(str(found)) > _LARGEST_AUDIT:
+        raise GuestError("the guest's audit is longer than any guest's is")
+    return found
 
 
 def _checked(name: str, value: Any) -> Fact:
