@@ -17,6 +17,7 @@ from synthetic_run import PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.cli.orphans import close_orphans
+from vtax.errors import StoreError
 from vtax.host.home import Home
 from vtax.runner.resume import rebuild_plan
 from vtax.store import schema
@@ -211,6 +212,8 @@ def test_no_damage_of_a_store_ends_a_command_in_a_traceback(campaign: Any, whole
             command = random.choice(COMMANDS)
         run_command(command)
 
+    shutil.copy(whole, store_file)
+    run_command(["report", "--format", "html"])  # what drawing needs of memory is taken before it is measured
     made = campaign(60, attack)
     assert made.outcomes["survived"]
 
@@ -229,6 +232,30 @@ def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(
         connection.execute(f"UPDATE guest SET {column} = ?", (text,))
     for view in (["show", "--audit", "--all"], ["show", "--audit", "--json"], ["report", "--format", "csv"]):
         assert CliRunner().invoke(group, view).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'UPDATE run SET host = \'{"memory_bytes": "x"}\'',
+        "UPDATE run SET host = '{\"cpus\": {}}'",
+        "UPDATE platform SET available = 0",
+        "UPDATE trial SET cell_id = 9999 WHERE id = (SELECT max(id) FROM trial)",
+        "UPDATE trial SET block = 99999999999 WHERE id = (SELECT max(id) FROM trial)",
+        "UPDATE trial SET started_at = 1e300",
+        "UPDATE measurement SET value = 9e999",
+        "UPDATE metric SET better = 'x'",
+        "UPDATE run SET name = '../x' WHERE name = 'tour-2'",
+        "DELETE FROM platform",
+    ],
+)
+def test_what_reports_rely_on_is_checked_when_a_run_is_opened(statement: str, whole: Path, store_file: Path) -> None:
+    shutil.copy(whole, store_file)
+    with closing(sqlite3.connect(store_file)) as connection, connection:
+        connection.executescript(statement)
+    for view in (["show"], ["report", "--format", "html"]):
+        result = CliRunner().invoke(group, view)
+        assert isinstance(result.exception, StoreError)
 
 
 def test_a_run_that_cannot_be_read_can_be_removed(whole: Path, store_file: Path) -> None:

@@ -128,6 +128,14 @@ def check_declared(declared: Mapping[str, Any]) -> None:
             raise ValueError("a declared benchmark is no table")
 
 
+def check_host(host: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the counts and sizes that describe a host are numbers."""
+    for name in ("cpus", "memory_bytes"):
+        value = host.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e18:
+            raise ValueError(f"the host's {name} is {clean(repr(value), 60)}")
+
+
 def plain_settings(text: str, *, without: str) -> str:
     """A JSON object as it was stored, cleaned, without one of its keys; an empty one where it is none."""
     try:

@@ -16,7 +16,7 @@ from vtax.foreign_text import clean, cleaned, one_line
 from vtax.store import schema
 from vtax.store.database import new_id, writing
 from vtax.store.records import SAMPLES, CellRecord, MetricRecord, PlatformRecord, TrialRecord
-from vtax.store.rows import check_declared, fetch, reading_rows
+from vtax.store.rows import check_declared, check_host, fetch, reading_rows
 
 MOST_UNPACKED = 32 << 20  # bytes of one output
 BUSY_PATIENCE_S = 300.0
@@ -40,6 +40,7 @@ class RunHandle:
         with reading_rows(engine) as connection:
             (row,) = fetch(connection, select(schema.run).where(schema.run.c.id == run_id))
             check_declared(row.declared)
+            check_host(row.host)
             if "/" in row.name:  # it becomes the name of a file
                 raise ValueError(f"a run is called {row.name}")
             self._platform_ids, self.platforms = _platforms(connection, run_id)
@@ -291,8 +292,8 @@ def _cells(
     table, platform = schema.cell, schema.platform
     query = select(table, platform.c.name.label("platform")).join_from(table, platform)
     rows = fetch(connection, query.where(table.c.run_id == run_id).order_by(table.c.id))
-    if lost := {row.platform for row in rows} - {each.name for each in platforms}:
-        raise ValueError(f"a cell is of {lost.pop()}, which is no platform of this run")
+    if lost := {row.platform for row in rows} - {each.name for each in platforms if each.available}:
+        raise ValueError(f"a cell is of {lost.pop()}, which this run does not test")
     records = tuple(
         CellRecord(r.key, r.point, r.platform, r.benchmark, r.label, r.tool_version, r.topology, r.parameters,
                    r.link, r.levels)
