@@ -37,6 +37,11 @@ def clean(text: str, longest: int = LONGEST_TEXT) -> str:
     return _ANY.sub(REPLACEMENT, cut.replace("\r\n", "\n"))
 
 
+def printable(text: str) -> str:
+    """Text of the same length, each unfit character replaced: for what is laid out or styled already."""
+    return _ANY.sub(REPLACEMENT, text)
+
+
 def one_line(text: str, longest: int = LONGEST_NAME) -> str:
     """Cleaned text on one line, each run of white space being one space: a version, a name, a field."""
     return clean(_SPACES.sub(" ", text[: 8 * longest]).strip(), longest)
@@ -45,6 +50,11 @@ def one_line(text: str, longest: int = LONGEST_NAME) -> str:
 def escaped(text: str) -> str:
     """All of a text, each unfit character as its escape (`\\x1b`, `\\u202e`): how raw output is shown."""
     return _ANY.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+
+
+def json_escaped(text: str) -> str:
+    """A JSON document with each unfit character as JSON's own escape; it means the same."""
+    return _ANY.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def cleaned(value: Any) -> Any:

@@ -31,7 +31,7 @@ from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
-from vtax.store.store import RunHandle, Store
+from vtax.store.store import RunHandle
 from vtax.study.load import shipped
 from vtax.study.model import DesignTable
 
@@ -331,7 +331,7 @@ def test_a_stopped_run_tells_its_signal_in_its_exit_status(
     monkeypatch.setattr("vtax.cli.measure.execute", stop)
     run = cast(RunHandle, SimpleNamespace(name="r-1"))
     with pytest.raises(RunInterrupted) as caught:
-        measure(cast(Plan, None), run, Home.from_environment(), cast(Store, None), as_json=False, strict=False)
+        measure(cast(Plan, None), run, Home.from_environment())
     assert caught.value.exit_status == status
 
 
@@ -365,9 +365,7 @@ def test_an_error_that_ends_a_run_stays_what_it_is(
     monkeypatch.setattr("vtax.cli.measure.execute", fail)
     run = cast(RunHandle, SimpleNamespace(name="r-1"))
     with pytest.raises(type(error)) as caught:
-        measure(
-            cast(Plan, None), run, Home.from_environment(), cast(Store, None), as_json=False, strict=False, tune=False
-        )
+        measure(cast(Plan, None), run, Home.from_environment(), tune=False)
     told = caught.value
     assert (told.what, told.where, told.cure) == (f"r-1 failed: {error.what}", error.where, cure)
     assert told.exit_status == error.exit_status

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
-from contextlib import suppress
-from typing import Any
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from signal import SIGHUP, SIGINT, SIGTERM
+from typing import Any, NoReturn
 
 import click
 
 from vtax import __version__
 from vtax.cli.commands import COMMANDS
+from vtax.cli.streams import discard, drain, standard_streams
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.runner.interrupt import stop_requests
 
@@ -47,9 +52,20 @@ class LazyGroup(click.Group):
 
 EXIT_STATUSES = (
     "Exit status: 0 done; 1 something failed; 2 what was asked for cannot be done (bad input, no root, no such run, "
-    "another run measures); 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. "
+    "another run measures); 70 a bug in vtax; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. "
     "vtax shell ends with the status of its shell."
 )
+BUG = os.EX_SOFTWARE
+_STOPPED = [128 + number for number in (SIGHUP, SIGINT, SIGTERM)]
+_OF_THE_HOST = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on that disk"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "run it again with sudo, or as who owns that"),
+    **dict.fromkeys(
+        (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN), "end other programs, or raise that limit"
+    ),
+    **dict.fromkeys((errno.EIO, errno.EROFS, errno.ESTALE, errno.ENAMETOOLONG, errno.ELOOP), ""),
+}
+_LAST_LINES_S = 1.0  # how long one who asked to stop waits for the last lines to be read
 
 
 @click.group(
@@ -65,23 +81,84 @@ def group() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> Any:
-    """Entry point. Errors a person can mend are printed without a traceback, with their own exit status."""
-    _open_standard_streams()
-    try:
-        return group.main(args=arguments, prog_name="vtax")
-    except (VtaxError, RunInterrupted) as error:
-        from vtax.cli.output import tell
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Entry point: a command from its arguments to its exit status, whatever becomes of it.
 
-        tell(f"vtax: {error}")
-        sys.exit(error.exit_status)
+    What a person can mend is printed without a traceback; what is a bug of vtax gets a report file.
+    """
+    _open_standard_streams()
+    with standard_streams(), _bugs_of_threads() as bugs:
+        status = _status(arguments)
+        if bugs and status in (0, None):
+            status = BUG
+        try:
+            drain(_LAST_LINES_S if status in _STOPPED else None)
+        except KeyboardInterrupt:
+            status = 128 + SIGINT
+    sys.exit(status)
+
+
+def _status(arguments: list[str] | None) -> Any:
+    """Carry out a command; its exit status."""
+    try:
+        returned = group.main(args=arguments, prog_name="vtax", standalone_mode=False)
+        return returned if isinstance(returned, int) else 0
+    except SystemExit as end:
+        return end.code
+    except (VtaxError, RunInterrupted) as error:
+        return _told(error, error.exit_status)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return error.exit_code
+    except click.Abort as error:
+        return 128 + SIGINT if isinstance(error.__cause__, KeyboardInterrupt) else _told("nobody answers", 1)
+    except KeyboardInterrupt:
+        return 128 + SIGINT
     except BrokenPipeError:
-        _discard(sys.stdout)
-        sys.exit(1)
+        discard(1)
+        return 1
+    except OSError as error:
+        if error.errno not in _OF_THE_HOST:
+            return _bug(error)
+        return _told(
+            VtaxError(os.strerror(error.errno), where=str(error.filename or ""), cure=_OF_THE_HOST[error.errno]), 1
+        )
+    except BaseException as error:  # an extension's panic is no Exception
+        return _bug(error)
+
+
+def _told(error: object, status: int) -> int:
+    from vtax.cli.output import tell
+
+    tell(f"vtax: {error}")
+    return status
+
+
+def _bug(error: BaseException) -> int:
+    from vtax.cli.bugs import report
+
+    return _told(report(error), BUG)
+
+
+@contextmanager
+def _bugs_of_threads() -> Iterator[list[int]]:
+    """Within the block, what fails where nobody can catch it is a bug too: in a thread, in what is thrown away."""
+    bugs: list[int] = []
+
+    def failed(what: Any) -> None:
+        if what.exc_value is not None and not isinstance(what.exc_value, SystemExit):
+            bugs.append(_bug(what.exc_value))
+
+    before = threading.excepthook, sys.unraisablehook
+    threading.excepthook = sys.unraisablehook = failed
+    try:
+        yield bugs
+    finally:
+        threading.excepthook, sys.unraisablehook = before
 
 
 def _say(text: str) -> None:
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # RuntimeError: a request to stop came in the middle of a write
         click.echo(text, err=True)
 
 
@@ -93,10 +170,6 @@ def _open_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
             setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r"))
-
-
-def _discard(stream: Any) -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 from vtax.cli.clean import left_behind
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import discard, tell
+from vtax.cli.output import tell
 from vtax.cli.progress import observer
+from vtax.cli.streams import discard
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
@@ -35,16 +36,11 @@ def prepare_host(home: Home) -> None:
     close_orphans(home)
 
 
-def measure(
-    plan: Plan, run: RunHandle, home: Home, store: Store, *, as_json: bool, strict: bool, tune: bool = False
-) -> None:
-    """Carry the plan out and print the result. tune: set the host's knobs for it, and put them back.
+def measure(plan: Plan, run: RunHandle, home: Home, *, tune: bool = False) -> None:
+    """Carry the plan out. tune: set the host's knobs for it, and put them back.
 
-    Raises RunInterrupted with how to go on, or the error that ended the run; with strict, VtaxError when a trial
-    failed or a precision target was not reached.
+    The caller holds the measuring lock. Raises RunInterrupted with how to go on, or the error that ended the run.
     """
-    from vtax.cli.show import print_result
-
     try:
         with observer() as watching, _tuned_host(run, home, tune):
             execute(plan, run, home, watching)
@@ -57,16 +53,25 @@ def measure(
     except VtaxError as error:
         resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, once that is mended"
         raise type(error)(f"{run.name} failed: {error.what}", where=error.where, cure=error.cure or resume) from error
-    source = source_of(store, run.name)
+
+
+def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> None:
+    """Print the result of a run that has ended. Whoever reads it may be slow, so nobody holds the measuring lock.
+
+    Raises VtaxError when every trial failed; with strict, when one failed or a precision target was not reached.
+    """
+    from vtax.cli.show import print_result
+
+    source = source_of(store, run_name)
     analysis = source.analysis
     try:
         print_result(source, as_json=as_json)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the result has enough of it; the run is stored all the same
         discard(1)
-    tell(f"report: vtax report {run.name}")
+    tell(f"report: vtax report {run_name}")
     if analysis.trials and analysis.failed == analysis.trials:
-        raise VtaxError(f"every trial of {run.name} failed", cure=f"vtax show {run.name} says why")
+        raise VtaxError(f"every trial of {run_name} failed", cure=f"vtax show {run_name} says why")
     if strict and analysis.shortfalls:
         raise VtaxError(
             "not everything that was declared was reached", where="; ".join(map(english, analysis.shortfalls))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.commands import COMMANDS
+from vtax.cli.streams import discard, whole_text
 from vtax.errors import BadInput
+from vtax.foreign_text import json_escaped, printable
 from vtax.host.home import Home
 from vtax.image.image import Image
 
@@ -27,7 +30,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 def tell(text: str) -> None:
     """A line on stderr. Once nobody reads it any more, stderr is closed for good: that is no reason to stop."""
     try:
-        click.echo(as_typed(text), err=True)
+        click.echo(printable(as_typed(text)), err=True)
     except OSError:
         discard(2)
 
@@ -45,16 +48,10 @@ def how_to_go_on(run_name: str, status: str) -> str:
     return as_typed(f"go on with: sudo vtax resume {run_name}") if status in ("interrupted", "failed") else ""
 
 
-def discard(descriptor: int) -> None:
-    """Send what is still to be written to a standard stream nowhere, so that its end cannot fail the program."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
-
-
 def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    """One JSON document on stdout, in ASCII where stdout has not every character."""
+    is_ascii = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
+    whole_text().write(json_escaped(json.dumps(value, indent=2, ensure_ascii=is_ascii, default=str)) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
@@ -71,10 +68,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
         table.add_column(column)
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False, width=width())
+    console = Console(file=whole_text(), highlight=False, width=width())
     with console.capture() as captured:
         console.print(table)
-    click.echo("\n".join(["", *(line.rstrip() for line in captured.get().splitlines()), ""]))
+    whole_text().write("\n".join(["", *(line.rstrip() for line in captured.get().splitlines()), "\n"]))
 
 
 def width() -> int | None:

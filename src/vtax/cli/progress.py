@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Self
+from typing import IO, Self, cast
 
-from vtax.cli.output import discard, tell
+from vtax.cli.output import tell
+from vtax.cli.streams import StandardError
+from vtax.foreign_text import one_line
 from vtax.report.document import scale_for
 from vtax.report.renderers.numbers import number
 from vtax.runner.events import Figure, Progress
@@ -29,7 +31,8 @@ def figure_text(figure: Figure | None) -> str:
 
 def observer() -> PlainProgress | BarProgress:
     """The right one for where stderr goes: a bar on a terminal, else plain lines."""
-    return BarProgress() if sys.stderr.isatty() else PlainProgress()
+    stream = sys.stderr
+    return BarProgress(stream) if isinstance(stream, StandardError) and stream.isatty() else PlainProgress()
 
 
 class PlainProgress:
@@ -71,65 +74,61 @@ class PlainProgress:
         tell(f"{where} {platform} {what}: {'FAILED: ' if error else ''}{told} ({left})")
 
 
-class BarProgress:
-    """A bar at the foot of the terminal; failures and remarks scroll above it."""
+class BarProgress(PlainProgress):
+    """A line at the foot of the terminal, with a bar; failures and messages scroll above it.
 
-    def __init__(self) -> None:
+    The line is drawn when something changes, never on a timer, which would disturb what is measured.
+    """
+
+    def __init__(self, stream: StandardError) -> None:
         from rich.console import Console
-        from rich.markup import escape
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self._console = Console(stderr=True, highlight=False)
-        self._bar = Progress(
-            TextColumn("{task.fields[where]}"),
-            BarColumn(bar_width=28),
-            TextColumn("{task.completed}/{task.total}  {task.fields[left]}"),
-            TextColumn("[dim]{task.fields[now]}[/dim]"),
-            console=self._console,
-            transient=True,
+        super().__init__()
+        self._stream = stream
+        self._console = Console(file=cast(IO[str], stream), highlight=False)
+        where, count, now = (
+            TextColumn(f"{{task.fields[{name}]}}", markup=False, style=style)
+            for name, style in (("where", ""), ("count", ""), ("now", "dim"))
         )
-        self._task = self._bar.add_task("run", total=1, where="starting", left="", now="")
-        self._escape = escape
-        self._levels = ""
+        self._bar = Progress(where, BarColumn(bar_width=28), count, now, console=self._console)
+        self._task = self._bar.add_task("run", total=1, where="starting", count="", now="")
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        self._draw()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._bar.stop()
-        except (OSError, SystemExit):  # the terminal is gone; rich exits the program when a pipe breaks
-            discard(2)
-
-    def message(self, text: str) -> None:
-        """A remark above the bar."""
-        self._console.print(text, markup=False)
+        self._stream.foot("")
 
     def guest_starting(self, platform: str, block: int) -> None:
         """Shown beside the bar."""
-        self._bar.update(self._task, now=f"{platform}: starting a fresh guest")
+        self._draw(now=f"{platform}: starting a fresh guest")
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
         """Shown beside the bar."""
-        self._bar.update(self._task, now=f"{platform}: ready in {ready_s:.2f} s")
+        self._draw(now=f"{platform}: ready in {ready_s:.2f} s")
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Shown beside the bar."""
         self._levels = levels
-        self._bar.update(self._task, now=self._escape(f"{platform}: {label} {levels}"))
+        self._draw(now=f"{platform}: {label} {levels}")
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """Moves the bar; a failure gets a line of its own."""
         if error:
             what = f"{label} {self._levels}".rstrip()
             self.message(f"{platform} {what} failed: {error.splitlines()[0]}")
-        self._bar.update(
-            self._task,
-            completed=progress.done_trials,
-            total=progress.total_trials,
+        self._bar.update(self._task, completed=progress.done_trials, total=progress.total_trials)
+        self._draw(
             where=block_text(progress) + (" warm-up" if progress.is_warmup else ""),
-            left=f"about {format_duration(progress.left_s)} left",
+            count=f"{progress.done_trials}/{progress.total_trials}  about {format_duration(progress.left_s)} left",
         )
+
+    def _draw(self, **fields: str) -> None:
+        self._bar.update(self._task, **{name: one_line(text) for name, text in fields.items()})  # type: ignore[arg-type]
+        with self._console.capture() as captured:
+            self._console.print(self._bar.get_renderable(), end="")
+        self._stream.foot(captured.get().partition("\n")[0])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from vtax.cli.measure import measure, prepare_host
+from vtax.cli.measure import conclude, measure, prepare_host
 from vtax.cli.output import need_root, tell
 from vtax.cli.run import announce
 from vtax.cli.trust import agreed, trust_option
@@ -46,4 +46,5 @@ def command(run_name: str, trust: bool, tune: bool, strict: bool, as_json: bool)
         if changed:
             tell(changed)
         note_resumption(run, plan)
-        measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)
+        measure(plan, run, home, tune=tune)
+    conclude(run.name, store, as_json=as_json, strict=strict)

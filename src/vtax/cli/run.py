@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from vtax import __version__
-from vtax.cli.measure import measure, prepare_host
+from vtax.cli.measure import conclude, measure, prepare_host
 from vtax.cli.output import built_image, need_root, print_json, tell
 from vtax.cli.quiet import free_to_probe
 from vtax.cli.trust import agreed, trust_option
@@ -85,7 +85,8 @@ def command(
         store = Store.open(home.store_url)
         run = begin(store, plan, vtax_version=__version__)
         rename(run.name)
-        measure(plan, run, home, store, as_json=as_json, strict=strict, tune=tune)
+        measure(plan, run, home, tune=tune)
+    conclude(run.name, store, as_json=as_json, strict=strict)
 
 
 def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:

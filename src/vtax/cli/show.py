@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.output import how_to_go_on, json_option, print_json, width
+from vtax.cli.streams import whole_text
 from vtax.host.home import Home
 from vtax.report.analysis import RESAMPLES
 from vtax.report.analysis.source import Source, source_of
@@ -73,7 +74,7 @@ def console() -> Console:
             """Left to the caller: rich would exit."""
             raise BrokenPipeError
 
-    return Printer(highlight=False, width=width())
+    return Printer(file=whole_text(), highlight=False, width=width())
 
 
 def _print_views(chosen: Sequence[str], source: Source, *, as_json: bool, every_metric: bool) -> None:

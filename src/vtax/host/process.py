@@ -145,7 +145,7 @@ def spawn(
             env=child_environment(environment, mark),
             cwd=cwd,
             pass_fds=pass_fds,
-            preexec_fn=before_exec,  # noqa: PLW1509 - the controller starts guests from its only thread
+            preexec_fn=before_exec,  # noqa: PLW1509 - beside it only a thread without locks runs (cli.streams)
             start_new_session=True,
         )
     except OSError as error:

@@ -2,6 +2,7 @@
 
 Rich takes every white space for a place where a line may end, the narrow no-break space within `15 200` too. So
 whatever must stay whole is laid out with stand-ins for its spaces, one cell wide each, and put right as it is drawn.
+Everything that is drawn passes here, so text of others is made harmless here too, and cut when it would fill screens.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Sequence
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
+
+from vtax.foreign_text import LONGEST_TEXT, printable
 
 _SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 _STAND_INS = "\ue000\ue001\ue002"  # of the private use area: nothing that vtax tells holds them
@@ -27,8 +30,12 @@ def whole(text: str) -> str:
 
 
 def kept(text: str) -> str:
-    """Text with its no-break spaces kept together, and quantities with their units."""
-    return _QUANTITIES.sub(lambda match: whole(match[0]), text).translate(_SET_UNBREAKABLE)
+    """Text fit for a terminal, with its no-break spaces kept together, and quantities with their units."""
+    return _kept(shortened(text))
+
+
+def _kept(text: str) -> str:
+    return _QUANTITIES.sub(lambda match: whole(match[0]), printable(text)).translate(_SET_UNBREAKABLE)
 
 
 def put_right(text: str) -> str:
@@ -38,9 +45,18 @@ def put_right(text: str) -> str:
 
 def kept_text(text: Text) -> Text:
     """`kept` for a styled text: a copy."""
-    made = text.copy()
-    made.plain = kept(text.plain)  # as long as it was, so that its styles stand where they stood
-    return made
+    made = text.copy() if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT]
+    made.plain = _kept(made.plain)  # as long as it was, so that its styles stand where they stood
+    return made.append(_left_out(len(text)))
+
+
+def shortened(text: str) -> str:
+    """Text of at most LONGEST_TEXT characters, and how many there are more."""
+    return text[:LONGEST_TEXT] + _left_out(len(text))
+
+
+def _left_out(length: int) -> str:
+    return f"… ({length - LONGEST_TEXT} characters more: --json has them)" if length > LONGEST_TEXT else ""
 
 
 class Whole:

@@ -1,0 +1,70 @@
+"""vtax as a process of its own whose only platforms and benchmarks are the scripted ones, on a host of its own.
+
+`python scripted_command.py LOCK ARGUMENT...` is `vtax ARGUMENT...` with LOCK as the host's measuring lock. No
+platform is shown to work by it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vtax
+
+STUDY = """
+name = "s"
+platforms = ["native", "other"]
+[design]
+blocks = {blocks}
+seed = 7
+[[benchmark]]
+name = "script"
+parameters = {{ code = {code} }}
+"""
+
+
+def start(directory: Path, *arguments: str, **streams: Any) -> subprocess.Popen[bytes]:
+    """The command in a process. directory: of its lock. streams: stdin, stdout, stderr, env of the process."""
+    streams["env"] = {
+        **os.environ, "PYTHONPATH": str(Path(vtax.__file__).parent.parent), **(streams.get("env") or {}),
+    }  # fmt: skip
+    argv = [sys.executable, __file__, str(directory / "host.lock"), *arguments]
+    return subprocess.Popen(argv, **streams)
+
+
+def study_file(directory: Path, blocks: int = 2, code: str = "echo 1.5") -> str:
+    """The path of a study of two platforms, a trial each a block."""
+    path = directory / "s.toml"
+    path.write_text(STUDY.format(blocks=blocks, code=json.dumps(code)), encoding="utf-8")
+    return str(path)
+
+
+def _main(lock: str, *arguments: str) -> None:
+    import scripted
+
+    import vtax.cli.clean
+    import vtax.cli.resume
+    import vtax.cli.run
+    from vtax.cli import quiet
+    from vtax.cli.main import main
+    from vtax.host.lock import measuring_lock
+    from vtax.image.image import Image
+
+    patch = pytest.MonkeyPatch()
+    scripted.install(patch)
+    patch.setattr("os.geteuid", lambda: 0)
+    for module in (vtax.cli.run, vtax.cli.resume, vtax.cli.clean, quiet):
+        patch.setattr(module, "measuring_lock", partial(measuring_lock, path=Path(lock)))
+    patch.setattr(vtax.cli.run, "built_image", lambda *_: Image("key", Path("/nowhere")))
+    main(list(arguments))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

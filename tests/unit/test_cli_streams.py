@@ -1,0 +1,302 @@
+"""What every command says passes two streams: they clean it, bound it, and never wait on standard error."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+from rich.text import Text
+from synthetic_run import begin, cells, fill, trial
+
+import vtax
+from vtax.cli import streams
+from vtax.cli.main import main
+from vtax.cli.output import print_json, print_table
+from vtax.cli.progress import BarProgress
+from vtax.cli.streams import StandardError, StandardOutput, standard_streams
+from vtax.errors import VtaxError
+from vtax.host.home import Home
+from vtax.runner.events import Progress
+from vtax.store.store import Store
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r"
+SHOWN = "�]0;owned��[2J�31m�gnp.exe�"
+
+
+def started(*arguments: str, **more: object) -> subprocess.CompletedProcess[bytes]:
+    """vtax as a person starts it."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(vtax.__file__).parent.parent), **more.pop("env", {})}  # type: ignore[dict-item]
+    script = f"import sys; sys.argv = ['vtax', *{arguments!r}]\nfrom vtax.cli.main import main\nmain()"
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+    return subprocess.run([sys.executable, "-c", script], env=environment, check=False, **given)  # type: ignore[call-overload]
+
+
+def status_of(*arguments: str) -> object:
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    return caught.value.code
+
+
+@pytest.fixture
+def evil_run(unmade_home: Path) -> str:
+    """A run in the store of this home all texts of which are hostile, as an older vtax may have stored them."""
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        run = begin(store, declared={"name": "tour", "title": EVIL, "baseline": "native", "question": EVIL})
+        fill(run, blocks=2, trials=1, warmup=0)
+        run.add_warning("guest", EVIL, "c-native")
+        run.add_trial(trial(cells()[0], block=2, status="failed", error=EVIL, values={}))
+        guest = run.begin_guest("native", 3, "", 1.0)
+        run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={"kernel": EVIL}, notes=[EVIL], error=EVIL)
+        run.finish("failed", EVIL, 2.0)
+    return "tour-1"
+
+
+Redirect = Callable[[str], tuple[Path, Path]]
+
+
+@pytest.fixture
+def redirected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Redirect]:
+    """Standard output and error in files, in an encoding."""
+    opened: list[TextIO] = []
+
+    def redirect(encoding: str) -> tuple[Path, Path]:
+        paths = tmp_path / "out", tmp_path / "err"
+        for path, name in zip(paths, ("stdout", "stderr"), strict=True):
+            opened.append(path.open("w", encoding=encoding))
+            monkeypatch.setattr(sys, name, opened[-1])
+        return paths
+
+    yield redirect
+    for file in opened:
+        file.close()
+
+
+VIEWS = (
+    ["show"],
+    ["show", "--all"],
+    ["show", "--audit", "--all"],
+    ["show", "--variance"],
+    ["show", "--counters"],
+    ["list"],
+    ["contrast", "native", "docker"],
+    ["show", EVIL],
+    [EVIL],
+    ["run", EVIL],
+    ["report", EVIL],
+)
+
+
+@pytest.mark.parametrize("command", VIEWS, ids=lambda command: ascii(" ".join(command)))
+@pytest.mark.usefixtures("evil_run")
+def test_no_escape_sequence_of_others_reaches_the_terminal(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(*command) in (0, 1, 2)
+    told = "".join(capsys.readouterr())
+    assert told.strip()
+    assert not set(told) & set(EVIL) - set(SHOWN)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+@pytest.mark.usefixtures("evil_run")
+def test_json_says_all_of_it_and_no_control_character(encoding: str, redirected: Redirect) -> None:
+    out, _ = redirected(encoding)
+    assert status_of("show", "--json") == 0
+    told = out.read_text(encoding)
+    assert not set(told) & set(EVIL) - set(SHOWN)
+    assert json.loads(told)["declared"]["title"] == EVIL
+
+
+def test_json_of_others_keeps_every_character(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {EVIL + "\ud800": ["\u2028", "\x7f\x00", "°"]}
+    print_json(value)
+    told = capsys.readouterr().out
+    assert json.loads(told) == value
+    assert "°" in told
+    assert not set(told) & {"\x7f", "\u2028", "\x9b", "\u202e", "\ud800"}
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-16"])
+@pytest.mark.parametrize("command", [("--help",), ("studies",), ("topologies",), ("show",), ("list",), ("show", "°")])
+@pytest.mark.usefixtures("evil_run")
+def test_every_encoding_of_a_terminal_will_do(encoding: str, command: tuple[str, ...], redirected: Redirect) -> None:
+    out, err = redirected(encoding)
+    assert status_of(*command) in (0, 2)
+    streams.drain(10)
+    assert out.read_bytes() or err.read_bytes()
+
+
+@pytest.mark.usefixtures("evil_run")
+def test_a_locale_without_characters_of_ours_will_do() -> None:
+    done = started("show", env={"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"tour-1: failed: 3 blocks" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [("--help",), ("studies",), ("show",), ("show", "--json"), ("list",), ("schema",)]
+)
+@pytest.mark.usefixtures("evil_run")
+def test_an_output_that_is_full_is_an_error_in_words(
+    command: tuple[str, ...], redirected: Redirect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, err = redirected("utf-8")
+    with Path("/dev/full").open("w") as full:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", full)
+            assert status_of(*command) == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", full)
+            assert status_of(*command) == 0
+            assert status_of("show", "nothing-1") == 2
+    assert "No space left on device" in err.read_text()
+    assert "bug" not in err.read_text()
+
+
+@pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
+@pytest.mark.usefixtures("evil_run")
+def test_closed_streams_are_no_error(closed: tuple[int, ...]) -> None:
+    redirections = " ".join(f"{number}{'<' if number == 0 else '>'}&-" for number in closed)
+    script = "import sys; sys.argv = ['vtax', 'show']\nfrom vtax.cli.main import main\nmain()"
+    environment = {**os.environ, "PYTHONPATH": str(Path(vtax.__file__).parent.parent)}
+    argv = ["/bin/sh", "-c", f'exec "$0" -c "$1" {redirections}', sys.executable, script]
+    done = subprocess.run(argv, env=environment, check=False, capture_output=True)
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("unmade_home")
+def test_a_text_that_fills_screens_is_cut_and_the_rest_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x y" * 1_000_000
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        run = begin(store)
+        fill(run, blocks=2, trials=1, warmup=0)
+        run.add_trial(trial(cells()[0], block=2, status="failed", error=long, values={}))
+        run.add_warning("guest", long, "c-native")
+        run.finish("failed", long, 2.0)
+    for command in (["show", "--all"], ["list"], ["show", "--audit"]):
+        assert status_of(*command) == 0
+        told = capsys.readouterr().out
+        assert len(told) < 60_000
+    assert status_of("show") == 0
+    assert "characters more: --json has them)" in " ".join(capsys.readouterr().out.split())
+    assert status_of("show", "--json") == 0
+    assert long in capsys.readouterr().out
+
+
+def test_what_lays_text_out_keeps_its_colours_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    with standard_streams():
+        streams.whole_text().write("\x1b[1;31mred\x1b[0m \x1b[2J\x1b]8;;http://a.example\x07")
+    assert capsys.readouterr().out == "\x1b[1;31mred\x1b[0m �[2J�]8;;http://a.example�"
+    print_table((EVIL, "b"), [(Text(EVIL, style="red"), "x" * 5000)])
+    told = capsys.readouterr().out
+    assert not set(told) & set(EVIL) - set(SHOWN)
+    assert "(1000 characters more" in " ".join(told.split())
+
+
+@pytest.fixture
+def stalled() -> Iterator[tuple[int, StandardError]]:
+    """(reading end, stream) of a pipe that is full, and of which the first line waits already."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while True:
+            os.write(writing, b"\0" * 4096)
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    with os.fdopen(writing, "w", encoding="utf-8") as under:
+        stream = StandardError(under)
+        stream.write("first\n")
+        while not stream._queue.empty():
+            time.sleep(0.01)
+        yield reading, stream
+        os.close(reading)
+        assert stream.drain(10)
+
+
+def read_all(reading: int, stream: StandardError) -> str:
+    """What has been written meanwhile, and what waits."""
+    os.set_blocking(reading, False)
+    found, is_written = b"", False
+    while not is_written:
+        is_written = stream.drain(0.05)
+        with suppress(BlockingIOError):
+            while True:
+                found += os.read(reading, 65536)
+    return found.lstrip(b"\0").decode()
+
+
+def test_lines_that_nobody_reads_are_dropped_and_counted(
+    stalled: tuple[int, StandardError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, stream = stalled
+    monkeypatch.setattr(streams, "MOST_WAITING", 3)
+    began = time.monotonic()
+    for number in range(10_000):
+        stream.write(f"{number}\n")
+    assert not stream.drain(0.1)
+    assert time.monotonic() - began < 5
+    assert read_all(reading, stream) == "first\n0\n1\n2\n(9997 lines dropped: nobody read them in time)\n"
+    stream.write("after\n")
+    assert read_all(reading, stream) == "after\n"
+
+
+def test_a_bar_is_drawn_as_it_is_last_and_never_queues(
+    stalled: tuple[int, StandardError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, stream = stalled
+    monkeypatch.setattr(sys, "stderr", stream)
+    with BarProgress(stream) as bar:
+        for number in range(500):
+            bar.trial_starting("native", EVIL, f"size={number}")
+        bar.trial_ended("native", "dd", None, f"{EVIL}\nmore", Progress(0, 2, 1, 4, 1.0, 3.0))
+        assert stream._queue.qsize() < 10
+        told = read_all(reading, stream)
+    assert "size=499 failed: �]0;owned" in told
+    assert "block 1/2" in told
+    assert "size=498" not in told
+    assert not set(told.replace("\r\x1b[K", "")) & {"\x07", "\x9b", "\r"}
+
+
+def test_a_thread_and_a_signal_handler_may_write_at_any_moment(tmp_path: Path) -> None:
+    with (tmp_path / "err").open("w", encoding="utf-8") as under:
+        stream = StandardError(under)
+        threads = [threading.Thread(target=lambda: [stream.write("line\n") for _ in range(200)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert stream.drain(10)
+    assert (tmp_path / "err").read_text() == "line\n" * 800
+
+
+class Failing(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_stream_that_fails_costs_a_message_and_ends_a_result() -> None:
+    under: TextIO = Failing()
+    StandardError(under).write("a message\n")
+    with pytest.raises(VtaxError, match="the output cannot be written: No space left on device"):
+        StandardOutput(under).write("a result\n")
+
+
+def test_an_endless_line_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    with standard_streams():
+        print("x" * 5000 + "\nshort")
+        print("y" * 5000 + "\nshort", file=sys.stderr)
+    for told in capsys.readouterr():
+        first, second = told.splitlines()
+        assert first.endswith("… (1000 characters more)")
+        assert second == "short"
