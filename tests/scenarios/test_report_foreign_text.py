@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pyarrow import parquet
 from shown import page as page_of
 from synthetic_run import begin, fill, trial
 
+from vtax.errors import BadInput
 from vtax.foreign_text import clean
 from vtax.report.analysis import analyse
 from vtax.report.files import write
@@ -58,3 +60,13 @@ def test_no_text_in_a_csv_is_a_formula_and_numbers_are_numbers(store: Store, tmp
     assert [row["error"] for row in rows if row["status"] == "failed"] == [told]
     assert sorted(float(row["value"]) for row in rows if row["value"]) == [-5.5, -1e-9]
     assert set(parquet.read_table(tmp_path / "run.parquet")["tool_version"].to_pylist()) == {text}
+
+
+def test_no_report_takes_the_place_of_what_is_no_file(store: Store, tmp_path: Path) -> None:
+    fill(begin(store), blocks=2, trials=1, warmup=0)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "stdout").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "stdout"):
+        with pytest.raises(BadInput, match="cannot be written: Is not a file"):
+            write(store, "tour-1", "csv", tmp_path / name)
+        assert (tmp_path / name).is_fifo()

@@ -11,16 +11,30 @@ from pathlib import Path
 
 from vtax.errors import BadInput, StoreError
 
-_WRONG_PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS}
+_WRONG_PLACE = {
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.EILSEQ,
+}
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A new file beside the path that takes its place once it is whole.
 
-    Raises BadInput when no file can be written there, StoreError when it could not be written to its end.
+    Raises BadInput when no file can be written there, or when what is there is no file (such as /dev/stdout, which
+    nothing may take the place of), StoreError when it could not be written to its end.
     """
     try:
+        if path.exists() and not path.is_file():
+            kind = "Is a directory" if path.is_dir() else "Is not a file"
+            raise BadInput(f"{path} cannot be written: {kind}", cure="choose another place with --output")
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
         new = Path(name)
@@ -31,8 +45,8 @@ def replacing(path: Path) -> Iterator[Path]:
         finally:
             new.unlink(missing_ok=True)
     except OSError as error:
-        kind = BadInput if error.errno in _WRONG_PLACE else StoreError
-        raise kind(
+        wrong = BadInput if error.errno in _WRONG_PLACE else StoreError
+        raise wrong(
             f"{path} cannot be written: {error.strerror or error}", cure="choose another place with --output"
         ) from error
 
