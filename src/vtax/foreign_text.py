@@ -31,10 +31,18 @@ _SPACES = re.compile(r"\s+")
 def clean(text: str, longest: int = LONGEST_TEXT) -> str:
     """Text in which tab and newline are the only control characters, of at most `longest` characters.
 
-    Each character that is unfit becomes a replacement character; what is cut off is replaced by an ellipsis.
+    Each character that is unfit becomes a replacement character; what is cut off is replaced by an ellipsis, and
+    counted where there is room to say so.
     """
-    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    cut = text
+    if len(text) > longest:
+        kept = longest - (len(_more(len(text))) if longest >= LONGEST_TEXT else 1)
+        cut = text[:kept] + (_more(len(text) - kept) if longest >= LONGEST_TEXT else "…")
     return _ANY.sub(REPLACEMENT, cut.replace("\r\n", "\n"))
+
+
+def _more(count: int) -> str:
+    return f"… ({count} characters more)"
 
 
 def printable(text: str) -> str:
