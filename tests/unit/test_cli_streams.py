@@ -28,7 +28,7 @@ from vtax.cli.streams import StandardError, StandardOutput, standard_streams
 from vtax.errors import VtaxError
 from vtax.foreign_text import LONGEST_TEXT
 from vtax.host.home import Home
-from vtax.report.whole import kept
+from vtax.report.renderers.whole import kept
 from vtax.runner.events import Progress
 from vtax.store.store import Store
 
