@@ -248,8 +248,15 @@ def test_a_study_measures_the_machine_beside_native(config, image, private_home,
     study.write_text(
         STUDY.format(config=config, scratch=there, benchmark="dd") + 'parameters = { file_size = "4MiB" }\n'
     )
+    refused = vtax("run", str(study))
+    assert refused.returncode == 2
+    assert "platform lab: config = " in refused.stderr
+    assert "--trust" in refused.stderr
     done = vtax("run", str(study), "--trust", "--strict", "--json")
     assert done.returncode == 0, done.stderr
+    assert "root of the host ran what the study" in done.stdout
+    again = vtax("run", str(study), "--blocks", "1")
+    assert again.returncode == 0, again.stderr
     assert "lab" in json.dumps(json.loads(done.stdout))
     assert list(there.iterdir()) == []
     report = tmp_path / "report.html"
