@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from host_network import host_network
 from killed_start import kill_a_start, what_stays
-from support import needs_root
+from support import needs_root, of_process
 
 from vtax.errors import GuestError, PlatformError
 from vtax.guest.guest import Guest
@@ -183,6 +183,15 @@ def test_setuid_files_and_device_nodes_of_a_guest_have_no_effect(starter):
         assert (result.status, result.stdout) == (0, f"{NOBODY}\n"), result.stderr
         node = guest.run(["sh", "-c", f"mknod {directory}/zero c 1 5 && head -c 1 {directory}/zero"])
         assert node.status != 0, f"a device node works in {directory}"
+    running.stop()
+
+
+@every_platform
+def test_no_process_of_a_guest_has_the_environment_of_vtax(starter, monkeypatch):
+    monkeypatch.setenv("CLOUD_TOKEN", "a-secret")
+    running, _ = starter.ready()
+    pids = {running.process.pid, *running.group.pids()}
+    assert not [pid for pid in pids if b"a-secret" in of_process(Path(f"/proc/{pid}"), "environ")]
     running.stop()
 
 

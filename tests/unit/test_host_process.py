@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,3 +32,15 @@ def test_a_program_that_cannot_start_says_why(tmp_path: Path, start: Callable[..
     program.write_bytes(b"\x7fELF")
     with pytest.raises(CommandFailed, match="program cannot be started: Exec format error"):
         start([str(program)])
+
+
+def test_what_lives_long_sees_of_our_environment_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUD_TOKEN", "secret")
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("HOME", "/root")
+    process = spawned(["env", "--null"], environment={"OWN": "1"}, stdout=subprocess.PIPE)
+    told = process.communicate(timeout=10)[0].decode().split("\0")
+    values = dict(line.split("=", 1) for line in told if line)
+    assert sorted(values) == ["HOME", "LC_ALL", "OWN", "PATH", "VTAX_MARK"]
+    assert (values["HOME"], values["LC_ALL"], values["VTAX_MARK"]) == ("/root", "C.UTF-8", "test")
+    assert "CLOUD_TOKEN=secret" in run(["env"]).stdout.splitlines()  # a tool that we wait for runs as we do

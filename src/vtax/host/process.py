@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from vtax.errors import CommandFailed
 
 MARK_VARIABLE = "VTAX_MARK"
 DEFAULT_TIMEOUT_S = 60.0
+_SEEN_BY_GUESTS = ("PATH", "HOME")
 _SHOWN_TAIL = 600
 
 
@@ -58,9 +59,15 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=f"{path}:/usr/local/sbin:/usr/sbin:/sbin")
 
 
-def child_environment(extra: Mapping[str, str] | None = None, mark: str | None = None) -> dict[str, str]:
-    """The environment every child gets: the C locale (tools are parsed), the full PATH, the mark."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("LC_") and k != "LANG"}
+def child_environment(
+    extra: Mapping[str, str] | None = None, mark: str | None = None, *, only: Collection[str] | None = None
+) -> dict[str, str]:
+    """The environment every child gets: the C locale (tools are parsed), the full PATH, the mark.
+
+    only: the variables of ours that it may see; all when absent.
+    """
+    environment = {k: v for k, v in os.environ.items() if only is None or k in only}
+    environment = {k: v for k, v in environment.items() if not k.startswith("LC_") and k != "LANG"}
     environment["LC_ALL"] = "C.UTF-8"
     environment["PATH"] = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
     environment.update(extra or {})
@@ -129,6 +136,7 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start a long-lived program in a session of its own; the caller has journalled `mark` (resources.Marked).
 
+    It is a guest's or a daemon, and sees nothing of our environment but where programs and the home directory are.
     cwd: where it runs, and where runtimes leave files of their own (conmon its `oom`); ours when absent.
     pass_fds stay open in the child under their numbers. before_exec runs in the child between fork and exec: joining
     cgroups and namespaces, nothing that allocates much. Unset streams are /dev/null. Raises CommandFailed when the
@@ -142,7 +150,7 @@ def spawn(
             stdin=null if stdin is None else stdin,
             stdout=null if stdout is None else stdout,
             stderr=null if stderr is None else stderr,
-            env=child_environment(environment, mark),
+            env=child_environment(environment, mark, only=_SEEN_BY_GUESTS),
             cwd=cwd,
             pass_fds=pass_fds,
             preexec_fn=before_exec,  # noqa: PLW1509 - beside it only a thread without locks runs (cli.streams)

@@ -61,6 +61,7 @@ _OPTIONS = (
     "LogLevel=ERROR",
 )
 _WORD = "vtax machine "
+_CREDENTIALS = ("SSH_AUTH_SOCK", "KRB5CCNAME")  # where ssh finds keys and tickets that are not files
 
 
 class SshOptions(BaseModel):
@@ -166,7 +167,8 @@ class Ssh(Driver):
             held.append(spec.journal.hold(remote))
             return held
 
-        program = Program([*client(options), keep])
+        agents = {name: os.environ[name] for name in _CREDENTIALS if name in os.environ}
+        program = Program([*client(options), keep], environment=agents)
         client_program = stdio.start(spec, lambda group: program, hold)
         return SshGuest(client_program, client_program.channel, held[0], scratch)
 
