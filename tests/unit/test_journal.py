@@ -329,7 +329,7 @@ def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(
 
 def test_a_journal_that_cannot_begin_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(VtaxError, match="journal cannot be written"):
+    with pytest.raises(VtaxError, match="directory cannot be made"):
         Journal(tmp_path / "file")
 
 

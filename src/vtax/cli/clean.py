@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import as_typed, json_option, need_root, print_json
+from vtax.cli.output import as_typed, json_option, need_root, print_json, tell
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import clean
@@ -21,7 +21,7 @@ def command(forget: bool, as_json: bool) -> None:
     """Remove what a killed run left behind; runs that are alive are not touched."""
     need_root("cleaning up")
     home = Home.from_environment()
-    cleaned = clean(home.journal, forget=forget)
+    cleaned = clean(home.journal, tell, forget=forget)
     stay, given_up = ((), cleaned.problems) if forget else (cleaned.problems, ())
     killed = _killed_runs(home)
     if as_json:

@@ -28,7 +28,7 @@ def prepare_host(home: Home) -> None:
     The caller holds the measuring lock. Raises VtaxError when something stays, which might disturb
     the run; a person may give it up.
     """
-    cleaned = clean(home.journal)
+    cleaned = clean(home.journal, tell)
     for line in cleaned.removed:
         tell(f"left by a killed run, removed: {line}")
     if cleaned.problems:

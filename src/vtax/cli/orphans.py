@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from vtax.host.home import Home
 
@@ -14,12 +13,11 @@ def close_orphans(home: Home) -> list[str]:
     Only in a store that exists and is a file: a database server may hold the runs of other hosts, whose lock is not
     ours. Raises StoreError when the store cannot be read or written.
     """
-    from sqlalchemy import make_url
-
+    from vtax.store.database import make_engine, sqlite_file
     from vtax.store.store import Store
 
-    url = make_url(home.store_url)
-    if url.get_backend_name() != "sqlite" or not url.database or not Path(url.database).is_file():
+    file = sqlite_file(make_engine(home.store_url).url)
+    if file is None or not file.is_file():
         return []
     with Store.open(home.store_url) as store:
         names = [run.name for run in store.runs() if run.status == "running"]

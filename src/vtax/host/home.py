@@ -1,4 +1,8 @@
-"""Where vtax keeps its files. `VTAX_HOME` moves all of them; the default is `/var/lib/vtax`."""
+"""Where vtax keeps its files. `VTAX_HOME` moves all of them; the default is `/var/lib/vtax`.
+
+Everybody may enter the home and read the store; only the user who runs vtax, as a rule root, may enter what holds
+programs with setuid bits, what is executed, and locks (docs/architecture.md, "Where things are").
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import BadInput
+from vtax.host.trust import private_directory, refuse_foreign
 
 DEFAULT_HOME = Path("/var/lib/vtax")
+_HOME_MODE = 0o755  # whatever the umask of who begins: the store is for everybody
 
 
 @dataclass(frozen=True)
@@ -43,19 +49,34 @@ class Home:
         return self.root / "consents.json"
 
     @property
-    def store_url(self) -> str:
-        """SQLAlchemy URL of the store: `VTAX_STORE`, or SQLite in the home."""
-        return os.environ.get("VTAX_STORE") or f"sqlite:///{self.root / 'store.sqlite'}"
+    def docker(self) -> Path:
+        """What private Docker daemons keep from run to run: copies of images."""
+        return self.root / "docker"
+
+    @property
+    def store_url(self) -> str | Path:
+        """The store: the SQLAlchemy URL in `VTAX_STORE`, or the SQLite file in the home."""
+        return os.environ.get("VTAX_STORE") or self.root / "store.sqlite"
 
     def ensure(self) -> Home:
-        """Make the directories; returns self. Raises BadInput when they cannot be made."""
-        for path in (self.root, self.images, self.journal, self.guests):
-            try:
-                path.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise BadInput(
-                    f"the home of vtax cannot be made: {error.strerror}",
-                    where=str(path),
-                    cure="free some space, or name another directory in VTAX_HOME",
-                ) from error
+        """Make the directories, and close those to others that are not for them; returns self.
+
+        Raises BadInput when they cannot be made, and for a home that others own or may change.
+        """
+        refuse_foreign(self.root)
+        try:
+            for path in reversed([self.root, *self.root.parents]):
+                if not path.exists():
+                    path.mkdir()
+                    path.chmod(_HOME_MODE)
+        except OSError as error:
+            raise BadInput(
+                f"the home of vtax cannot be made: {error.strerror}",
+                where=str(path),
+                cure="free some space, or name another directory in VTAX_HOME",
+            ) from error
+        for path in (self.images, self.journal, self.guests):
+            private_directory(path)
+        if self.docker.exists():  # of a version that left it open
+            private_directory(self.docker)
         return self

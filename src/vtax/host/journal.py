@@ -22,22 +22,25 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from vtax.errors import VtaxError
+from vtax.host.lock import wait_for_lock
 from vtax.host.process import mark_of_run, start_time_of
 from vtax.host.resources import Marked, Remote, Resource, Tree, from_record, to_record
+from vtax.host.trust import is_trusted_file, private_directory, refuse_foreign
 from vtax.host.undisturbed import undisturbed
-from vtax.host.waiting import wait_until
 
+_NOT_OURS = "it may hold anybody's commands, and none was run; look at it, then remove it, or vtax clean --forget"
 _OUTLIVE_A_BOOT = (Tree.kind, Remote.kind)
 _FORKED_S = 5.0  # how long a program may take from fork to exec before it is taken for one that stays
+_CLEAN_S = 120.0  # how long another clean may take
 _EXEC_S = 0.05  # what it takes an exec from closing descriptors until the environment can be read
 
 
@@ -79,9 +82,10 @@ class Journal:
         self.token = secrets.token_hex(3)
         owner = f"{os.getpid()}-{start_time_of(os.getpid())}"
         self.path = directory / f"{owner}-{self.token}-{boot_id()}.jsonl"
+        private_directory(directory)
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(self.path, flags, 0o600)
         except OSError as error:
             raise self._unwritable(error) from error
         with suppress(OSError):  # a file system without locks
@@ -167,18 +171,25 @@ class Cleaned:
     problems: tuple[str, ...]
 
 
-def clean(directory: Path, progress: Callable[[str], None] = lambda line: None, *, forget: bool = False) -> Cleaned:
+def clean(directory: Path, tell: Callable[[str], None] | None = None, *, forget: bool = False) -> Cleaned:
     """Undo what dead vtax processes left, last made first. Journals of living processes are not touched.
 
-    forget: give up what cannot be undone, where it otherwise stays in the journal. Waits for another clean.
+    tell: given a sentence before a wait, as for another clean. forget: give up what cannot be undone, where it
+    otherwise stays in the journal. Raises BadInput for a journal directory that others own or may change, since what
+    is written there is executed, and VtaxError when another clean does not end.
     """
     removed: list[str] = []
     problems: list[str] = []
-    with _alone(directory):
+    if not directory.exists():
+        refuse_foreign(directory)
+        return Cleaned((), ())
+    private_directory(directory)
+    with _alone(directory, tell or _on_stderr):
         dead = [left for path in sorted(directory.glob("*.jsonl")) if (left := _left_by_the_dead(path))]
-        _await_executed(left.path for left in dead if left.of_this_boot)
-        failed: set[Path] = set()
-        for record, left in _last_made_first(dead):
+        failed = {left.path for left in dead if not left.is_trusted}
+        problems += [f"journal {path.name} is not of this user alone ({_NOT_OURS})" for path in sorted(failed)]
+        _await_executed([left.path for left in dead if left.of_this_boot and left.is_trusted], tell or _on_stderr)
+        for record, left in _last_made_first(left for left in dead if left.is_trusted):
             what = left.path.name
             try:
                 resource = from_record(record)
@@ -188,7 +199,6 @@ def clean(directory: Path, progress: Callable[[str], None] = lambda line: None, 
                     left.strike(record.get("hold"))
                 if was_there:
                     removed.append(what)
-                    progress(what)
             except (VtaxError, OSError) as error:
                 failed.add(left.path)
                 problems.append(f"{what}: {_in_one_line(error)}")
@@ -206,6 +216,13 @@ class _Left:
     of_this_boot: bool
     programs: Marked
 
+    @property
+    def is_trusted(self) -> bool:
+        """Whether nobody but this user can have written it: a link, or a file of another, is nothing to execute."""
+        with suppress(OSError):
+            return is_trusted_file(self.path.lstat())
+        return True  # it is gone
+
     def strike(self, number: int | None) -> None:
         """Strike out what was undone, lest it is undone once more after somebody else made or set the same."""
         if number is not None:
@@ -214,15 +231,11 @@ class _Left:
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def _alone(directory: Path, tell: Callable[[str], None]) -> Iterator[None]:
     """One clean at a time: two would take each other's things away under their hands."""
-    if not directory.is_dir():
-        yield
-        return
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        wait_for_lock(descriptor, "cleans up in this home", tell, _CLEAN_S)
         yield
     finally:
         os.close(descriptor)
@@ -243,25 +256,14 @@ def _left_by_the_dead(path: Path) -> _Left | None:
     return _Left(path, of_this_boot, Marked(mark_of_run(pid, start_time), f"vtax {pid}, which was killed"))
 
 
-def _await_executed(paths: Iterable[Path]) -> None:
-    """Wait until whatever the dead had forked carries its mark."""
-    waited = False
+def _await_executed(paths: Sequence[Path], tell: Callable[[str], None]) -> None:
+    """Wait until whatever the dead had forked carries its mark; one that stays is passed over."""
+    deadline = time.monotonic() + _FORKED_S
     for path in paths:
-        waited = True
-        with suppress(FileNotFoundError), path.open("rb") as file:
-            wait_until(partial(_unlocked, file.fileno()), _FORKED_S, 0.005)
-    if waited:
+        with suppress(FileNotFoundError, VtaxError), path.open("rb") as file:
+            wait_for_lock(file.fileno(), "a killed vtax began", tell, deadline - time.monotonic())
+    if paths:
         time.sleep(_EXEC_S)
-
-
-def _unlocked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True
 
 
 def _last_made_first(dead: Iterable[_Left]) -> list[tuple[dict[str, Any], _Left]]:

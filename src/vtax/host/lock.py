@@ -1,16 +1,28 @@
-"""One measuring run per host at a time: a lock file that also says who holds it."""
+"""Locks that only root can open, and whoever waits for one says for whom: nobody else can stop vtax by holding it.
+
+One measuring run per host at a time holds the lock file `HOST_LOCK`, which also has its name. Who is not root cannot
+open it, and learns from /proc/locks whether it is held.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, VtaxError
+from vtax.host.trust import is_this_users
+from vtax.host.waiting import wait_until
 
-HOST_LOCK = Path("/run/vtax.lock")  # of the host, not of a home: two homes would disturb each other as well
+# Of the host, not of a home: two homes would disturb each other as well. Not the name of earlier versions: others may
+# still have their file open.
+HOST_LOCK = Path("/run/vtax-measuring.lock")
+_POLL_S = 0.01
+_QUIET_S = 0.2  # a wait that needs no announcement
+_COMMAND_SHOWN = 80
 
 
 @contextmanager
@@ -18,18 +30,16 @@ def measuring_lock(name: str, path: Path = HOST_LOCK) -> Iterator[Callable[[str]
     """Hold the host's measuring lock while the block runs. The kernel drops it when the process dies.
 
     name: of what measures, shown to whoever is refused; the block is given a function that changes it, for when the
-    run has its own name. Raises BadInput with the holder's name when it is taken.
+    run has its own name. Raises BadInput with the holder's name when it is taken, or when the file cannot be opened.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_lock(path)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another run"
+        if not _take(descriptor):
+            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or holder_of(descriptor)
             raise BadInput(
                 f"{holder} is measuring on this host; two runs at once would disturb each other",
                 cure="wait for it to end, or stop it with Ctrl-C",
-            ) from error
+            )
 
         def rename(text: str) -> None:
             os.ftruncate(descriptor, 0)
@@ -45,9 +55,14 @@ def measuring_lock(name: str, path: Path = HOST_LOCK) -> Iterator[Callable[[str]
 def is_measuring(path: Path = HOST_LOCK) -> bool:
     """Whether a live process holds the measuring lock; needs no root, and says yes when it cannot be found out."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
+    except PermissionError:
+        try:
+            return _holder_pid(path.stat()) is not None
+        except OSError:
+            return True
     except OSError:
         return True
     try:
@@ -57,3 +72,74 @@ def is_measuring(path: Path = HOST_LOCK) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def open_lock(path: Path) -> int:
+    """A lock file that only this user can open, made when it is not there. Raises BadInput."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise BadInput(f"the lock file cannot be opened: {error.strerror}", where=str(path),
+                       cure="" if os.geteuid() == 0 else "run it again with sudo") from error  # fmt: skip
+    if not is_this_users(os.fstat(descriptor)):
+        os.close(descriptor)
+        raise BadInput("the lock file belongs to another user", where=str(path), cure=f"rm {path}, as root")
+    with suppress(OSError):  # of an earlier version
+        os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def wait_for_lock(descriptor: int, does: str, tell: Callable[[str], None], timeout_s: float) -> None:
+    """Take the lock of an open file or directory, for at most timeout_s after whoever holds it.
+
+    does: what its holder does, as in `cleans up`. tell: given a sentence when there is somebody to wait for. Raises
+    VtaxError that names the holder.
+    """
+    take = partial(_take, descriptor)
+    if wait_until(take, min(_QUIET_S, timeout_s), _POLL_S):
+        return
+    if timeout_s > _QUIET_S:
+        tell(f"waiting for {holder_of(descriptor)}, which {does}")
+    wait_until(
+        take,
+        timeout_s - _QUIET_S,
+        _POLL_S,
+        otherwise=lambda: VtaxError(
+            f"{holder_of(descriptor)} {does}, and holds the lock after {timeout_s:g} s",
+            cure="wait for it to end, or end that process, then try again",
+        ),
+    )
+
+
+def holder_of(descriptor: int) -> str:
+    """Who holds the lock of an open file: `process 12 (vtax clean)`, or `another process`."""
+    pid = None
+    with suppress(OSError):
+        pid = _holder_pid(os.fstat(descriptor))
+    if pid is None:
+        return "another process"
+    command = ""
+    with suppress(OSError):
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    shown = "".join(letter if letter.isprintable() else "?" for letter in command[:_COMMAND_SHOWN])
+    return f"process {pid} ({shown})" if shown else f"process {pid}"
+
+
+def _take(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _holder_pid(seen: os.stat_result) -> int | None:
+    """The process that holds an flock on a file, from /proc/locks (proc(5)), which everybody may read."""
+    place = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if fields[1] == "FLOCK" and fields[5] == place:
+            return int(fields[4])
+    return None

@@ -14,6 +14,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import find_program
 from vtax.host.resources import Marked, Tree
+from vtax.host.trust import private_directory
 from vtax.image.tree import bootstrap
 
 SUITE = "sid"
@@ -42,7 +43,8 @@ def fetch(home: Home, journal: Journal, *, accept_expired: bool = False) -> Path
     mark = f"uml-{journal.token}"
     held = [journal.hold(Tree(str(partial))), journal.hold(Marked(mark, "the fetching of User Mode Linux"))]
     try:
-        partial.mkdir(parents=True)
+        private_directory(target.parent)
+        partial.mkdir()
         options = [_ACCEPT_EXPIRED] if accept_expired else []
         bootstrap(SUITE, [PACKAGE], partial / "tree", mark, variant="extract", options=options)
         shutil.move(partial / "tree" / PROGRAM, target)

@@ -42,7 +42,7 @@ def _from_host_daemon(key: str) -> list[str]:
 
 
 def _from_private_daemons(home: Home, key: str, journal: Journal) -> list[str]:
-    top, told = home.root / "docker", []
+    top, told = home.docker, []
     for data in sorted(path for path in top.iterdir() if path.is_dir()) if top.is_dir() else []:
         if not _holds(data, key):
             continue

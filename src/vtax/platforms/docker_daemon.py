@@ -30,6 +30,7 @@ from vtax.host.journal import Journal
 from vtax.host.patience import patience
 from vtax.host.process import run, spawn
 from vtax.host.resources import Marked, Tree, Undo
+from vtax.host.trust import private_directory
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
 from vtax.image.image import Image
@@ -138,7 +139,8 @@ def _start(
     ]
     pid_file = directory / "pid" if throw_away else pid_file_of(home, name)
     if not throw_away:
-        data = home.root / "docker" / name
+        private_directory(home.docker)
+        data = home.docker / name
         data.mkdir(parents=True, exist_ok=True)
         _refuse_second_owner(pid_file)
         mounts.append(replace(namespaces.bind(data, _PRIVATE_DATA), make=True))
@@ -214,7 +216,7 @@ def _refuse_second_owner(pid_file: Path) -> None:
 
 def pid_file_of(home: Home, name: str) -> Path:
     """Where the private daemon that keeps its layers in a directory of this name writes its PID."""
-    return home.root / "docker" / f"{name}.pid"
+    return home.docker / f"{name}.pid"
 
 
 def owner_of(pid_file: Path) -> int | None:

@@ -79,7 +79,7 @@ def calibrate(home: Home, image: Image, seconds: float, observer: Observer) -> t
     with Journal(home.journal) as journal:
         journal.hold(Tree(str(directory)))
         directory.mkdir(parents=True)
-        with Store.open(f"sqlite:///{directory / 'store.sqlite'}") as store:
+        with Store.open(directory / "store.sqlite") as store:
             run = begin(store, plan, vtax_version=__version__)
             execute(plan, run, home, observer)
             return _seen(plan, run)

@@ -26,6 +26,13 @@ from vtax.errors import StoreBusy, StoreError
 
 BUSY_TIMEOUT_MS = 20_000
 _NEARLY_FULL_BYTES = 1 << 20
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_URLS = "write sqlite:////absolute/path or postgresql://user@host/database"
 
 _SQLITE_SAID = {
     "SQLITE_NOTADB": (
@@ -52,32 +59,50 @@ _SQLITE_SAID = {
 }
 
 
-def make_engine(url_text: str) -> Engine:
-    """An engine for a SQLAlchemy URL. Connects to nothing yet. Raises StoreError for one that cannot be used."""
+def make_engine(place: str | Path) -> Engine:
+    """An engine for a SQLAlchemy URL or an SQLite file. Connects to nothing yet.
+
+    Raises StoreError for one that cannot be used. A URL that cannot be read is not shown: it may hold a password
+    anywhere.
+    """
+    url = _url(place)
+    if problem := _problem(url):
+        raise StoreError(problem, where="VTAX_STORE", cure=_URLS)
     try:
-        url = make_url(url_text)
-    except ArgumentError as error:
-        raise StoreError(
-            f"{url_text!r} is not a database URL",
-            where="VTAX_STORE",
-            cure="write sqlite:////absolute/path or postgresql://user@host/database",
-        ) from error
-    if url.drivername == "postgresql":
-        url = url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise StoreError(f"{url.get_backend_name()} is not a store vtax knows", where="VTAX_STORE",
-                         cure="use sqlite:////absolute/path or postgresql://user@host/database")  # fmt: skip
-    try:
-        engine = create_engine(url, json_serializer=_json)
+        engine = create_engine(url.set(drivername=_DRIVERS[url.drivername]), json_serializer=_json)
+    except (ArgumentError, ValueError) as error:
+        raise StoreError("the store cannot be used", where=shown(url), cure=_URLS) from error
     except ImportError as error:
         raise StoreError(
             "a PostgreSQL store needs the Python package psycopg", cure="pip install 'vtax[postgresql]'"
         ) from error
-    if url.get_backend_name() == "sqlite":
+    if engine.url.get_backend_name() == "sqlite":
         event.listen(engine, "do_connect", _read_what_cannot_be_written)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _url(place: str | Path) -> URL:
+    if isinstance(place, Path):
+        return URL.create("sqlite", database=str(place))
+    try:
+        return make_url(place)
+    except (ArgumentError, ValueError):  # whose text has what it could not read
+        raise StoreError("this is not a database URL", where="VTAX_STORE", cure=_URLS) from None
+
+
+def _problem(url: URL) -> str:
+    """Why a URL cannot be a store's; empty when it can."""
+    if url.drivername not in _DRIVERS:
+        return "this kind of database is not a store vtax knows"
+    if url.get_backend_name() != "sqlite":
+        return ""
+    if url.host or url.username or url.password or url.port:
+        return "an SQLite store is a file: three slashes before a relative path, four before an absolute one"
+    if url.query and not (url.database or "").startswith("file:"):
+        return "the URL of an SQLite store has no parameters; write ? as %3F in the name of a file"
+    return "the name of a file has no null byte" if "\0" in (url.database or "") else ""
 
 
 def sqlite_file(url: URL) -> Path | None:
@@ -122,13 +147,15 @@ def told(url: URL) -> Iterator[None]:
     except UnicodeDecodeError as error:  # what SQLite says quotes a damaged page
         what, cure = _SQLITE_SAID["SQLITE_CORRUPT"]
         raise StoreError(what, where=shown(url), cure=cure) from error
+    except PermissionError as error:
+        raise _not_readable(Path(error.filename or shown(url))) from error
     except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"the store failed: {error}", where=shown(url)) from error
 
 
 def shown(url: URL) -> str:
-    """How a store is called in messages: its file, or its URL without the password."""
-    return str(sqlite_file(url) or url.render_as_string(hide_password=True))
+    """How a store is called in messages: its file, or its URL without password and parameters, which may hold one."""
+    return str(sqlite_file(url) or url.set(query={}).render_as_string(hide_password=True))
 
 
 def _json(value: Any) -> str:
@@ -180,11 +207,15 @@ def _read_what_cannot_be_written(dialect: object, record: Any, arguments: list[A
     needed = (file, wal, index) if wal.exists() else (file,)
     for each in needed:
         if not _may(each, os.R_OK):
-            raise StoreError("the store may not be read by this user", where=str(each),
-                             cure="run with sudo, or name another store with VTAX_STORE")  # fmt: skip
+            raise _not_readable(each)
     arguments[0] = f"{file.absolute().as_uri()}?mode=ro{'' if wal in needed else '&immutable=1'}"
     options["uri"] = True
     record.info["vtax_read_only"] = True
+
+
+def _not_readable(file: Path) -> StoreError:
+    return StoreError("the store may not be read by this user", where=str(file),
+                      cure="run with sudo, or name another store with VTAX_STORE")  # fmt: skip
 
 
 def _may(path: Path, mode: int) -> bool:

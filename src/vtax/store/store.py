@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import URL, Connection, Engine, case, delete, distinct, func, insert, select, update
@@ -39,12 +40,13 @@ class Store:
         self._only_looks = only_looks
 
     @classmethod
-    def open(cls, url: str, *, only_looks: bool = False) -> Self:
-        """Open the store of a SQLAlchemy URL, made or brought up to date when needed. only_looks: see `existing`.
+    def open(cls, place: str | Path, *, only_looks: bool = False) -> Self:
+        """Open the store of a SQLAlchemy URL or of an SQLite file, made or brought up to date when needed.
 
+        only_looks: see `existing`.
         Raises StoreError: damaged, of a newer schema, out of reach, not writable, or not a store.
         """
-        engine = make_engine(url)
+        engine = make_engine(place)
         try:
             if file := sqlite_file(engine.url):
                 with told(engine.url):
@@ -56,16 +58,17 @@ class Store:
         return cls(engine, only_looks=only_looks)
 
     @classmethod
-    def existing(cls, url: str) -> Self:
+    def existing(cls, place: str | Path) -> Self:
         """Open a store to look at it only: a run that says `running` while nothing measures was killed, and is shown
         as `vtax clean` would write it down. Raises BadInput when there is none yet (none is made), and as `open`."""
-        engine = make_engine(url)
+        engine = make_engine(place)
         file = sqlite_file(engine.url)
-        missing = file is not None and not file.exists()
+        with told(engine.url):
+            missing = file is not None and not file.exists()
         engine.dispose()
         if missing:
             raise no_run(engine.url)
-        return cls.open(url, only_looks=True)
+        return cls.open(place, only_looks=True)
 
     def close(self) -> None:
         """Close every connection; SQLite then folds its write-ahead log into the file."""

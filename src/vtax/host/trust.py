@@ -1,0 +1,123 @@
+"""Directories that a vtax of root's may trust: nobody else owns them, can change them, or can swap them for others.
+
+What lies in a home is executed: guests run an image's programs, and `vtax clean` the commands of a journal. A home is
+therefore used only where every directory on the way to it, symbolic links included, belongs to root or to the user of
+this process (or to the user of `sudo`, who has asked for it), and nobody else may write it. A directory with the
+sticky bit on the way, such as /tmp, lets others add names, not replace ours.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from vtax.errors import BadInput
+
+PRIVATE_MODE = 0o700
+_US = os.geteuid()  # it never changes while a process of vtax lives
+_MOST_LINKS = 40  # as many as the kernel follows (path_resolution(7))
+_ROOT_GROUP = 0
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise BadInput when others own or may change a directory, or anything on the way to it; it may be missing."""
+    at, left, links = Path("/"), list(path.absolute().parts[1:]), 0
+    _refuse_directory(at, at.lstat(), final=not left)
+    while left:
+        name = left.pop(0)
+        at = at.parent if name == ".." else at / name
+        try:
+            seen = at.lstat()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise BadInput(f"{at} cannot be examined: {error.strerror}", where=str(path)) from error
+        if not stat.S_ISLNK(seen.st_mode):
+            _refuse_directory(at, seen, final=not left)
+            continue
+        _refuse_owner(at, seen)
+        links += 1
+        if links > _MOST_LINKS:
+            raise BadInput("too many symbolic links", where=str(path))
+        target = at.readlink()
+        at = Path("/") if target.is_absolute() else at.parent
+        left = [part for part in target.parts if part != "/"] + left
+
+
+def private_directory(path: Path) -> None:
+    """Make a directory that only this user can enter, or make one that is there such a directory.
+
+    Raises BadInput when it belongs to somebody else, or when its mode cannot be set.
+    """
+    refuse_foreign(path)
+    try:
+        path.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise BadInput(f"the directory cannot be made: {error.strerror}", where=str(path),
+                       cure="free some space, or name another directory in VTAX_HOME") from error  # fmt: skip
+    try:
+        seen = os.fstat(descriptor)
+        if not is_this_users(seen):
+            raise _foreign(path, seen)
+        if stat.S_IMODE(seen.st_mode) != PRIVATE_MODE:
+            os.fchmod(descriptor, PRIVATE_MODE)
+    except OSError as error:
+        raise BadInput(
+            f"others may enter the directory, and its mode cannot be changed: {error.strerror}",
+            where=str(path),
+            cure=f"chmod {PRIVATE_MODE:o} {path}, or name another directory in VTAX_HOME",
+        ) from error
+    finally:
+        os.close(descriptor)
+
+
+def is_this_users(seen: os.stat_result) -> bool:
+    """Whether a file belongs to the user of this process."""
+    return seen.st_uid == _US
+
+
+def may_be_of_others(seen: os.stat_result) -> bool:
+    """Whether somebody else than root and this user owns a file or may write it."""
+    group = seen.st_mode & stat.S_IWGRP and seen.st_gid != _ROOT_GROUP
+    return seen.st_uid not in (0, _US) or bool(group or seen.st_mode & stat.S_IWOTH)
+
+
+def is_trusted_file(seen: os.stat_result) -> bool:
+    """Whether it is a regular file of this user's that nobody else may write."""
+    return stat.S_ISREG(seen.st_mode) and is_this_users(seen) and not may_be_of_others(seen)
+
+
+def _refuse_directory(path: Path, seen: os.stat_result, *, final: bool) -> None:
+    _refuse_owner(path, seen)
+    group = seen.st_mode & stat.S_IWGRP and seen.st_gid != _ROOT_GROUP
+    if (group or seen.st_mode & stat.S_IWOTH) and (final or not seen.st_mode & stat.S_ISVTX):
+        raise BadInput(
+            f"other users may write to {path}, and so decide what vtax executes",
+            where="VTAX_HOME",
+            cure=f"chmod go-w {path}, or name another directory in VTAX_HOME",
+        )
+
+
+def _refuse_owner(path: Path, seen: os.stat_result) -> None:
+    trusted = {0, _US}
+    sudoer = os.environ.get("SUDO_UID", "")
+    if _US == 0 and sudoer.isdecimal():
+        trusted.add(int(sudoer))
+    if seen.st_uid not in trusted:
+        raise _foreign(path, seen)
+
+
+def _foreign(path: Path, seen: os.stat_result) -> BadInput:
+    try:
+        owner = pwd.getpwuid(seen.st_uid).pw_name
+    except KeyError:
+        owner = str(seen.st_uid)
+    mine = "run vtax with sudo, or " if seen.st_uid == 0 else ""
+    return BadInput(
+        f"{path} belongs to user {owner}, who decides what is executed from it",
+        where="VTAX_HOME",
+        cure=f"{mine}name a directory of your own in VTAX_HOME",
+    )

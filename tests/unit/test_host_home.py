@@ -1,0 +1,58 @@
+"""Where a home keeps its store, whatever is in its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from synthetic_run import begin
+
+from vtax.errors import StoreError
+from vtax.host.home import Home
+from vtax.store.database import make_engine, shown
+from vtax.store.store import Store
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%41b", "a b", "a#b", "a:b@c", "%", "é", "file:x"])
+def test_a_home_of_any_name_has_its_store_inside(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / name))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    home = Home.from_environment().ensure()
+    with Store.open(home.store_url) as store:
+        begin(store, "tour-1")
+    assert [run.name for run in Store.existing(home.store_url).runs()] == ["tour-1"]
+    assert (tmp_path / name / "store.sqlite").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql:/user:{SECRET}@host/db",
+        f"user:{SECRET}@host/db",
+        f"{SECRET}",
+        f"postgresql://user:{SECRET}@host:port/db",
+        f"postgresql://user:p@{SECRET}:x@host/db",
+        f"mysql://user:{SECRET}@host/db",
+        f"{SECRET}://user@host/db",
+        f"sqlite://user:{SECRET}@host/x",
+        f"sqlite:///x?key={SECRET}",
+        f"sqlite:///x%00{SECRET}",
+        f"sqlite+{SECRET}:///x",
+        f"postgres://user:{SECRET}@host/db",
+    ],
+)
+def test_a_store_that_cannot_be_used_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        make_engine(url)
+    assert SECRET not in str(caught.value)
+    assert "VTAX_STORE" in str(caught.value)
+    assert "postgresql://user@host/database" in caught.value.cure
+
+
+def test_no_message_shows_password_or_parameters() -> None:
+    url = make_engine(f"postgresql://user:{SECRET}@host/db?password={SECRET}&sslpassword={SECRET}").url
+    assert shown(url) == "postgresql+psycopg://user:***@host/db"
