@@ -129,7 +129,9 @@ def test_a_second_builder_says_that_it_waits(home, as_root, monkeypatch):
 
     with Journal(home.journal) as journal:
         assert images.build(home, DEFAULT, journal, progress).key == DEFAULT.key
-    assert stages == ["waiting for another vtax that builds an image"]
+    (waits,) = stages
+    assert waits.startswith(f"waiting for process {os.getpid()} (")
+    assert waits.endswith("), which builds or removes an image")
 
 
 def test_an_image_is_removed_whole(home):

@@ -10,7 +10,7 @@ from vtax.cli.output import as_typed, json_option, print_json, print_table
 from vtax.cli.quiet import free_to_probe
 from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
-from vtax.image.build import find
+from vtax.image.build import checked
 
 _STYLES = {"ok": "", "warn": "yellow", "bad": "bold red"}
 
@@ -33,7 +33,7 @@ def command(calibrate_for: str | None, as_json: bool) -> None:
         calibrate(calibrate_for, as_json=as_json)
         return
     with free_to_probe("vtax doctor") as why_not:
-        examination = examine(find(Home.from_environment()), not_probed=why_not)
+        examination = examine(checked(Home.from_environment()), not_probed=why_not)
     if as_json:
         print_json(examination.as_json())
         return

@@ -34,7 +34,7 @@ def build(packages: tuple[str, ...]) -> None:
     need_root("building the image")
     home = Home.from_environment().ensure()
     recipe = DEFAULT.with_packages(packages)
-    found = images.find(home, recipe)
+    found = images.checked(home, recipe)
     if found is not None:
         click.echo(f"image {found.key} is there: {found.directory}")
         return

@@ -101,10 +101,12 @@ def need_root(what: str) -> None:
 
 def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
     """The image guests run, with more packages if asked, which must have been built. Raises BadInput otherwise."""
-    from vtax.image.build import find
+    from vtax.image.build import checked
     from vtax.image.recipe import DEFAULT
 
-    image = find(home, DEFAULT.with_packages(packages))
+    image = checked(home, DEFAULT.with_packages(packages))
+    if image is None and home.images.is_dir() and not os.access(home.images, os.X_OK):
+        raise BadInput("only root can see whether the guest image is built", cure="run it again with sudo")
     if image is None:
         more = "".join(f" --with {package}" for package in packages)
         what = f"the guest image with {', '.join(packages)}" if packages else "the guest image"

@@ -10,7 +10,7 @@ from vtax.cli.output import json_option, print_json, print_keys, print_table, te
 from vtax.cli.quiet import free_to_probe
 from vtax.errors import with_cure
 from vtax.host.home import Home
-from vtax.image.build import find
+from vtax.image.build import checked
 from vtax.platforms.base import Driver, Probe
 from vtax.platforms.registry import drivers, forms, get, names
 from vtax.study.keys import keys
@@ -45,7 +45,7 @@ def command(driver_name: str | None, no_probe: bool, as_json: bool) -> None:
 
 def _probes() -> dict[str, Probe]:
     """What each platform's probe found; nothing while something measures."""
-    image = find(Home.from_environment())
+    image = checked(Home.from_environment())
     with free_to_probe("vtax platforms") as why_not:
         if why_not:
             tell(f"what runs here was not tried: {why_not}")

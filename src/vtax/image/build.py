@@ -8,7 +8,6 @@ build dies.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import platform
@@ -21,11 +20,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from vtax.errors import BadInput
+from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.lock import open_lock, wait_for_lock
 from vtax.host.process import find_program, run
 from vtax.host.resources import Marked, Tree
+from vtax.image import contents
 from vtax.image.export import DISK_BYTES, write_archive, write_disk
 from vtax.image.image import Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
@@ -37,27 +38,42 @@ Progress = Callable[[str], None]
 
 SPACE_NEEDED_BYTES = 2 * 1024**3
 MODULES = "modules"
+_BUILD_S = 2400.0  # how long another build may take
 _PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar", "unshare": "util-linux"}
 
 
 def find(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
-    """The finished image of a recipe, None when it is not built."""
+    """The finished image of a recipe, None when it is not built, or when this user may not enter the images."""
     image = Image(recipe.key, home.images / recipe.key)
-    return image if image.directory.is_dir() else None
+    with suppress(PermissionError):
+        return image if image.directory.is_dir() else None
+    return None
+
+
+def checked(home: Home, recipe: Recipe = DEFAULT) -> Image | None:
+    """As `find`, for guests to start from. Raises ImageError when the image is not as it was built, and BadInput for
+    a home that others own or may change."""
+    image = find(home, recipe)
+    if image is not None:
+        home.ensure()
+        contents.check(image)
+    return image
 
 
 def list_images(home: Home) -> list[Image]:
-    """Every finished image, oldest first."""
+    """Every finished image, oldest first. Raises BadInput when this user may not enter the images."""
     if not home.images.is_dir():
         return []
+    if not os.access(home.images, os.R_OK | os.X_OK):
+        raise BadInput("only root can see the images", where=str(home.images), cure="run it again with sudo")
     directories = [path for path in home.images.iterdir() if re.fullmatch(r"[0-9a-f]{12}", path.name)]
     directories.sort(key=lambda path: path.stat().st_mtime)
     return [Image(path.name, path) for path in directories]
 
 
 def ensure(home: Home, recipe: Recipe = DEFAULT, progress: Progress = lambda stage: None) -> Image:
-    """The image of a recipe, built now if it is not there, with a journal of its own."""
-    if image := find(home, recipe):
+    """The image of a recipe, checked, or built now if it is not there, with a journal of its own."""
+    if image := checked(home, recipe):
         return image
     home.ensure()
     with Journal(home.journal) as journal:
@@ -72,7 +88,7 @@ def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lam
     """
     _check_host(home)
     with _build_lock(home, progress):
-        if image := find(home, recipe):
+        if image := checked(home, recipe):
             return image
         started = time.monotonic()
         final = home.images / recipe.key
@@ -95,6 +111,7 @@ def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lam
                 "build_s": round(time.monotonic() - started, 1),
             }
             image.manifest.write_text(json.dumps(record, indent=1) + "\n")
+            contents.record(image)
             run(["sync", "--file-system", partial])
             partial.rename(final)
         except BaseException:
@@ -162,10 +179,11 @@ def _make(recipe: Recipe, image: Image, journal: Journal, progress: Progress) ->
 
 
 def _with_same_tree(home: Home, recipe: Recipe) -> Image | None:
-    """An image that differs from the recipe's in nothing but the initrd."""
+    """An image that differs from the recipe's in nothing but the initrd, and is as it was built."""
     for image in list_images(home):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, ImageError):
             if json.loads(image.manifest.read_text()).get("tree_key") == recipe.tree_key:
+                contents.check(image)
                 return image
     return None
 
@@ -173,8 +191,8 @@ def _with_same_tree(home: Home, recipe: Recipe) -> Image | None:
 def _adopt(parent: Image, image: Image) -> dict[str, Any]:
     """Take everything from parent by hard links, except what is written anew; returns parent's manifest."""
     run(["cp", "--archive", "--link", f"{parent.directory}/.", image.directory], timeout_s=300)
-    image.initrd.unlink()
-    image.manifest.unlink()
+    for path in (image.initrd, image.manifest, image.directory / contents.LIST, image.directory / contents.STAMP):
+        path.unlink()
     record: dict[str, Any] = json.loads(parent.manifest.read_text())
     return record
 
@@ -200,13 +218,9 @@ def _check_host(home: Home) -> None:
 
 @contextmanager
 def _build_lock(home: Home, progress: Progress) -> Iterator[None]:
-    descriptor = os.open(home.images / "build.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_lock(home.images / "build.lock")
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("waiting for another vtax that builds an image")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        wait_for_lock(descriptor, "builds or removes an image", progress, _BUILD_S)
         yield
     finally:
         os.close(descriptor)

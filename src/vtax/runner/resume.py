@@ -8,6 +8,7 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.image import contents
 from vtax.image.build import list_images
 from vtax.platforms.base import HostProgram, Probe
 from vtax.runner.plan import Plan, make_plan
@@ -99,7 +100,8 @@ def rebuild_plan(run: RunHandle, home: Home, agreed: Collection[HostProgram] = (
     """The plan of a run, equal to the one it began with. agreed: see make_plan.
 
     Platforms are taken as the run found them, so that cells do not appear or vanish half-way. Raises BadInput when
-    the image is gone or when the cells would differ (another version of vtax changed a benchmark's defaults).
+    the image is gone or when the cells would differ (another version of vtax changed a benchmark's defaults), and
+    ImageError when the image is not as it was built.
     """
     image = next((image for image in list_images(home) if image.key == run.image_key), None)
     if image is None:
@@ -107,6 +109,7 @@ def rebuild_plan(run: RunHandle, home: Home, agreed: Collection[HostProgram] = (
             f"{run.name} ran in image {run.image_key}, which is no longer there",
             cure="vtax image list shows what is; start a new run with vtax run",
         )
+    contents.check(image)
     probes = {p.name: Probe(p.available, p.reason, p.cure, tuple(p.marks), p.version) for p in run.platforms}
     plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, agreed=agreed)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:

@@ -1,0 +1,166 @@
+"""That an image is still what was built: listed at the end of the build, and checked before guests start from it.
+
+The list has every file of the image with its mode, owner and content. To read all of it takes seconds, so beside it
+stands a stamp: one hash over what the kernel says of every file, the time of its last change (ctime) among it, which
+only the kernel sets. While the stamp is the same, nothing has changed. Where it differs, as after an image that
+shares files by hard links was made or removed, or in a home that was copied, all is read, and the stamp renewed.
+
+An image of a version without such lists gets one where nobody but root can have changed it: what its tree lets other
+users write is empty.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from vtax.errors import ImageError
+from vtax.host.trust import may_be_of_others
+from vtax.image.image import Image
+
+LIST, STAMP = "contents", "contents.stamp"
+_CHUNK_BYTES = 1 << 20
+_ZEROS = bytes(_CHUNK_BYTES)
+_NAMED = 3  # of the files that differ
+
+
+def record(image: Image) -> None:
+    """Write down what the image holds now."""
+    stamp = _stamp(image.directory)
+    (image.directory / LIST).write_text("".join(f"{line}\n" for line in _lines(image.directory)))
+    (image.directory / STAMP).write_text(stamp)
+
+
+def check(image: Image) -> None:
+    """Raise ImageError, naming what differs, when the image is not as it was built."""
+    listed = image.directory / LIST
+    if not listed.exists():
+        _refuse_what_others_wrote(image)
+        record(image)
+        return
+    kept = image.directory / STAMP
+    stamp = _stamp(image.directory)
+    with suppress(OSError):
+        if kept.read_text() == stamp:
+            return
+    before = _by_name(listed.read_text().splitlines())
+    now = _by_name(_lines(image.directory))
+    if differing := sorted(name for name in {**before, **now} if before.get(name) != now.get(name)):
+        raise _changed(image, [f"{name} {_what_happened(name, before, now)}" for name in differing])
+    kept.write_text(stamp)
+
+
+def _what_happened(name: str, before: dict[str, str], now: dict[str, str]) -> str:
+    if name not in before:
+        return "was added"
+    return "was changed" if name in now else "is missing"
+
+
+def _changed(image: Image, differing: list[str]) -> ImageError:
+    more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
+    return ImageError(
+        f"image {image.key} is not as it was built: {', '.join(differing[:_NAMED])}{more}",
+        where=str(image.directory),
+        cure=f"sudo vtax image remove {image.key}, then build it again: sudo vtax image build",
+    )
+
+
+def _refuse_what_others_wrote(image: Image) -> None:
+    """Raise ImageError for a file that others than root may write, and for anything in a directory of that kind."""
+    written, open_to_others = [], set()
+    for name, seen in _walk(image.directory):
+        others = may_be_of_others(seen)
+        holds_data = stat.S_ISREG(seen.st_mode) and seen.st_size > 0
+        if name.rpartition("/")[0] in open_to_others or (others and holds_data):
+            written.append(f"{json.dumps(name)} may be of another user")
+        if others and stat.S_ISDIR(seen.st_mode):
+            open_to_others.add(name)
+    if written:
+        raise _changed(image, written)
+
+
+def _walk(top: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Name, relative to top, and lstat of everything below it but the list and the stamp; directories first."""
+    left = [""]
+    while left:
+        directory = left.pop()
+        with os.scandir(top / directory) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        for entry in found:
+            name = f"{directory}/{entry.name}" if directory else entry.name
+            if name in (LIST, STAMP):
+                continue
+            yield name, entry.stat(follow_symlinks=False)
+            if entry.is_dir(follow_symlinks=False):
+                left.append(name)
+
+
+def _stamp(top: Path) -> str:
+    digest = hashlib.sha256()
+    for name, seen in _walk(top):
+        told = (seen.st_mode, seen.st_uid, seen.st_gid, seen.st_size, seen.st_rdev, seen.st_ino, seen.st_mtime_ns,
+                seen.st_ctime_ns)  # fmt: skip
+        digest.update(f"{json.dumps(name)} {told}\n".encode())
+    return digest.hexdigest()
+
+
+def _lines(top: Path) -> list[str]:
+    """A JSON array for every file: name, mode with type, owner, group, content, file capabilities."""
+    with ThreadPoolExecutor(2) as pool:
+        found = list(_walk(top))
+        contents = pool.map(lambda each: _content(top / each[0], each[1]), found)
+        return [
+            json.dumps([name, oct(seen.st_mode), seen.st_uid, seen.st_gid, content, _capabilities(top / name)])
+            for (name, seen), content in zip(found, contents, strict=True)
+        ]
+
+
+def _by_name(lines: list[str]) -> dict[str, str]:
+    return {json.dumps(json.loads(line)[0]): line for line in lines}
+
+
+def _content(path: Path, seen: os.stat_result) -> str:
+    if stat.S_ISREG(seen.st_mode):
+        return _hash(path, seen.st_size)
+    if stat.S_ISLNK(seen.st_mode):
+        return str(path.readlink())
+    return str(seen.st_rdev)
+
+
+def _hash(path: Path, size: int) -> str:
+    """SHA-256 of a file's size and, with their places, its chunks that hold more than zeros: disks are sparse."""
+    digest = hashlib.sha256(str(size).encode())
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        at = 0
+        while at < size:
+            at = _next_data(descriptor, at) // _CHUNK_BYTES * _CHUNK_BYTES
+            chunk = os.pread(descriptor, _CHUNK_BYTES, at)
+            if not chunk:
+                break
+            if chunk != _ZEROS[: len(chunk)]:
+                digest.update(b"%d:" % at + chunk)
+            at += _CHUNK_BYTES
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()
+
+
+def _next_data(descriptor: int, at: int) -> int:
+    """Where the next byte is that is not in a hole; the end of the file when there is none."""
+    try:
+        return os.lseek(descriptor, at, os.SEEK_DATA)
+    except OSError:
+        return os.fstat(descriptor).st_size
+
+
+def _capabilities(path: Path) -> str:
+    with suppress(OSError):
+        return os.getxattr(path, "security.capability", follow_symlinks=False).hex()
+    return ""

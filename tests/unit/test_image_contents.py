@@ -1,0 +1,121 @@
+"""An image that is not as it was built is refused; one whose files merely got other change times is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import ImageError
+from vtax.image import contents
+from vtax.image.image import Image
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Image:
+    """Something like an image, recorded: a program, a link, and the directories that all may write."""
+    image = Image("0123456789ab", tmp_path / "0123456789ab")
+    (image.tree / "usr/bin").mkdir(parents=True)
+    for name in ("tmp", "scratch"):
+        (image.tree / name).mkdir()
+        (image.tree / name).chmod(0o1777)
+    (image.tree / "usr/bin/tool").write_bytes(b"tool")
+    (image.tree / "bin").symlink_to("usr/bin")
+    with image.disk.open("wb") as disk:
+        disk.truncate(8 << 20)
+        disk.seek(5 << 20)
+        disk.write(b"data")
+    contents.record(image)
+    return image
+
+
+def test_an_untouched_image_passes(image: Image) -> None:
+    contents.check(image)
+
+
+def with_the_same_size_and_time(image: Image) -> None:
+    path = image.tree / "usr/bin/tool"
+    before = path.stat()
+    path.write_bytes(b"evil")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def with_a_byte_in_a_hole(image: Image) -> None:
+    with image.disk.open("r+b") as disk:
+        disk.seek(1 << 20)
+        disk.write(b"\1")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda image: (image.tree / "scratch/x").write_text("x"), '"tree/scratch/x" was added'),
+        (lambda image: (image.tree / "tmp/\n\x1b[31m").mkdir(), '"tree/tmp/\\n\\u001b[31m" was added'),
+        (with_the_same_size_and_time, '"tree/usr/bin/tool" was changed'),
+        (lambda image: (image.tree / "usr/bin/tool").chmod(0o4755), '"tree/usr/bin/tool" was changed'),
+        (lambda image: (image.tree / "usr/bin/tool").unlink(), '"tree/usr/bin/tool" is missing'),
+        (lambda image: ((image.tree / "bin").unlink(), (image.tree / "bin").symlink_to("/bin")), '"tree/bin" was ch'),
+        (lambda image: shutil.rmtree(image.tree), '"tree" is missing'),
+        (with_a_byte_in_a_hole, '"disk.raw" was changed'),
+    ],
+)
+def test_a_changed_image_is_refused_with_what_changed(
+    image: Image, change: Callable[[Image], object], told: str
+) -> None:
+    change(image)
+    for _ in range(2):
+        with pytest.raises(ImageError) as caught:
+            contents.check(image)
+        assert told in caught.value.what
+        assert f"vtax image remove {image.key}" in caught.value.cure
+
+
+def test_other_links_to_its_files_and_a_copy_are_no_changes(image: Image, tmp_path: Path) -> None:
+    os.link(image.tree / "usr/bin/tool", tmp_path / "link")
+    contents.check(image)
+    copy = Image(image.key, tmp_path / "copy")
+    shutil.copytree(image.directory, copy.directory, symlinks=True)
+    assert copy.disk.read_bytes() == image.disk.read_bytes()
+    contents.check(copy)
+
+
+def test_what_was_read_once_is_not_read_again(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    (image.tree / "usr/bin/tool").chmod(0o600)
+    (image.tree / "usr/bin/tool").chmod(0o644)
+    contents.check(image)
+    monkeypatch.setattr(contents, "_hash", lambda *_: pytest.fail("read a file"))
+    contents.check(image)
+
+
+def of_an_older_version(image: Image) -> None:
+    for name in (contents.LIST, contents.STAMP):
+        (image.directory / name).unlink()
+
+
+def test_an_image_of_an_older_version_is_recorded_where_nobody_can_have_changed_it(image: Image) -> None:
+    of_an_older_version(image)
+    contents.check(image)
+    (image.tree / "scratch/x").touch()
+    with pytest.raises(ImageError):
+        contents.check(image)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda tree: (tree / "scratch/x").touch(),
+        lambda tree: (tree / "tmp/directory").mkdir(),
+        lambda tree: (tree / "usr/bin/tool").chmod(0o666),
+    ],
+)
+def test_an_image_of_an_older_version_that_others_may_have_changed_is_refused(
+    image: Image, planted: Callable[[Path], None]
+) -> None:
+    of_an_older_version(image)
+    planted(image.tree)
+    for _ in range(2):
+        with pytest.raises(ImageError, match="may be of another user"):
+            contents.check(image)
