@@ -27,6 +27,7 @@ from vtax.host.resources import (
     pids_with_mark,
     to_record,
 )
+from vtax.host.waiting import wait_until
 from vtax.runner.interrupt import stop_requests
 
 
@@ -71,7 +72,7 @@ print(journal.token, flush=True); time.sleep(60)
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     mark = "mark-" + child.stdout.readline().strip()
-    assert pids_with_mark(mark)
+    assert wait_until(lambda: pids_with_mark(mark), 5, 0.01)  # the environment shows a little after the exec
     assert clean(tmp_path / "journal").removed == ()  # its owner is alive
     child.kill()
     child.wait()
