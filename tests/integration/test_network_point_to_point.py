@@ -8,7 +8,6 @@ from support import needs_program, needs_root
 from vtax.errors import BenchmarkError, NetworkError
 from vtax.network.echo import echo
 from vtax.network.namespace import NAMES
-from vtax.network.settings import LinkSettings
 from vtax.platforms import registry as platforms
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
@@ -115,7 +114,7 @@ def test_a_peer_without_the_tool_fails_the_trial_with_its_name(image, journal, p
 def test_closing_leaves_no_namespace(journal):
     from vtax.network import registry
 
-    links = registry.get("point-to-point").build(journal, LinkSettings())
+    links = registry.get("point-to-point").build(journal, registry.settings("point-to-point", {}))
     name = f"vtax-{links.lab.token}-lab"
     assert (NAMES / name).exists()
     links.close()

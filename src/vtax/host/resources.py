@@ -290,7 +290,7 @@ class FileValue:
 
 @dataclass(frozen=True)
 class Remote:
-    """What a guest needs on another machine: a directory, processes, a card lent to it.
+    """What a guest needs on another machine: a directory, processes, a network interface.
 
     path: the directory. argv: ends and removes all of it there; status 3 says that there was nothing, 126 and 127
     that what would have made it is not installed.

@@ -23,7 +23,7 @@ _SKIPPED = (
 source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
 could not name. A third of an emulated boot; nothing to a real CPU, which is left alone."""
 _BY_MP_TABLE = "acpi=noirq"
-"""Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each card, by a program
+"""Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each NIC, by a program
 of 128 steps that ACPI interprets. The lines, the timers and everything else of ACPI are the same."""
 _VIRTIO_OFFLOADS = (
     "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo",
@@ -33,7 +33,7 @@ _VIRTIO_OFFLOADS = (
 
 @dataclass(frozen=True)
 class Nic:
-    """A card and what is behind it.
+    """A network interface and its back end.
 
     tap: its name in the network namespace QEMU runs in; none: no cable in it. fds: of a tap that is handed over open,
     one per queue.
@@ -138,7 +138,7 @@ def disk(options: QemuOptions, overlay: Path) -> list[str]:
 
 
 def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]:
-    """The cards in order, each with its back end."""
+    """The network interfaces in order, each with its back end."""
     words: list[str] = []
     for number, nic in enumerate(nics):
         cable = ""

@@ -70,7 +70,7 @@ def firmware() -> bytes:
 
 
 def run(options: QemuOptions, timeout_s: float) -> Trial:
-    """Run the program in the machine and with the cards that the options describe. Raises VtaxError or OSError."""
+    """Run the program in the machine and with the NICs that the options describe. Raises VtaxError or OSError."""
     began = time.monotonic()
     home = Home.from_environment().ensure()
     descriptor = os.memfd_create("vtax-firmware")
