@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from shown import page as page_of
 from synthetic_run import begin, fill
-from vtax.report.html import html
 
 from vtax.report.analysis import analyse
 from vtax.store.store import Store
@@ -21,7 +21,7 @@ const lines = each => {
   return new Set([...range.getClientRects()].map(box => Math.round(box.bottom))).size;
 };
 const widths = [...document.querySelectorAll(".scroll")].map(each => each.scrollWidth + "/" + each.clientWidth);
-const heights = [...document.querySelectorAll("article:not(details *) .result .interval")].map(lines);
+const heights = [...document.querySelectorAll("article:not(details *) tbody td:has(.whole)")].map(lines);
 document.title = "widths " + widths.join(" ") + " lines " + heights.join(" ");
 })</script></body>"""
 
@@ -32,7 +32,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         fill(begin(store), blocks=30)
-        return html(analyse(store, resamples=99)).replace("</body>", _MEASURE)
+        return page_of(analyse(store, resamples=99)).replace("</body>", _MEASURE)
 
 
 def measured(page: str, window: int, tmp_path: Path) -> tuple[list[tuple[int, int]], list[int]]:

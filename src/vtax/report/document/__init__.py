@@ -43,6 +43,7 @@ from vtax.report.document.parts import (
 from vtax.report.document.text import (
     Inline,
     Joined,
+    Link,
     Message,
     Styled,
     joined,
@@ -56,8 +57,8 @@ from vtax.report.document.warnings import Place, Warning, levels_of
 
 __all__ = [
     "Bar", "Bullets", "Code", "Column", "Count", "Document", "Duration", "Efficiency", "Factor", "Figure",
-    "FigureGroup", "FigureRow", "Group", "Inline", "Interval", "Joined", "Mean", "Message", "Moment", "Nothing",
-    "Number", "Offset", "PValue", "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity", "Range",
-    "Ratio", "Row", "Scale", "Section", "Share", "Size", "Styled", "Table", "Verdict", "Warning", "Warnings",
-    "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "styled",
+    "FigureGroup", "FigureRow", "Group", "Inline", "Interval", "Joined", "Link", "Mean", "Message", "Moment",
+    "Nothing", "Number", "Offset", "PValue", "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity",
+    "Range", "Ratio", "Row", "Scale", "Section", "Share", "Size", "Styled", "Table", "Verdict", "Warning",
+    "Warnings", "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "styled",
 ]  # fmt: skip

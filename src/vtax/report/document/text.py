@@ -45,7 +45,15 @@ class Styled:
     role: Role
 
 
-Inline = Union[str, Message, Joined, Styled, "Value"]
+@dataclass(frozen=True)
+class Link:
+    """Text that leads to the section of a key, where a renderer has links."""
+
+    text: Inline
+    key: str
+
+
+Inline = Union[str, Message, Joined, Styled, Link, "Value"]
 
 
 def msg(template: str, /, **data: Inline) -> Message:

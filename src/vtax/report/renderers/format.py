@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vtax.report.document import cells
 from vtax.report.document.cells import Nothing
 from vtax.report.document.notes import data_of
 from vtax.report.document.sentences import sentence, sentence_of
-from vtax.report.document.text import Inline, Joined, Message, Role, Styled, msg, plural
+from vtax.report.document.text import Inline, Joined, Link, Message, Role, Styled, msg, plural
 from vtax.report.document.warnings import Warning
 from vtax.report.renderers import numbers
 from vtax.report.renderers.language import ENGLISH, Language
@@ -32,11 +32,12 @@ _PLACES_SHOWN = 2
 
 @dataclass(frozen=True)
 class Run:
-    """A stretch of text of one look. value: the value it shows, None for words."""
+    """A stretch of text of one look. value: the value it shows, None for words. link: key of a section."""
 
     text: str
     role: Role = ""
     value: Any = None
+    link: str = ""
 
 
 class Formatter:
@@ -58,6 +59,8 @@ class Formatter:
             yield Run(inline, role)
         elif isinstance(inline, Message):
             yield from self._message(inline, role)
+        elif isinstance(inline, Link):
+            yield from (replace(run, link=inline.key) for run in self.runs(inline.text, role))
         elif isinstance(inline, Styled):
             yield from self.runs(inline.text, inline.role)
         elif isinstance(inline, Joined):

@@ -41,6 +41,7 @@ from vtax.report.document import (
     msg,
     plural,
 )
+from vtax.report.document.text import Role
 from vtax.report.renderers import vega
 from vtax.report.renderers.format import SIGNS, WORDS, Formatter, Run
 from vtax.report.renderers.language import ENGLISH, Language
@@ -124,6 +125,8 @@ class _Page:
         if isinstance(run.value, Efficiency):
             return self._efficiency(run.value)
         text = escape(run.text)
+        if run.link:
+            text = Markup('<a href="#{}">{}</a>').format(_name_of(run.link), text)
         if isinstance(run.value, Interval):
             text = Markup('<span class="whole">{}</span>').format(text)
         if run.role == "code":
@@ -159,7 +162,7 @@ class _Page:
 
     def _id(self, key: str) -> Markup:
         """The attribute `id` for a key, once on the page."""
-        name = re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
+        name = _name_of(key)
         if not name or name in self._ids:
             return Markup("")
         self._ids.add(name)
@@ -288,9 +291,19 @@ class _Page:
 
 def _together(runs: Iterable[Run]) -> Iterator[Run]:
     """Runs with those of one look that follow each other as one."""
-    for (role, _), group in groupby(runs, key=lambda run: (run.role, isinstance(run.value, _ELEMENTS) and id(run))):
+    for (role, link, _), group in groupby(runs, key=_look):
         same = list(group)
-        yield same[0] if len(same) == 1 else Run("".join(run.text for run in same), role)
+        yield same[0] if len(same) == 1 else Run("".join(run.text for run in same), role, link=link)
+
+
+def _look(run: Run) -> tuple[Role, str, int]:
+    """What runs must have in common to be one; one that is an element of its own has it with no other."""
+    return run.role, run.link, id(run) if isinstance(run.value, _ELEMENTS) else 0
+
+
+def _name_of(key: str) -> str:
+    """A key as it can stand in an address."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", key).strip("-")
 
 
 def _class(column: Column) -> Markup:

@@ -20,6 +20,7 @@ from vtax.report.document import (
     Group,
     Inline,
     Interval,
+    Link,
     Mean,
     Nothing,
     Paragraph,
@@ -295,7 +296,7 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
     rows = [
         TableRow(
             (
-                _overview_name(section, point),
+                _overview_name(section, point, analysis),
                 _base_mean(section, point),
                 *_efficiencies(section, point, [p.name for p in compared]),
             )
@@ -307,9 +308,9 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
     yield Table(columns, (Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True)
 
 
-def _overview_name(section: Section, point: Point) -> Inline:
+def _overview_name(section: Section, point: Point, analysis: Analysis) -> Inline:
     details = joined([section.metric.title or section.metric.name, shared.levels(point)])
-    return joined([section.label, muted(details)], " ")
+    return joined([Link(section.label, _key(section, analysis)), muted(details)], " ")
 
 
 def _base_mean(section: Section, point: Point) -> Inline:
