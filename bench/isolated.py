@@ -60,11 +60,15 @@ class Isolated:
             raise OSError(ctypes.get_errno(), "entering the host's network namespace")
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Be the only program of this kind that changes or compares settings of the whole host."""
-        fcntl.flock(self.turns, fcntl.LOCK_EX)
+    def turn(self, *, wait: bool) -> Iterator[bool]:
+        """Be the only program of this kind that changes or compares settings of the whole host; whether it is."""
         try:
-            yield
+            fcntl.flock(self.turns, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
         finally:
             fcntl.flock(self.turns, fcntl.LOCK_UN)
 

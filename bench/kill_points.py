@@ -30,6 +30,7 @@ import sqlite3
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -107,18 +108,23 @@ def last_run(lab: Lab) -> tuple[str, str]:
         return (runs[-1].name, runs[-1].status) if runs else ("", "")
 
 
-def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point], None]) -> None:
-    """One run, killed once in every stage, and finished."""
+def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point], None], *, wait: bool) -> bool:
+    """One run, killed once in every stage, and finished.
+
+    wait: for a turn at the host's settings, if it changes them. Returns False when it did not get one.
+    """
     generator = random.Random(f"{seed}/{number}")
     stages = generator.sample(STAGES, len(STAGES))
     how = generator.choice(("as it is", "--tune", "hugepages", "as it is"))
     if how == "as it is":
         run_of_a_chain(lab, number, platform, how, stages, generator, tell)
-        return
-    with lab.inside.isolated.turn():
-        inside = replace(lab.inside, settings=True)
-        tuned = replace(lab, inside=inside, before=inside.state())
-        run_of_a_chain(tuned, number, platform, how, stages, generator, tell)
+        return True
+    with lab.inside.isolated.turn(wait=wait) as granted:
+        if granted:
+            inside = replace(lab.inside, settings=True)
+            tuned = replace(lab, inside=inside, before=inside.state())
+            run_of_a_chain(tuned, number, platform, how, stages, generator, tell)
+        return granted
 
 
 def run_of_a_chain(
@@ -315,15 +321,20 @@ def campaign(lab: Lab, arguments: argparse.Namespace, log: Log) -> None:
         print(f"{time.monotonic() - began:7.1f} s {count:4} {where}  {said}", file=sys.stderr, flush=True)
 
     began = time.monotonic()
-    for number in arguments.chain or range(arguments.points):
-        if len(log.points) >= arguments.points:
-            break
-        if number not in log.chains:
-            chain(lab, number, platforms[number % len(platforms)], arguments.seed, tell)
-            if number % 4 == 3 and not arguments.no_image:
-                tell(build_point(lab, number // 4, arguments.seed))
-            log.add(number, told)
-            told.clear()
+    owed = deque(number for number in arguments.chain or range(arguments.points) if number not in log.chains)
+    put_off: deque[int] = deque()  # until another campaign has changed the host's settings back
+    fresh = False
+    while (owed or put_off) and len(log.points) < arguments.points:
+        fresh = bool(owed) and not (put_off and fresh)
+        number = (owed if fresh else put_off).popleft()
+        platform = platforms[number % len(platforms)]
+        if not chain(lab, number, platform, arguments.seed, tell, wait=not owed):
+            put_off.append(number)
+            continue
+        if number % 4 == 3 and not arguments.no_image:
+            tell(build_point(lab, number // 4, arguments.seed))
+        log.add(number, told)
+        told.clear()
 
 
 def main() -> int:
