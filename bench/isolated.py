@@ -36,6 +36,7 @@ _MS_REMOUNT, _MS_PRIVATE = 0x20, 0x40000
 _VARIABLE = "VTAX_BENCH_ISOLATED"
 _TURNS = Path("/run/vtax-bench-settings.lock")
 _EMPTY = {"/run": 0o755, "/tmp": 0o1777, "/dev/shm": 0o1777}
+_OF_LIBMOUNT = Path("/run/mount")  # every host has it from booting on: mount(8) makes it
 _OVERLAID = ("/etc", "/var/lib")
 
 
@@ -101,7 +102,7 @@ def run_again(shared: Mapping[str, Path], log: Path | None = None) -> int:
                 stdout=1,
                 stderr=2,
                 pass_fds=[fd for fd in (network, turns, log_file) if fd is not None],
-                environment={_VARIABLE: json.dumps(told)},
+                environment={**os.environ, _VARIABLE: json.dumps(told)},
                 before_exec=namespaces.private(join=join),
             )
         try:
@@ -131,6 +132,7 @@ def enter() -> Isolated | None:
         ],
         network=True,
     )()
+    _OF_LIBMOUNT.mkdir()
     for name in _OVERLAID:
         for part in ("upper", "work"):
             (root / "written" / _one_word(name) / part).mkdir(parents=True)

@@ -44,6 +44,7 @@ from isolated import Isolated
 from kill_log import Log, Point, summarize
 from kill_prey import Lab, Prey, child, command, finished, kill, last_said
 
+from vtax.errors import VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import run
@@ -210,7 +211,7 @@ def whole(lab: Lab, name: str) -> list[str]:
 
 
 def build_point(lab: Lab, number: int, seed: int) -> Point:
-    """Kill an image build in a home of its own; nothing that looks finished may stay."""
+    """Kill an image build in a home of its own; what looks finished then must be whole."""
     stage, length_s = BUILD_STAGES[number % len(BUILD_STAGES)]
     delay_s = random.Random(f"{seed}/image/{number}").uniform(0.0, length_s)
     for attempt in range(ATTEMPTS):
@@ -244,8 +245,10 @@ def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]
     os.close(reader)
     problems = [] if alive else [f"it ended before it could be killed: {last_said(inner)}"]
     problems += finished(inner, "clean") + inner.problems()
-    if alive and images.find(inner.home) is not None:
-        problems.append("a killed build left an image that looks finished")
+    try:
+        images.checked(inner.home)
+    except VtaxError as error:
+        problems.append(f"a killed build left an image that looks finished: {error.what}")
     shutil.rmtree(root, ignore_errors=True)
     return alive, problems
 
