@@ -42,18 +42,21 @@ def test_the_machine_is_what_these_tests_are_for(nested):
     assert nested.run("stat", "-fc", "%T", "/sys/fs/cgroup").stdout == "cgroup2fs\n"
 
 
-@pytest.mark.parametrize("platform", ["native", "podman", "lxc", "nspawn"])
+@pytest.mark.parametrize(
+    "platform", ["native", "podman", "lxc", "nspawn", "podman-userns", "lxc-unprivileged", "nspawn-userns"]
+)
 def test_a_guest_works_in_a_unit_that_systemd_delegates_and_leaves_nothing(nested, platform):
     found = started(nested, platform)
     assert holds_its_limits(found)
     assert all("/system.slice/vtax-" in line for line in found["groups"])
-    assert found["limit_inside"] == ("none" if platform == "nspawn" else MEMORY)
+    assert found["limit_inside"] == ("none" if platform.startswith("nspawn") else MEMORY)
     assert found["left"] == []
 
 
-def test_a_private_docker_daemon_works_beside_systemd_and_leaves_nothing(nested):
+@pytest.mark.parametrize("platform", ["docker", "docker-userns"])
+def test_a_private_docker_daemon_works_beside_systemd_and_leaves_nothing(nested, platform):
     assert nested.run("systemctl", "is-active", "docker", status=None).stdout == "inactive\n"
-    found = started(nested, "docker")
+    found = started(nested, platform)
     assert holds_its_limits(found)
     assert all("/system.slice/vtax-" in line for line in found["groups"])
     assert found["left"] == []
