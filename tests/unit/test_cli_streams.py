@@ -32,8 +32,8 @@ from vtax.report.renderers.whole import kept
 from vtax.runner.events import Progress
 from vtax.store.store import Store
 
-EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\r"
-SHOWN = "�]0;owned��[2J�31m�gnp.exe�"
+EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[8m\x9b31m\u202egnp.exe\r"
+SHOWN = "�]0;owned��[2J�[8m�31m�gnp.exe�"
 
 
 def started(*arguments: str, **more: object) -> subprocess.CompletedProcess[bytes]:
@@ -292,6 +292,13 @@ def test_a_stream_that_fails_costs_a_message_and_ends_a_result() -> None:
     StandardError(under).write("a message\n")
     with pytest.raises(VtaxError, match="the output cannot be written: No space left on device"):
         StandardOutput(under).write("a result\n")
+
+
+def test_whatever_is_printed_is_cleaned(capsys: pytest.CaptureFixture[str]) -> None:
+    with standard_streams():
+        print(f"{EVIL}\ta\r\nb")
+        print(EVIL, file=sys.stderr)
+    assert capsys.readouterr() == (f"{SHOWN}\ta\nb\n", f"{SHOWN}\n")
 
 
 def test_an_endless_line_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
