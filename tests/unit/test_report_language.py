@@ -19,6 +19,7 @@ from synthetic_run import begin, fill
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.contrast import contrast
+from vtax.report.analysis.counters import Counted, Hop
 from vtax.report.analysis.source import Source
 from vtax.report.document import Document
 from vtax.report.renderers.format import Formatter
@@ -28,9 +29,11 @@ from vtax.report.renderers.latex import latex
 from vtax.report.renderers.markdown import markdown
 from vtax.report.renderers.terminal import render
 from vtax.report.views import contrast as contrast_view
+from vtax.report.views import counters
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.report.views.report import report
+from vtax.stats.notes import SENTENCES
 from vtax.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,6 +170,23 @@ def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Lang
     text = terminal(contrast_view.document_of(found), wide)
     known = data_words(found.left.analysis) | data_words(found.right.analysis)
     assert set(re.findall(r"[A-Za-z]{2,}", text)) - known - UNITS - OURS == set()
+
+
+def test_no_text_of_counters_escapes_the_catalogue(wide: Language) -> None:
+    hop = Hop("eth0", 1.0, 2.0, 3.0, 4.0, 5.0)
+    cell = Counted(
+        "iperf3", {"mtu": 1500}, "docker", 3, 1.0, 2.0, {"peer": 0.5}, 0.25, 1.25, 2e9, {"peer": 7.0}, (hop,), 5.0,
+        {}, {},
+    )  # fmt: skip
+    text = terminal(counters.document_of([cell]), wide)
+    assert set(re.findall(r"[A-Za-z]{2,}", text)) == {"iperf", "mtu", "docker", "eth", "peer"}
+
+
+def test_the_catalogue_has_what_stands_in_the_code() -> None:
+    found = runpy.run_path(str(ROOT / ".ci" / "messages"))["catalogue"]()
+    assert found.get("verdict") is not None
+    assert found.get("{count} block") is not None
+    assert found.get(SENTENCES["few-blocks"][0]) is not None
 
 
 def test_a_language_without_a_file_is_refused_with_those_there_are() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -90,7 +91,7 @@ WARNINGS = (
     Warning(
         "few-blocks", "warning", {"count": Count(3), "least": Count(5)}, places=(Place("docker", "dd"),), times=2
     ),
-    Warning("theirs", "warning", {"text": "50 % & <b>|x|</b> left"}),
+    Warning("theirs", "error", {"text": "50 % & <b>|x|</b> left"}, kind="older-name"),
 )
 FIGURE = Figure(
     "ratios", msg("a figure"), msg("ratio"), msg("A caption"),
@@ -140,6 +141,7 @@ def test_a_page_shows_every_cell_and_no_markup_of_others(document: Document, mon
             assert shown.replace("<", "&lt;") in text, kind
     assert '<span class="key undecided">? undecided</span> <span class="muted">about 3 more blocks</span>' in page
     assert 'title="▼ slower: overhead' in page
+    assert '<code class="error">theirs</code> 50 % &amp;' in page
     assert "What &amp; why &lt;here&gt;?" in page
     assert "50 % &amp; &lt;b&gt;|x|&lt;/b&gt; left" in page
     assert page.count("<figure>") == 1
@@ -184,6 +186,14 @@ def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document:
     assert found["Interval"]["low"] == 0.98
     assert found["Nothing"] is None
     assert {row["group"] for row in entry["rows"]} == {"in_a_group"}
+
+
+def test_a_warning_in_json_has_code_data_and_text_and_the_name_it_had_before(document: Document) -> None:
+    first, second = as_json(replace(document, data=WARNINGS))
+    assert (first["code"], first["severity"], first["data"]) == ("few-blocks", "warning", {"count": 3, "least": 5})
+    assert first["text"] == "3 blocks are too few for a verdict; at least 5 are needed"
+    assert (first["places"], first["times"]) == (["docker, dd"], 2)
+    assert (second["kind"], second["texts"]) == ("older-name", ["50 % & <b>|x|</b> left"])
 
 
 def test_warnings_of_one_code_are_merged_by_their_numbers_whatever_their_words_are() -> None:

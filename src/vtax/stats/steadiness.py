@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
 from vtax.stats.notes import Note
@@ -110,6 +109,8 @@ def find_drift(values: Values, positions: Values | None = None, confidence: floa
     if np.ptp(y) == 0:
         return Drift(0.0, 0.0, 0.0, 1.0, confidence, warnings)
     is_positive = bool((y > 0).all())
+    from scipy import stats  # slow to import, and most commands never come here
+
     slope = stats.theilslopes(np.log(y) if is_positive else y, x, alpha=confidence)
     p = float(stats.kendalltau(x, y).pvalue)
     span = float(np.ptp(x))

@@ -134,6 +134,7 @@ def _of_guests(data: RunData) -> Iterator[Given]:
 
 
 def _of_store(data: RunData) -> Iterator[Given]:
+    """What the runner stored: texts. A stored warning with data of its own would be `Given(code, data, place)`."""
     for warning in data.warnings:
         place = None if warning.cell is None else place_of(data.run.cells[warning.cell])
         yield carried(warning.code, warning.text, place, warning.times)

@@ -204,7 +204,7 @@ class _Page:
         return Markup("<details open><summary>{}</summary>{}</details>").format(self.inline(code.title), text)
 
     def _warning(self, warning: Warning) -> Markup:
-        code = Markup("<code>{}</code> ").format(warning.code)
+        code = Markup('<code class="{}">{}</code> ').format(warning.severity, warning.code)
         times = self.formatter.times(warning)
         text = Markup("{}{}").format(
             self.formatter.sentence(warning), Markup('<span class="muted">{}</span>').format(times) if times else ""

@@ -31,6 +31,7 @@ from vtax.report.document import (
     Warnings,
 )
 from vtax.report.document.text import Role
+from vtax.report.document.warnings import Severity
 from vtax.report.renderers.format import Formatter, Run
 from vtax.report.renderers.grid import Grid
 from vtax.report.renderers.language import ENGLISH, Language
@@ -42,6 +43,7 @@ STYLES: Mapping[str, str] = {
 ROLES: Mapping[Role, str] = {
     "": "", "strong": "bold", "muted": "dim", "caution": "yellow", "error": "red", "code": "", "italic": "italic",
 }  # fmt: skip
+SEVERITIES: Mapping[Severity, str] = {"error": "red", "warning": "yellow", "note": "dim"}
 _WIDE = 132
 
 
@@ -140,7 +142,7 @@ class _Terminal:
         return text
 
     def _warning(self, warning: Warning, shows_code: bool) -> Text:
-        text = Text(f"{warning.code}: ", style="yellow") if shows_code else Text()
+        text = Text(f"{warning.code}: ", style=SEVERITIES[warning.severity]) if shows_code else Text()
         times = self.formatter.times(warning)
         text.append(self.formatter.sentence(warning) + times, style="default" if shows_code else None)
         where = self.formatter.where(warning)
