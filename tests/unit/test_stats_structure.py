@@ -18,6 +18,13 @@ from vtax.stats.variance import components, plan
 rng = np.random.default_rng(11)
 
 
+@pytest.fixture(autouse=True)
+def reseeded():
+    """Every test sees the same noise, alone or after others."""
+    global rng
+    rng = np.random.default_rng(11)
+
+
 def nested(between, trial, sample, blocks=300, trials=5, samples=4):
     shape = (blocks, trials, samples)
     block, number, _ = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
@@ -64,7 +71,8 @@ def test_costly_blocks_get_more_trials_and_the_plan_is_the_cheapest():
         blocks = next(n for n in range(5, 400) if t.ppf(0.975, n - 1) * math.sqrt(variance / n) <= 0.02)
         return blocks * (100 + 10 * trials)
 
-    assert dear.time_s <= 1.1 * min(time_with(k) for k in range(1, 40))
+    one_block_s = 100 + 10 * dear.trials  # blocks are whole: the plan may round up where the search just fits
+    assert dear.time_s <= min(time_with(k) for k in range(1, 40)) + one_block_s
 
 
 def test_samples_of_one_trial_do_not_stand_in_for_trials():

@@ -29,6 +29,7 @@ from vtax.host.user_namespace import IdRange, user_namespace
 from vtax.platforms.base import GuestSpec, RunningGuest
 
 _END_TIMEOUT_S = 10.0
+_ENDING_S = 1.0  # how long a program that closed its stream may take until its status is known
 _STDERR_LINES = 6
 REACHABLE_ROOT = Path("/run/vtax-root")
 """Where a root is mounted that an unprivileged user of the host must reach, unlike the directory of its guest."""
@@ -196,7 +197,7 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
     status = process.poll()
     if status is None:
         with suppress(subprocess.TimeoutExpired):
-            status = process.wait(0.05)
+            status = process.wait(_ENDING_S)
     state = "still running" if status is None else f"ended with status {status}"
     said = last_lines(stderr)
     return f"{Path(str(_args(process)[0])).name} {state}" + (f"; it said: {said}" if said else "")
