@@ -19,10 +19,9 @@ rng = np.random.default_rng(11)
 
 
 @pytest.fixture(autouse=True)
-def reseeded():
+def reseeded(monkeypatch):
     """Every test sees the same noise, alone or after others."""
-    global rng
-    rng = np.random.default_rng(11)
+    monkeypatch.setitem(globals(), "rng", np.random.default_rng(11))
 
 
 def nested(between, trial, sample, blocks=300, trials=5, samples=4):
