@@ -224,6 +224,7 @@ def stalled() -> Iterator[tuple[int, StandardError]]:
         yield reading, stream
         os.close(reading)
         assert stream.drain(10)
+        stream.end()
 
 
 def read_all(reading: int, stream: StandardError) -> str:
@@ -280,6 +281,18 @@ def test_a_thread_and_a_signal_handler_may_write_at_any_moment(tmp_path: Path) -
             thread.join()
         assert stream.drain(10)
     assert (tmp_path / "err").read_text() == "line\n" * 800
+
+
+def test_no_thread_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "err").open("w", encoding="utf-8") as under:
+        monkeypatch.setattr(sys, "stderr", under)
+        before = {*threading.enumerate()}
+        with standard_streams():
+            print("a line", file=sys.stderr)
+            (thread,) = {*threading.enumerate()} - before
+            assert streams.drain(10)
+        thread.join(10)
+        assert not thread.is_alive()
 
 
 class Failing(io.StringIO):

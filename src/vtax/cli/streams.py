@@ -109,7 +109,7 @@ class StandardError(Output):
 
     def __init__(self, under: TextIO) -> None:
         super().__init__(under)
-        self._queue: SimpleQueue[str | Event] = SimpleQueue()
+        self._queue: SimpleQueue[str | Event | None] = SimpleQueue()
         self._dropped = 0
         self._foot = ""
         self._drawn = ""
@@ -129,6 +129,10 @@ class StandardError(Output):
         written = Event()
         self._queue.put(written)
         return written.wait(timeout_s)
+
+    def end(self) -> None:
+        """Let the thread end, once everything is written."""
+        self._queue.put(None)
 
     def _put(self, text: str) -> None:
         if self._descriptor is None:
@@ -154,8 +158,7 @@ class StandardError(Output):
 
     def _write_on(self) -> None:
         """The thread: whatever waits, and the foot below it. It holds no lock, so that any process may be forked."""
-        while True:
-            piece = self._queue.get()
+        while (piece := self._queue.get()) is not None:
             text, foot = piece if isinstance(piece, str) else "", self._foot
             if text or foot != self._drawn:
                 erased = _ERASE_LINE if self._drawn else ""
@@ -177,11 +180,13 @@ class StandardError(Output):
 def standard_streams() -> Iterator[None]:
     """Within the block sys.stdout and sys.stderr are these."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = StandardOutput(sys.stdout), StandardError(sys.stderr)
+    errors = StandardError(sys.stderr)
+    sys.stdout, sys.stderr = StandardOutput(sys.stdout), errors
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
+        errors.end()
 
 
 def drain(timeout_s: float | None = None) -> bool:
