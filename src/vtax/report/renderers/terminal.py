@@ -65,8 +65,7 @@ def put(parts: Sequence[RenderableType], console: Console) -> None:
         return
     with console.capture() as captured:
         console.print(Whole(parts))
-    for line in captured.get().splitlines():
-        console.out(line.rstrip(), highlight=False)
+    console.out("\n".join(line.rstrip() for line in captured.get().splitlines()), highlight=False)
 
 
 def is_wide(console: Console) -> bool:
