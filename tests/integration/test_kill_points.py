@@ -20,6 +20,7 @@ pytestmark = [needs_root, pytest.mark.root]
 
 def campaign(*arguments):
     done = subprocess.run([*ONE_CHAIN, *arguments], capture_output=True, text=True, timeout=500, check=False)
+    assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
