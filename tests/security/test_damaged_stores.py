@@ -240,6 +240,7 @@ def test_what_a_guest_once_said_of_itself_keeps_no_view_from_being_shown(
         'UPDATE run SET host = \'{"memory_bytes": "x"}\'',
         "UPDATE run SET host = '{\"cpus\": {}}'",
         "UPDATE platform SET available = 0",
+        "UPDATE platform SET is_baseline = 1",
         "UPDATE trial SET cell_id = 9999 WHERE id = (SELECT max(id) FROM trial)",
         "UPDATE trial SET block = 99999999999 WHERE id = (SELECT max(id) FROM trial)",
         "UPDATE trial SET started_at = 1e300",

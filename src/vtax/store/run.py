@@ -283,6 +283,8 @@ def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tup
         PlatformRecord(r.name, r.identity, r.available, r.reason, r.cure, tuple(r.marks), r.version, r.is_baseline)
         for r in rows
     )
+    if sum(record.is_baseline for record in records) > 1 or len({record.name for record in records}) < len(records):
+        raise ValueError("several platforms are the baseline, or have the same name")
     return {r.name: r.id for r in rows}, records
 
 
