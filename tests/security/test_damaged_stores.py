@@ -187,7 +187,7 @@ def run_command(arguments: list[str]) -> None:
 def store_file(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     unmade_home.mkdir()
     monkeypatch.chdir(unmade_home)
-    return Path(Home.from_environment().store_url.removeprefix("sqlite:///"))
+    return Path(Home.from_environment().store_url)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)

@@ -156,7 +156,7 @@ def hostile_result(random: Random, report: tuple[str, dict[str, Any], dict[str, 
 def forum(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     unmade_home.mkdir()
     monkeypatch.chdir(unmade_home)
-    opened = Forum(Path(Home.from_environment().store_url.removeprefix("sqlite:///")))
+    opened = Forum(Path(Home.from_environment().store_url))
     yield opened
     opened.close()
 
