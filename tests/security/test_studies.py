@@ -6,7 +6,6 @@ started: without root no platform is probed, and no machine that a study names a
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -35,6 +34,7 @@ from vtax.study.keys import Key, keys
 from vtax.study.load import shipped
 from vtax.study.model import DesignTable, GuestTable
 
+NOWHERE = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - one for all, since click keeps each it sees
 LONGEST_ERROR = 2000  # characters
 LONGEST_LINE = 400_000  # characters: more than a study file may have
 
@@ -242,7 +242,7 @@ def options(random: Random) -> list[str]:
 def plan(path: Path, given: list[str]) -> None:
     """What `vtax run PATH --dry-run` does. Raises VtaxError, and AssertionError for one that does not help."""
     try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        with redirect_stdout(NOWHERE), redirect_stderr(NOWHERE):
             group.main(args=["run", str(path), "--dry-run", *given], standalone_mode=False)
     except click.UsageError as error:
         raise BadInput(error.format_message()) from error
