@@ -252,6 +252,7 @@ def test_nonsense_is_refused(text: str) -> None:
     [
         (0.0, "0 s"), (0.314, "0.31 s"), (0.996, "1.0 s"), (3.14, "3.1 s"), (9.97, "10 s"), (48.2, "48 s"),
         (59.9, "1 min 00 s"), (245, "4 min 05 s"), (3599.7, "1 h 00 min"), (7800, "2 h 10 min"),
+        (float("inf"), "–"), (float("nan"), "–"),
     ],
 )  # fmt: skip
 def test_durations_are_told_alike_everywhere(seconds: float, shown: str) -> None:

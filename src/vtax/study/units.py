@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import TypeVar
@@ -66,7 +67,9 @@ def about_size(value: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time span people read: `0.31 s`, `3.1 s`, `48 s`, `4 min 05 s`, `2 h 10 min`."""
+    """A time span people read: `0.31 s`, `3.1 s`, `48 s`, `4 min 05 s`, `2 h 10 min`; `–` for one without end."""
+    if not math.isfinite(seconds):
+        return "–"
     if seconds <= 0:
         return "0 s"
     if seconds < 9.95:
