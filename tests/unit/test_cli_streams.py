@@ -139,6 +139,17 @@ def test_every_encoding_of_a_terminal_will_do(encoding: str, command: tuple[str,
     assert out.read_bytes() or err.read_bytes()
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_byte_order_mark_is_written_once(encoding: str, redirected: Redirect) -> None:
+    out, err = redirected(encoding)
+    with standard_streams():
+        for stream in (sys.stdout, sys.stderr):
+            stream.write("one\n")
+            stream.write("two\n")
+        streams.drain(10)
+    assert out.read_bytes() == err.read_bytes() == "one\ntwo\n".encode(encoding)
+
+
 @pytest.mark.usefixtures("evil_run")
 def test_a_locale_without_characters_of_ours_will_do() -> None:
     done = started("show", env={"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"})

@@ -9,6 +9,7 @@ output, wait for their reader; they are written once everything is cleaned up, a
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import os
@@ -35,9 +36,12 @@ _ERASE_LINE = "\r\x1b[K"
 class Output(io.TextIOBase):
     """A stream over another one that lets text pass, and no control character but tab and newline."""
 
+    _unencodable = "replace"
+
     def __init__(self, under: TextIO) -> None:
         self._under = under
         self._descriptor = _descriptor_of(under)
+        self._encoder = codecs.getincrementalencoder(self.encoding)(self._unencodable)
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -74,7 +78,8 @@ class Output(io.TextIOBase):
         self._put(coloured(text))
 
     def _encoded(self, text: str) -> bytes:
-        return text.encode(self.encoding, "replace")
+        """The bytes of the next piece of text; the first has the byte order mark, where the encoding has one."""
+        return self._encoder.encode(text)
 
     def _put(self, text: str) -> None:
         raise NotImplementedError
@@ -106,6 +111,8 @@ class StandardOutput(Output):
 
 class StandardError(Output):
     """Where progress and messages go. Never waits, never fails."""
+
+    _unencodable = "backslashreplace"
 
     def __init__(self, under: TextIO) -> None:
         super().__init__(under)
@@ -170,7 +177,7 @@ class StandardError(Output):
     def _write(self, text: str) -> None:
         assert self._descriptor is not None
         try:
-            _write_all(self._descriptor, text.encode(self.encoding, "backslashreplace"))
+            _write_all(self._descriptor, self._encoded(text))
         except OSError as error:
             if error.errno in _GONE:
                 discard(self._descriptor)
