@@ -43,6 +43,11 @@ SECRET = "hunter2"
         f"sqlite:///x%00{SECRET}",
         f"sqlite+{SECRET}:///x",
         f"postgres://user:{SECRET}@host/db",
+        f"postgresql://user:p@{SECRET}@host:1/db",
+        f"postgresql://user:@{SECRET}@host/db",
+        f"postgresql://user:p@x/{SECRET}@host/db",
+        f"postgresql://user:p@{SECRET}?x@host/db",
+        f"postgresql://host:5432/db?password=p@{SECRET}",
     ],
 )
 def test_a_store_that_cannot_be_used_is_told_without_its_password(url: str) -> None:
@@ -51,6 +56,14 @@ def test_a_store_that_cannot_be_used_is_told_without_its_password(url: str) -> N
     assert SECRET not in str(caught.value)
     assert "VTAX_STORE" in str(caught.value)
     assert "postgresql://user@host/database" in caught.value.cure
+
+
+def test_an_at_sign_in_a_password_is_written_as_a_percent_code() -> None:
+    with pytest.raises(StoreError, match="an @ that does not end") as caught:
+        make_engine("postgresql://user:p@ss@host/db")
+    assert "%40" in caught.value.cure
+    url = make_engine("postgresql://us%40er:p%40ss@host/db").url
+    assert (url.username, url.password, url.host) == ("us@er", "p@ss", "host")
 
 
 def test_no_message_shows_password_or_parameters() -> None:

@@ -87,9 +87,16 @@ def _url(place: str | Path) -> URL:
     if isinstance(place, Path):
         return URL.create("sqlite", database=str(place))
     try:
-        return make_url(place)
+        url = make_url(place)
     except (ArgumentError, ValueError):  # whose text has what it could not read
         raise StoreError("this is not a database URL", where="VTAX_STORE", cure=_URLS) from None
+    if url.get_backend_name() != "sqlite" and (place.count("@") > 1 or "@" in place.partition("?")[2]):
+        raise StoreError(  # SQLAlchemy takes what follows the first @ of a password for the host, which is shown
+            "the database URL has an @ that does not end the user and password",
+            where="VTAX_STORE",
+            cure=f"write it as %40; {_URLS}",
+        )
+    return url
 
 
 def _problem(url: URL) -> str:
