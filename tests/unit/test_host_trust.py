@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,30 @@ def test_a_directory_that_everybody_may_write_is_refused(tmp_path: Path, mode: i
     with pytest.raises(BadInput, match=f"other users may write to {tmp_path}") as caught:
         refuse_foreign(tmp_path)
     assert caught.value.cure.startswith(f"chmod go-w {tmp_path}")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the group of what others make is not root's")
+@pytest.mark.parametrize(("mask", "is_refused"), [(7, True), (5, False)])
+def test_a_directory_that_an_access_list_lets_others_write_is_refused(
+    tmp_path: Path, mask: int, is_refused: bool
+) -> None:
+    directory = tmp_path / "home"
+    directory.mkdir(mode=0o755)
+    os.chown(directory, 0, 0)
+    nobody = 65534
+    entries = ((0x01, 7, 2**32 - 1), (0x02, 7, nobody), (0x04, 5, 2**32 - 1), (0x10, mask, 2**32 - 1),
+               (0x20, 5, 2**32 - 1))  # fmt: skip
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    try:
+        os.setxattr(directory, "system.posix_acl_access", packed)
+    except OSError:
+        pytest.skip("this file system has no access control lists")
+    if is_refused:
+        with pytest.raises(BadInput, match="other users may write") as caught:
+            refuse_foreign(directory)
+        assert caught.value.cure.startswith(f"chmod go-w {directory}")
+        directory.chmod(0o755)
+    refuse_foreign(directory)
 
 
 def test_below_one_that_everybody_may_write_only_the_sticky_bit_keeps_names_where_they_are(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ class _Left:
     def is_trusted(self) -> bool:
         """Whether nobody but this user can have written it: a link, or a file of another, is nothing to execute."""
         with suppress(OSError):
-            return is_trusted_file(self.path.lstat())
+            return is_trusted_file(self.path, self.path.lstat())
         return True  # it is gone
 
     def strike(self, number: int | None) -> None:

@@ -3,7 +3,8 @@
 What lies in a home is executed: guests run an image's programs, and `vtax clean` the commands of a journal. A home is
 therefore used only where every directory on the way to it, symbolic links included, belongs to root or to the user of
 this process (or to the user of `sudo`, who has asked for it), and nobody else may write it. A directory with the
-sticky bit on the way, such as /tmp, lets others add names, not replace ours.
+sticky bit on the way, such as /tmp, lets others add names, not replace ours. With an access control list the group
+bits of a mode are its mask, the most that it grants anybody (acl(5)).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ PRIVATE_MODE = 0o700
 _US = os.geteuid()  # it never changes while a process of vtax lives
 _MOST_LINKS = 40  # as many as the kernel follows (path_resolution(7))
 _ROOT_GROUP = 0
+_ACCESS_LIST = "system.posix_acl_access"
 
 
 def refuse_foreign(path: Path) -> None:
@@ -79,21 +81,31 @@ def is_this_users(seen: os.stat_result) -> bool:
     return seen.st_uid == _US
 
 
-def may_be_of_others(seen: os.stat_result) -> bool:
+def may_be_of_others(path: Path, seen: os.stat_result) -> bool:
     """Whether somebody else than root and this user owns a file or may write it."""
-    group = seen.st_mode & stat.S_IWGRP and seen.st_gid != _ROOT_GROUP
-    return seen.st_uid not in (0, _US) or bool(group or seen.st_mode & stat.S_IWOTH)
+    return seen.st_uid not in (0, _US) or _others_may_write(path, seen)
 
 
-def is_trusted_file(seen: os.stat_result) -> bool:
+def is_trusted_file(path: Path, seen: os.stat_result) -> bool:
     """Whether it is a regular file of this user's that nobody else may write."""
-    return stat.S_ISREG(seen.st_mode) and is_this_users(seen) and not may_be_of_others(seen)
+    return stat.S_ISREG(seen.st_mode) and is_this_users(seen) and not may_be_of_others(path, seen)
+
+
+def _others_may_write(path: Path, seen: os.stat_result) -> bool:
+    group = seen.st_mode & stat.S_IWGRP and (seen.st_gid != _ROOT_GROUP or _has_access_list(path))
+    return bool(group or seen.st_mode & stat.S_IWOTH)
+
+
+def _has_access_list(path: Path) -> bool:
+    try:
+        return bool(os.getxattr(path, _ACCESS_LIST, follow_symlinks=False))
+    except OSError:  # none, or a file system without them
+        return False
 
 
 def _refuse_directory(path: Path, seen: os.stat_result, *, final: bool) -> None:
     _refuse_owner(path, seen)
-    group = seen.st_mode & stat.S_IWGRP and seen.st_gid != _ROOT_GROUP
-    if (group or seen.st_mode & stat.S_IWOTH) and (final or not seen.st_mode & stat.S_ISVTX):
+    if _others_may_write(path, seen) and (final or not seen.st_mode & stat.S_ISVTX):
         raise BadInput(
             f"other users may write to {path}, and so decide what vtax executes",
             where="VTAX_HOME",

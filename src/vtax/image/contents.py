@@ -75,7 +75,7 @@ def _refuse_what_others_wrote(image: Image) -> None:
     """Raise ImageError for a file that others than root may write, and for anything in a directory of that kind."""
     written, open_to_others = [], set()
     for name, seen in _walk(image.directory):
-        others = may_be_of_others(seen)
+        others = may_be_of_others(image.directory / name, seen)
         holds_data = stat.S_ISREG(seen.st_mode) and seen.st_size > 0
         if name.rpartition("/")[0] in open_to_others or (others and holds_data):
             written.append(f"{json.dumps(name)} may be of another user")
