@@ -2,10 +2,10 @@
 
 The program runs again in a PID, mount, network, IPC and cgroup namespace: what it sees of processes, mounts, links,
 firewall and cgroups, all of it, is what it and its children made. /run (with the lock of what measures, and the
-named network namespaces), /tmp and /dev/shm are empty file systems; /etc and /var/lib are overlays, whose upper
-directories hold what was written. Several can run side by side, and beside any other vtax. The kernel's settings that
-belong to no namespace (huge pages, vm.*, kernel.*) remain the whole host's: a program that changes them takes a turn
-(`Isolated.turn`).
+named network namespaces), /tmp and /dev/shm are empty file systems, but for this checkout and its Python; /etc and
+/var/lib are overlays, whose upper directories hold what was written. Several can run side by side, and beside any
+other vtax. The kernel's settings that belong to no namespace (huge pages, vm.*, kernel.*) remain the whole host's:
+a program that changes them takes a turn (`Isolated.turn`).
 
 When the program that waits outside is stopped or killed, everything inside is killed by the kernel. What then
 remains, a cgroup and a directory, is in the journal of VTAX_HOME: it goes at once, after a SIGKILL by `vtax clean`.
@@ -20,8 +20,8 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,7 @@ _TURNS = Path("/run/vtax-bench-settings.lock")
 _EMPTY = {"/run": 0o755, "/tmp": 0o1777, "/dev/shm": 0o1777}
 _OF_LIBMOUNT = Path("/run/mount")  # every host has it from booting on: mount(8) makes it
 _OVERLAID = ("/etc", "/var/lib")
+_CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ def enter() -> Isolated | None:
     root = Path(told["root"])
     hierarchies = _cgroup_steps()
     shared = [(Path(path), root / place) for place, path in told["shared"].items()]
+    hidden = _program_files_below(_EMPTY, root / "program")
     namespaces.private([MountStep(Path("/"), flags=namespaces.MS_REC | _MS_PRIVATE)])()
     for mounted in [path for name in _EMPTY for path in mounts_below(Path(name))]:
         run(["umount", "--lazy", mounted])  # those of others come and go
@@ -127,12 +129,18 @@ def enter() -> Isolated | None:
             MountStep(Path("/proc"), "proc"),
             MountStep(Path("/sys"), "sysfs"),
             *(step for source, target in shared for step in _read_only(source, target)),
+            *(namespaces.bind(path, kept) for path, kept in hidden),
             namespaces.tmpfs(root / "written"),
             *(namespaces.tmpfs(Path(path), mode) for path, mode in _EMPTY.items()),
         ],
         network=True,
     )()
     _OF_LIBMOUNT.mkdir()
+    for path, kept in hidden:
+        path.mkdir(parents=True)
+        namespaces.private([namespaces.bind(kept, path)])()
+        with suppress(FileNotFoundError):
+            os.chdir(Path.cwd())  # into what is there now
     for name in _OVERLAID:
         for part in ("upper", "work"):
             (root / "written" / _one_word(name) / part).mkdir(parents=True)
@@ -149,6 +157,17 @@ def enter() -> Isolated | None:
     _into_a_leaf()
     _leave_the_first_process()
     return inside
+
+
+def _program_files_below(emptied: Iterable[str], kept: Path) -> list[tuple[Path, Path]]:
+    """The checkout and its Python environment, where they lie in what is emptied, each with a place to keep it at."""
+    hidden: list[tuple[Path, Path]] = []
+    for path in (_CHECKOUT, Path(sys.prefix)):
+        if any(path.is_relative_to(name) for name in emptied) and not any(path.is_relative_to(p) for p, _ in hidden):
+            place = kept / str(len(hidden))
+            place.mkdir(parents=True)
+            hidden.append((path, place))
+    return hidden
 
 
 def _cgroup_steps() -> list[MountStep]:
