@@ -49,6 +49,11 @@ print(*locked, sep="\\n", end="\\n.\\n", flush=True)
 sys.stdin.read()
 """
 
+# The same with the record locks that SQLite uses: a shared one on every byte of a file, which reading is enough for.
+LOCK_EVERY_BYTE = LOCK_ALL.replace(
+    "fcntl.flock(descriptor, fcntl.LOCK_EX | ", "fcntl.lockf(descriptor, fcntl.LOCK_SH | "
+)
+
 
 def neighbour(*argv: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program as another user, to its end."""
@@ -60,9 +65,9 @@ def neighbour(*argv: str | Path, **environment: str) -> subprocess.CompletedProc
 
 
 @contextmanager
-def neighbour_locks(*tops: Path) -> Iterator[list[Path]]:
+def neighbour_locks(*tops: Path, program: str = LOCK_ALL) -> Iterator[list[Path]]:
     """What another user can lock of these and below; it stays locked while the block runs."""
-    argv = [sys.executable, "-c", LOCK_ALL, *map(str, tops)]
+    argv = [sys.executable, "-c", program, *map(str, tops)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         argv, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", stdin=pipe, stdout=pipe, text=True
@@ -175,6 +180,23 @@ def test_nothing_that_vtax_locks_can_be_locked_by_another_user(home: Home, open_
         assert not {lock, home.journal, home.images / "build.lock"} & set(locked)
         with measuring_lock("run", lock), Journal(home.journal):
             clean(home.journal)
+
+
+def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(home: Home) -> None:
+    with_a_run(home)
+    with Store.open(home.store_url) as store:
+        run = store.open_run("last")
+        with neighbour_locks(home.root, program=LOCK_EVERY_BYTE) as locked:
+            assert home.root / "store.sqlite" in locked
+            assert home.root / "store.sqlite-shm" not in locked
+            began = time.monotonic()
+            run.add_warning("test", "written while a neighbour holds locks")
+            assert time.monotonic() - began < 5
+        with neighbour_locks(home.root, program=LOCK_EVERY_BYTE):
+            shown = neighbour(*VTAX, "list", VTAX_HOME=str(home.root))
+            assert (shown.returncode, shown.stderr) == (0, "")
+    with neighbour_locks(home.root, program=LOCK_EVERY_BYTE), Store.open(home.store_url) as store:
+        store.open_run("last").add_warning("test", "and from a store that is opened meanwhile")
 
 
 def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_named(

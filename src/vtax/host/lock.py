@@ -116,8 +116,18 @@ def holder_of(descriptor: int) -> str:
     pid = None
     with suppress(OSError):
         pid = _holder_pid(os.fstat(descriptor))
-    if pid is None:
-        return "another process"
+    return _process(pid) if pid else "another process"
+
+
+def locker_of(path: Path) -> str:
+    """Which other process holds a record lock (fcntl(2)) on a file; empty when none is seen."""
+    with suppress(OSError):
+        pid = _holder_pid(path.stat(), "POSIX", but=os.getpid())
+        return _process(pid) if pid else ""
+    return ""
+
+
+def _process(pid: int) -> str:
     command = ""
     with suppress(OSError):
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
@@ -135,11 +145,11 @@ def _take(descriptor: int) -> bool:
     return True
 
 
-def _holder_pid(seen: os.stat_result) -> int | None:
-    """The process that holds an flock on a file, from /proc/locks (proc(5)), which everybody may read."""
+def _holder_pid(seen: os.stat_result, kind: str = "FLOCK", *, but: int = 0) -> int | None:
+    """A process (but one) that holds a lock on a file, from /proc/locks (proc(5)), which everybody may read."""
     place = f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}:{seen.st_ino}"
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()
-        if fields[1] == "FLOCK" and fields[5] == place:
+        if fields[1] == kind and fields[5] == place and int(fields[4]) != but:
             return int(fields[4])
     return None

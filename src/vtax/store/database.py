@@ -4,9 +4,9 @@ SQLite runs in WAL mode with `synchronous=FULL`: a trial that `add_trial` return
 power cut; it costs one fsync per trial, which is cheap beside the trial. Writers take the lock when they begin
 (`BEGIN IMMEDIATE`), so that two processes wait for each other instead of failing half-way.
 
-Looking needs no root: a SQLite file that this user may not write is opened to be read only. SQLite reads a file in
-WAL mode through `-wal` and `-shm` beside it, which such a user cannot make; without a `-wal` everything is in the
-file itself, which `immutable=1` reads alone. See "Read-Only Databases" in SQLite's text on WAL.
+Looking needs no root: of a SQLite file that this user may not write a copy is read while there is a write-ahead log
+(see `snapshot`). Without one everything is in the file itself, which `immutable=1` reads alone. See "Read-Only
+Databases" in SQLite's text on WAL.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from vtax.errors import StoreBusy, StoreError
+from vtax.host.lock import locker_of
+from vtax.store.snapshot import Snapshot, close_index, index_of, log_of
 
 BUSY_TIMEOUT_MS = 20_000
 _NEARLY_FULL_BYTES = 1 << 20
@@ -80,6 +82,7 @@ def make_engine(place: str | Path) -> Engine:
         event.listen(engine, "do_connect", _read_what_cannot_be_written)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+        event.listen(engine, "close", _remove_snapshot)
     return engine
 
 
@@ -181,7 +184,9 @@ def _explained(error: BaseException, url: URL) -> StoreError:
         name = "SQLITE_FULL"
     for known, (what, cure) in _SQLITE_SAID.items():
         if name.startswith(known):
-            return (StoreBusy if known == "SQLITE_BUSY" else StoreError)(what, where=where, cure=cure)
+            if known == "SQLITE_BUSY":
+                return StoreBusy(what + _by_whom(url), where=where, cure=cure)
+            return StoreError(what, where=where, cure=cure)
     sqlstate = getattr(error, "sqlstate", None) or ""
     if sqlstate == "53100":  # PostgreSQL: disk_full
         what, cure = _SQLITE_SAID["SQLITE_FULL"]
@@ -193,6 +198,13 @@ def _explained(error: BaseException, url: URL) -> StoreError:
         return StoreError(f"the store cannot be reached: {str(error).strip()}", where=where,
                           cure="check VTAX_STORE, the server, and the password")  # fmt: skip
     return StoreError(f"the store failed: {str(error).strip()}", where=where)
+
+
+def _by_whom(url: URL) -> str:
+    """Who holds locks on a SQLite store, as an addition to a sentence; empty when that cannot be seen."""
+    file = sqlite_file(url)
+    found = [locker_of(each) for each in (index_of(file), file)] if file else []
+    return next((f": {who}" for who in found if who), "")
 
 
 def _disk_is_full(url: URL) -> bool:
@@ -208,16 +220,22 @@ def _read_what_cannot_be_written(dialect: object, record: Any, arguments: list[A
     if not arguments or str(arguments[0]).startswith((":memory:", "file:")):
         return
     file = Path(arguments[0])
-    if not file.is_file() or (_may(file, os.W_OK) and _may(file.parent, os.W_OK)):
+    if not file.exists() or (file.is_file() and _may(file, os.W_OK) and _may(file.parent, os.W_OK)):
+        close_index(file)
         return
-    wal, index = (file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))
-    needed = (file, wal, index) if wal.exists() else (file,)
-    for each in needed:
+    if not file.is_file():
+        return
+    log = log_of(file)
+    for each in (file, log) if log.exists() else (file,):
         if not _may(each, os.R_OK):
             raise _not_readable(each)
-    arguments[0] = f"{file.absolute().as_uri()}?mode=ro{'' if wal in needed else '&immutable=1'}"
-    options["uri"] = True
     record.info["vtax_read_only"] = True
+    if log.exists():
+        copy = record.info["vtax_snapshot"] = Snapshot(file)
+        arguments[0] = str(copy.file)
+        return
+    arguments[0] = f"{file.absolute().as_uri()}?mode=ro&immutable=1"
+    options["uri"] = True
 
 
 def _not_readable(file: Path) -> StoreError:
@@ -234,7 +252,7 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
     try:
         for pragma in (
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
-            *(() if record.info.get("vtax_read_only") else ("journal_mode = WAL",)),
+            "query_only = ON" if record.info.get("vtax_read_only") else "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
             "cache_size = -32768",
@@ -243,6 +261,11 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
     except BaseException:
         connection.close()
         raise
+
+
+def _remove_snapshot(connection: object, record: Any) -> None:
+    if copy := record.info.pop("vtax_snapshot", None):
+        copy.remove()
 
 
 def _begin_sqlite(connection: Connection) -> None:
