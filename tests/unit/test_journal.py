@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from vtax.errors import RunInterrupted, VtaxError
-from vtax.host.journal import Journal, _unreleased, clean
+from vtax.host.journal import Cleaned, Journal, _unreleased, clean
 from vtax.host.process import spawn, start_time_of
 from vtax.host.resources import (
     FileValue,
@@ -220,7 +220,7 @@ def test_what_was_undone_is_struck_out_though_something_else_stays(tmp_path: Pat
     path = dead_journal(tmp_path / "journal", stuck, FileValue(str(setting), "0"))
     clean(tmp_path / "journal")
     setting.write_text("2")  # by somebody else, since
-    assert [from_record(record) for record in _unreleased(path)] == [stuck]
+    assert [from_record(record) for record in _unreleased(path)[0]] == [stuck]
     assert len(clean(tmp_path / "journal").problems) == 1
     assert setting.read_text() == "2"
 
@@ -232,7 +232,7 @@ def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(t
     path = dead_journal(tmp_path / "journal", FileValue(str(setting), "0"), stopping)
     with pytest.raises(RunInterrupted), stop_requests(lambda text: None):
         clean(tmp_path / "journal")
-    assert [from_record(record) for record in _unreleased(path)] == [FileValue(str(setting), "0")]
+    assert [from_record(record) for record in _unreleased(path)[0]] == [FileValue(str(setting), "0")]
     assert setting.read_text() == "1"
     clean(tmp_path / "journal")
     assert setting.read_text() == "0"
@@ -296,7 +296,7 @@ def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.touch()
     (tmp_path / "1-1-abc.jsonl").write_text(f'{{"hold": 0, "kind": "files", "path": "{made}"}}\n{{"hold": 1, "ki')
-    assert clean(tmp_path).removed == (f"files {made}",)
+    assert clean(tmp_path) == Cleaned((f"files {made}",), ())
 
 
 def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(
@@ -322,7 +322,8 @@ def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(
     room = 1000
     journal.hold(Tree("/b"))
     journal.hold(Tree("/c"))
-    assert [from_record(record) for record in _unreleased(journal.path)] == [Tree("/a"), Tree("/b"), Tree("/c")]
+    held, damage = _unreleased(journal.path)
+    assert ([from_record(record) for record in held], damage) == ([Tree("/a"), Tree("/b"), Tree("/c")], "")
     room = 0
     assert journal.close() == []
     assert list(tmp_path.iterdir()) == []

@@ -26,9 +26,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from vtax.errors import VtaxError
 from vtax.host.lock import wait_for_lock
@@ -38,9 +39,13 @@ from vtax.host.trust import is_trusted_file, private_directory, refuse_foreign
 from vtax.host.undisturbed import undisturbed
 
 _NOT_OURS = "it may hold anybody's commands, and none was run; look at it, then remove it, or vtax clean --forget"
+_DAMAGED = "what they recorded is not removed; look at the file, then vtax clean --forget"
 _OUTLIVE_A_BOOT = (Tree.kind, Remote.kind)
 _FORKED_S = 5.0  # how long a program may take from fork to exec before it is taken for one that stays
 _CLEAN_S = 120.0  # how long another clean may take
+_MOST_BYTES = 256 << 20  # of a journal
+_LONGEST_LINE = 1 << 20  # bytes
+_BEGINNINGS = (b'{"hold": ', b'{"gone": ')
 _EXEC_S = 0.05  # what it takes an exec from closing descriptors until the environment can be read
 
 
@@ -189,7 +194,10 @@ def clean(directory: Path, tell: Callable[[str], None] | None = None, *, forget:
         failed = {left.path for left in dead if not left.is_trusted}
         problems += [f"journal {path.name} is not of this user alone ({_NOT_OURS})" for path in sorted(failed)]
         _await_executed([left.path for left in dead if left.of_this_boot and left.is_trusted], tell or _on_stderr)
-        for record, left in _last_made_first(left for left in dead if left.is_trusted):
+        records, damaged = _last_made_first(left for left in dead if left.is_trusted)
+        failed.update(damaged)
+        problems += [f"journal {path.name}: {problem} ({_DAMAGED})" for path, problem in damaged.items()]
+        for record, left in records:
             what = left.path.name
             try:
                 resource = from_record(record)
@@ -266,35 +274,84 @@ def _await_executed(paths: Sequence[Path], tell: Callable[[str], None]) -> None:
         time.sleep(_EXEC_S)
 
 
-def _last_made_first(dead: Iterable[_Left]) -> list[tuple[dict[str, Any], _Left]]:
-    """What is to be undone, from all journals together, after the programs that might go on making some of it."""
+def _last_made_first(dead: Iterable[_Left]) -> tuple[list[tuple[dict[str, Any], _Left]], dict[Path, str]]:
+    """What is to be undone, from all journals together, after the programs that might go on making some of it; and
+    which journals are damaged, and how.
+    """
+    damaged: dict[Path, str] = {}
     programs: list[tuple[dict[str, Any], _Left]] = []
     made: list[tuple[dict[str, Any], _Left]] = []
     for left in dead:
         if left.of_this_boot:
             programs.append((to_record(left.programs), left))
+        unreleased, problem = _unreleased(left.path)
+        if problem:
+            damaged[left.path] = problem
         made += [
             (record, left)
-            for record in _unreleased(left.path)
+            for record in unreleased
             if left.of_this_boot or record.get("kind") in _OUTLIVE_A_BOOT or record.get("outlives_boot")
         ]
     made.sort(key=lambda each: each[0].get("at", 0))
-    return programs + made[::-1]
+    return programs + made[::-1], damaged
 
 
-def _unreleased(path: Path) -> list[dict[str, Any]]:
+def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
+    """What a journal holds, and how it is damaged: empty when it is not."""
     held: dict[int, dict[str, Any]] = {}
-    text = ""
-    with suppress(FileNotFoundError):  # its owner has ended cleanly just now
-        text = path.read_text(errors="replace")
-    for line in text.splitlines():
-        with suppress(json.JSONDecodeError):
-            record = json.loads(line)
-            if "hold" in record:
-                held[record["hold"]] = record
-            else:
-                held.pop(record["gone"], None)
-    return list(held.values())
+    damaged = 0
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
+                return [], f"it is larger than {_MOST_BYTES >> 20} MiB"
+            for line, following in pairwise(chain(_lines(file), (b"",))):
+                if not line.strip():
+                    continue
+                try:
+                    record = _record(line)
+                except json.JSONDecodeError:
+                    damaged += not _is_cut(line, following)
+                except (ValueError, RecursionError):
+                    damaged += 1
+                else:
+                    if "hold" in record:
+                        held[record["hold"]] = record
+                    else:
+                        held.pop(record["gone"], None)
+    except FileNotFoundError:  # its owner has ended cleanly just now
+        pass
+    except OSError as error:
+        return [], f"it cannot be read: {error.strerror}"
+    if damaged:
+        return list(held.values()), "1 line is damaged" if damaged == 1 else f"{damaged} lines are damaged"
+    return list(held.values()), ""
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a journal with their ends; of one that is too long for a record, only the first part."""
+    while line := file.readline(_LONGEST_LINE):
+        yield line
+        while line and not line.endswith(b"\n"):
+            line = file.readline(_LONGEST_LINE)
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """The record of a line. Raises JSONDecodeError, ValueError or RecursionError when it has none."""
+    record = json.loads(str(line, "utf-8"))
+    if not isinstance(record, dict):
+        raise ValueError("not an object")
+    if {type(record.get("hold", record.get("gone"))), type(record.get("at", 0))} != {int}:
+        raise ValueError("not a number")
+    return record
+
+
+def _is_cut(line: bytes, following: bytes) -> bool:
+    """Whether the write of a line that is no JSON was cut, by a full disk or SIGKILL: its resource was not made.
+
+    A whole line has its end, and the next write leaves an empty line after it; see Journal._write.
+    """
+    begins = line.startswith(_BEGINNINGS) or any(each.startswith(line.rstrip(b"\n")) for each in _BEGINNINGS)
+    return begins and (not line.endswith(b"\n") or bool(following.strip()))
 
 
 def _in_one_line(error: VtaxError | OSError) -> str:

@@ -6,6 +6,7 @@ gone (returning False then), and must touch nothing that vtax did not make.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from vtax.host.waiting import wait_until
 _GRACE_S = 3.0
 _ASK_AGAIN_S = 0.2
 _HEARD_BY_S = 10.0
+_KIND_SHOWN = 60  # characters
 
 
 class Resource(Protocol):
@@ -327,15 +329,34 @@ def to_record(resource: Resource) -> dict[str, object]:
 
 
 def from_record(record: dict[str, Any]) -> Resource:
-    """The resource of a JSON form; unknown keys are ignored. Raises VtaxError on what another version wrote."""
+    """The resource of a JSON form; unknown keys are ignored.
+
+    Raises VtaxError on what another version wrote, and on a damaged record: a value of another type, a text that no
+    file or argument can be called, a path that depends on the directory of this process.
+    """
     try:
         cls = KINDS[record["kind"]]
         values = {f.name: record[f.name] for f in fields(cls) if f.name in record}
-        made: Resource = cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-    except (KeyError, TypeError) as error:
-        kind = record.get("kind")
-        raise VtaxError(f"this version of vtax cannot undo {kind!r}", cure="use the version that made it") from error
+        made: Resource = cls(**{f: _checked(str(cls.__annotations__[f]), value) for f, value in values.items()})
+        if isinstance(made, Tree | Mount | FileValue) and not Path(made.path).is_absolute():
+            raise ValueError("a relative path")
+    except (KeyError, TypeError, ValueError) as error:
+        kind = repr(record.get("kind"))[:_KIND_SHOWN]
+        raise VtaxError(f"this version of vtax cannot undo {kind}", cure="use the version that made it") from error
     return made
+
+
+def _checked(annotation: str, value: Any) -> Any:
+    """A value of a record as a field takes it. Raises TypeError or ValueError for one that it does not take."""
+    if annotation.startswith("tuple[") and isinstance(value, list | tuple):
+        return tuple(_checked(annotation[len("tuple[") : -len(", ...]")], each) for each in value)
+    if not isinstance(value, {"str": str, "bool": bool, "int": int, "float": int | float}.get(annotation, ())):
+        raise TypeError(f"{annotation} is expected")
+    if isinstance(value, str) and b"\0" in os.fsencode(value):
+        raise ValueError("a null byte")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number that is not finite")
+    return value
 
 
 def mounts_below(path: Path) -> list[str]:
