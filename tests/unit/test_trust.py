@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import socket
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +31,7 @@ from vtax.study.load import LoadedStudy, load, shipped, validate
 
 INERT = {
     ("ssh", "host"), ("ssh", "python"), ("ssh", "scratch"), ("qemu", "cpu"),
-    ("libvirt", "domain"), ("libvirt", "uri"), ("libvirt", "channel"), ("libvirt", "scratch"),
+    ("libvirt", "domain"), ("libvirt", "channel"), ("libvirt", "scratch"),
 }  # fmt: skip
 """Options of free text that no program of this host is started by: each was looked at."""
 PROGRAM = HostProgram("mine", "gvisor", "runsc", "/opt/runsc", "a program")
@@ -111,6 +112,7 @@ def test_nothing_that_ships_needs_consent() -> None:
         ("gvisor", {"runsc": "/tmp/x"}, ["runsc"]),
         ("uml", {"program": "./linux"}, ["program"]),
         ("ssh", {"host": "a", "config": "/tmp/c"}, ["config"]),
+        ("libvirt", {"domain": "d", "uri": "qemu:///system?socket=/run/user/1/libvirt-sock"}, ["uri"]),
         ("ssh", {"host": "a", "local_user": "www", "config": "/tmp/c"}, ["config", "local_user"]),
     ],
 )
@@ -163,7 +165,6 @@ def test_options_of_remote_drivers_that_start_something_are_refused(driver: str,
     ("driver", "options"),
     [
         ("libvirt", {"domain": "d", "uri": "qemu:///session"}),
-        ("libvirt", {"domain": "d", "uri": "qemu:///system?socket=/run/user/1/libvirt-sock"}),
         ("ssh", {"host": "me@web-1.example.org"}),
         ("ssh", {"host": "fe80::1%eth0"}),
         ("ssh", {"host": "a", "python": "/opt/python/3.12/bin/python3.12", "scratch": "/data/x"}),
@@ -185,6 +186,22 @@ def test_a_dry_run_starts_no_program_that_a_study_names(tmp_path: Path, as_root:
     assert [each.value for each in plan.programs] == [str(program)]
     registry.make("mine", "gvisor", {"runsc": str(program)}).probe(NOWHERE)
     assert trace.exists()
+
+
+def test_a_dry_run_connects_to_no_socket_that_a_study_names(tmp_path: Path) -> None:
+    path = tmp_path / "sock"
+    table = {"name": "mine", "driver": "libvirt", "domain": "d", "uri": f"qemu:///system?socket={path}"}
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        listening.setblocking(False)
+        plan = make_plan(declared([table]), image=NOWHERE, seed=1, probes={"native": Probe(True)}, dry=True)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert [each.option for each in plan.programs] == ["uri"]
+    assert [each.probe.reason for each in plan.platforms if each.platform.name == "mine"] == [
+        "not probed: a dry run uses no program and no socket that the study names"
+    ]
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")

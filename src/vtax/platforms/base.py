@@ -8,6 +8,7 @@ joins its network interface to whatever the topology is.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,10 +31,12 @@ class RunsAsRoot:
     """Marks an option by whose value root of this host runs something: `Annotated[str, RunsAsRoot("a program")]`.
 
     what: it is, `a program`, or a configuration that may name programs. With any value but its default, and those of
-    the driver's own variants, a platform is started and probed only after consent (runner.consent).
+    the driver's own variants, a platform is started and probed only after consent (runner.consent). harmless: a
+    regular expression of whole values that need none.
     """
 
     what: str
+    harmless: str = ""
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,8 @@ class Platform:
         for name, mark in marked(type(self.options), RunsAsRoot).items():
             value = getattr(self.options, name)
             default = type(self.options).model_fields[name].get_default(call_default_factory=True, validated_data={})
-            if value != default and value not in [own.get(name) for own in self.driver.variants.values()]:
+            known = [default, *(own.get(name) for own in self.driver.variants.values())]
+            if value not in known and not (mark.harmless and re.fullmatch(mark.harmless, str(value))):
                 found.append(HostProgram(self.name, self.driver.name, name, str(value), mark.what))
         return tuple(found)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from xml.etree import ElementTree
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -25,7 +25,7 @@ from vtax.host.process import Result, find_program, run
 from vtax.host.resources import Undo
 from vtax.image.image import Image
 from vtax.platforms import trial_start
-from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest
+from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
 
 NOTES = (
     "CPUs, memory, disk, kernel and files are the domain's own: vtax sets no limit there",
@@ -49,7 +49,9 @@ class LibvirtOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     domain: str = Field(description="name of the domain", pattern=r"^[^\s-]\S*$")
-    uri: str = Field("qemu:///system", pattern=_URI, description="libvirt connection, of this host")
+    uri: Annotated[str, RunsAsRoot("a socket to which root of this host connects", harmless=r"[^?]*")] = Field(
+        "qemu:///system", pattern=_URI, description="libvirt connection, of this host"
+    )
     channel: str = Field("org.vtax.0", description="name of the virtio channel whose service runs the bootstrap")
     scratch: str = Field("/var/tmp", description="directory in the guest where benchmarks may write")
 

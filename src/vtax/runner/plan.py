@@ -251,7 +251,7 @@ def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry
     if platform.name in probes:
         return probes[platform.name]
     if dry and platform.host_programs:
-        return Probe(True, "not probed: a dry run starts no program that the study names")
+        return Probe(True, "not probed: a dry run uses no program and no socket that the study names")
     return platform.probe(image)
 
 
