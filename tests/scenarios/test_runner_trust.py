@@ -33,6 +33,7 @@ def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(
     driver = install(monkeypatch)
     monkeypatch.setattr(driver, "Options", Options)
     monkeypatch.setattr(resume, "list_images", lambda home: [IMAGE])
+    monkeypatch.setattr(resume.contents, "check", lambda image: None)  # of an image that is nowhere
     own = {"name": "mine", "driver": "scripted", "program": "/opt/x"}
     declared = study(platforms=["native", "mine"], platform=[own])
     loaded = LoadedStudy(validate(declared, "s.toml"), "s.toml", "12ab")
