@@ -204,6 +204,23 @@ def test_a_dry_run_connects_to_no_socket_that_a_study_names(tmp_path: Path) -> N
     ]
 
 
+def test_a_dry_run_connects_to_no_machine_that_a_study_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = tmp_path / "trace"
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\ntouch {trace}\nexit 255\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    table = {"name": "mine", "driver": "ssh", "host": "machine.example"}
+    plan = make_plan(declared([table]), image=NOWHERE, seed=1, probes={"native": Probe(True)}, dry=True)
+    assert [each.probe.reason for each in plan.platforms if each.platform.name == "mine"] == [
+        "not probed: a dry run talks to no other machine"
+    ]
+    assert not trace.exists()
+    registry.make("mine", "ssh", {"host": "machine.example"}).probe(NOWHERE)
+    assert trace.exists()
+
+
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="ssh is not installed")
 def test_a_dry_run_reaches_no_peer_by_a_configuration_that_a_study_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

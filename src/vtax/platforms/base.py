@@ -165,7 +165,8 @@ class Driver(ABC):
     that a platform's name `DRIVER:VALUE` sets; empty when there are no such names. joins_topologies: whether its
     guests can be joined to a topology, their interfaces being made for them. links_change: whether a guest follows
     when MTU or offloads of its links change; otherwise every setting needs a fresh guest. tunes: the words of a
-    study's `tuning` that its guests follow. A driver whose machines can also be peers is a PeerDriver as well. An
+    study's `tuning` that its guests follow. reaches_out: whether its probe talks to a machine that a study names,
+    which a dry run leaves alone. A driver whose machines can also be peers is a PeerDriver as well. An
     option that names what root of this host runs is marked so, see RunsAsRoot.
     """
 
@@ -177,6 +178,7 @@ class Driver(ABC):
     joins_topologies: bool = True
     links_change: bool = True
     tunes: tuple[str, ...] = ("pinned",)
+    reaches_out: bool = False
 
     def network_limits(self, options: Any) -> NetworkLimits:
         """What the network interfaces of its guests can do."""

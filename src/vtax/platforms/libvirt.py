@@ -100,6 +100,7 @@ class Libvirt(Driver):
     argument = "domain"
     joins_topologies = False
     tunes = ()  # nothing about them is ours to tune
+    reaches_out = True
 
     def probe(self, options: LibvirtOptions, image: Image | None) -> Probe:
         """Exchange a word with the service in a domain that runs; one that is off is looked at, not started."""

@@ -132,6 +132,7 @@ class Ssh(Driver):
     argument = "host"
     joins_topologies = False
     tunes = ()  # nothing about them is ours to tune
+    reaches_out = True
 
     def probe(self, options: SshOptions, image: Image | None) -> Probe:
         """Start the agent there once. The image is not used: without one, nothing but `cat` and Python is needed."""

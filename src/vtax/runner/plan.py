@@ -252,6 +252,8 @@ def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry
         return probes[platform.name]
     if dry and platform.host_programs:
         return Probe(True, "not probed: a dry run uses no program and no socket that the study names")
+    if dry and platform.driver.reaches_out:
+        return Probe(True, "not probed: a dry run talks to no other machine")
     return platform.probe(image)
 
 
