@@ -477,6 +477,7 @@ def test_what_a_study_gets_wrong_is_refused_before_anything_starts(
         plan_of(study(**changes))
     assert what in caught.value.what
     assert where in caught.value.where
+    assert caught.value.cure
     assert driver.started == []
 
 

@@ -87,6 +87,7 @@ def _checked_point(
         raise BadInput(
             f"{raw.benchmark} uses no network, so topology and link have no place",
             where=f"{where}, key {'topology' if raw.topology else _link_key(raw, next(iter(raw.link)))}",
+            cure="take that key out, or choose a network benchmark such as iperf3",
         )
     benchmark.commands(parameters, context)
     defining = {
