@@ -55,6 +55,8 @@ def close_index(file: Path) -> None:
             owner = file.stat()
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
         os.write(descriptor, b"\0")  # to an empty file SQLite gives the mode of the store
+    except OSError:  # of a full disk, which SQLite says
+        index.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 
