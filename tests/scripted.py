@@ -73,7 +73,9 @@ class ScriptedDriver(Driver):
         self.given: list[Resources] = []
 
     def probe(self, options: ScriptedOptions, image: Image | None) -> Probe:
-        return Probe(options.available, "" if options.available else "it is not installed")
+        if options.available:
+            return Probe(True)
+        return Probe(False, "it is not installed", "install it")
 
     def start(self, options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
         if options.fails_to_start:
@@ -106,7 +108,7 @@ class ScriptBenchmark:
 
     def commands(self, parameters: ScriptParameters, context: Context) -> list[Command]:
         if parameters.size > 100:
-            raise BadInput("size is at most 100")
+            raise BadInput("size is at most 100", cure="choose a smaller size")
         return [Command("single", ("/bin/sh", "-c", parameters.code))]
 
     def expected_s(self, parameters: ScriptParameters, context: Context) -> float:
