@@ -274,7 +274,7 @@ def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform],
         raise BadInput(
             f"the baseline {study.baseline} does not run here: {baseline.probe.reason}",
             where=f"{source}: key baseline",
-            cure=baseline.probe.cure,
+            cure=baseline.probe.cure or "name another baseline; vtax platforms tells what runs here",
         )
     others = [entry for entry in planned if entry.platform.name != study.baseline]
     if study.design.stop == "verdict" and not any(entry.probe.available for entry in others):
