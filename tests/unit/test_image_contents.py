@@ -119,3 +119,13 @@ def test_an_image_of_an_older_version_that_others_may_have_changed_is_refused(
     for _ in range(2):
         with pytest.raises(ImageError, match="may be of another user"):
             contents.check(image)
+
+
+def test_an_image_whose_stamp_cannot_be_written_is_read_each_time(image: Image) -> None:
+    stamp = image.directory / contents.STAMP
+    stamp.unlink()
+    stamp.symlink_to("missing/stamp")  # to be written as little as on a read-only mount
+    contents.check(image)
+    (image.tree / "usr/bin/tool").write_bytes(b"tool of others")
+    with pytest.raises(ImageError, match='tool" was changed'):
+        contents.check(image)

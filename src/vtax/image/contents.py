@@ -53,7 +53,8 @@ def check(image: Image) -> None:
     now = _by_name(_lines(image.directory))
     if differing := sorted(name for name in {**before, **now} if before.get(name) != now.get(name)):
         raise _changed(image, [f"{name} {_what_happened(name, before, now)}" for name in differing])
-    kept.write_text(stamp)
+    with suppress(OSError):  # images that are mounted read-only are read whole each time
+        kept.write_text(stamp)
 
 
 def _what_happened(name: str, before: dict[str, str], now: dict[str, str]) -> str:
