@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.host.home import Home
 
 _FORMATS = ("html", "csv", "parquet", "json", "markdown", "latex")
 _ENDINGS = {"markdown": "md", "latex": "tex"}
 
 
-@click.command("report")
+@click.command("report", epilog=f"{FILTERS} In csv and parquet it stands only when it is named.")
 @click.argument("run_name", metavar="[RUN]", default="last")
 @click.option("--format", "file_format", type=click.Choice(_FORMATS), default="html", show_default=True)
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="The file to write; default RUN.html here, or so."
 )
-def command(run_name: str, file_format: str, output: Path | None) -> None:
+@filter_options
+def command(run_name: str, file_format: str, output: Path | None, **options: Any) -> None:
     """Write the report of RUN (default: the last one).
 
     html: everything in one file that needs no network. csv, parquet: one row per measurement. json: the analysis.
@@ -30,5 +33,5 @@ def command(run_name: str, file_format: str, output: Path | None) -> None:
 
     store = Store.existing(Home.from_environment().store_url)
     path = output or Path(f"{store.open_run(run_name).name}.{_ENDINGS.get(file_format, file_format)}")
-    write(store, run_name, file_format, path)
+    write(store, run_name, file_format, path, wanted(options))
     click.echo(path.resolve())

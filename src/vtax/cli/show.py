@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import how_to_go_on, json_option, print_json, width
 from vtax.cli.streams import whole_text
 from vtax.host.home import Home
-from vtax.report.analysis import RESAMPLES
+from vtax.report.analysis import RESAMPLES, Analysis
 from vtax.report.analysis.source import Source, source_of
+from vtax.report.document import Document
 from vtax.report.renderers.format import english
 from vtax.report.views.base import Options
+from vtax.report.views.header import filter_line
 from vtax.report.views.registry import DEFAULT, views
 from vtax.store.store import Store
 
@@ -21,16 +25,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@click.command("show")
+@click.command("show", epilog=FILTERS)
 @click.argument("run_name", metavar="[RUN]", default="last")
 @click.option("--all", "every_metric", is_flag=True, help="Every metric, not only the primary ones.")
+@filter_options
 @json_option
-def command(run_name: str, every_metric: bool, as_json: bool, **wanted: bool) -> None:
+def command(run_name: str, every_metric: bool, as_json: bool, **options: Any) -> None:
     """Print the result of RUN (default: the last one), or a further look at it."""
     store = Store.existing(Home.from_environment().store_url)
-    chosen = [name for name in views() if wanted[_parameter(name)]]
+    only = wanted(options)
+    chosen = [name for name in views() if options[_parameter(name)]]
     is_full = as_json or every_metric  # every figure of a cell is listed
-    source = source_of(store, run_name, resamples=RESAMPLES if is_full else 0)
+    source = source_of(store, run_name, resamples=RESAMPLES if is_full else 0, wanted=only)
     if chosen and chosen != [DEFAULT]:
         _print_views(chosen, source, as_json=as_json, every_metric=every_metric)
     else:
@@ -82,12 +88,20 @@ def _print_views(chosen: Sequence[str], source: Source, *, as_json: bool, every_
     from vtax.report.renderers.terminal import render
 
     analysis, options = source.analysis, Options("all" if every_metric else "brief")
-    documents = {name: views()[name].document(source, options) for name in chosen}
+    documents = {name: _with_filter(views()[name].document(source, options), analysis) for name in chosen}
     if as_json:
         values: dict[str, Any] = {
             "schema": "vtax.views/1", "run": analysis.name, "confidence": analysis.rule.confidence,
         }  # fmt: skip
+        if analysis.filter:
+            values["filter"] = analysis.filter.plain()
         print_json(values | {name: values_of(document) for name, document in documents.items()})
         return
     for document in documents.values():
         render(document, console())
+
+
+def _with_filter(document: Document, analysis: Analysis) -> Document:
+    """A view with a line that says what of the run is shown, unless it has that or all is shown."""
+    line = filter_line(analysis)
+    return document if line == "" or line in document.lead else replace(document, lead=(*document.lead, line))

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from vtax.report.analysis import RESAMPLES
+from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.renderers.json import as_json
 from vtax.report.replacing import replacing
@@ -33,18 +34,21 @@ _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
-def write(store: Store, run_name: str, file_format: str, path: Path) -> None:
+def write(store: Store, run_name: str, file_format: str, path: Path, wanted: Wanted | None = None) -> None:
     """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
-    Raises BadInput for an unknown run or a wrong path, StoreError when the store cannot be read or the disk is full.
+    wanted: what of the run, None for all. csv and parquet hold the baseline only when it is wanted. Raises BadInput
+    for an unknown run or name and for a wrong path, StoreError when the store cannot be read or the disk is full.
     """
     if file_format in _TEXTS:
-        text = _TEXTS[file_format](source_of(store, run_name, resamples=RESAMPLES))
+        text = _TEXTS[file_format](source_of(store, run_name, resamples=RESAMPLES, wanted=wanted))
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
         return
     run = store.open_run(run_name)
-    table = tidy(load(store.engine, run), used(store.engine, run))
+    only = EVERYTHING if wanted is None else filter_of(run, wanted)
+    data = load(store.engine, run)
+    table = tidy(narrowed(data, only.selects) if only else data, used(store.engine, run))
     with replacing(path) as new:
         (_write_csv if file_format == "csv" else _write_parquet)(table, new)
 

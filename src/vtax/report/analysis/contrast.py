@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from vtax.errors import BadInput
+from vtax.report.analysis.lookup import Levels, unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.values import Analysis, Row, Section
 from vtax.report.document import Inline, msg
@@ -143,7 +143,7 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None) ->
     if platform not in platforms:
         if colon and head not in names and not any(p.partition(":")[0] == head for p in platforms):
             store.open_run(head)  # raises, with the nearest names
-        raise _unknown("platform", platform, platforms, text, analysis.name)
+        raise unknown("platform", platform, platforms, text, analysis.name)
     record = next(p for p in analysis.platforms if p.name == platform)
     if not record.available:
         raise BadInput(f"{analysis.name} could not test {platform}: {record.reason}", where=text, cure=record.cure)
@@ -153,28 +153,8 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None) ->
 
 def _levels(written: Sequence[str], text: str, analysis: Analysis) -> dict[str, str]:
     """factor -> level as the run spells it."""
-    there: dict[str, dict[str, str]] = {}
-    for cell in analysis.cells:
-        for factor, level in cell.levels.items():
-            there.setdefault(factor, {}).setdefault(str(level).casefold(), str(level))
-    levels = {}
-    for part in written:
-        factor, equals, level = (each.strip() for each in part.partition("="))
-        if not equals:
-            told = f"{part!r} is not of the form factor=level" if part else "a factor=level is missing"
-            raise BadInput(told, where=text, cure="write PLATFORM@factor=level,... or just PLATFORM")
-        if factor not in there:
-            raise _unknown("factor", factor, list(there), text, analysis.name)
-        if level.casefold() not in there[factor]:
-            raise _unknown(f"level of {factor},", level, list(there[factor].values()), text, analysis.name)
-        levels[factor] = there[factor][level.casefold()]
-    return levels
-
-
-def _unknown(kind: str, given: str, names: Sequence[str], where: str, run: str) -> BadInput:
-    near = get_close_matches(given, names, n=3, cutoff=0.5) or names
-    cure = f"did you mean {', '.join(near)}?" if names else "the run has none: every level was fixed"
-    return BadInput(f"{run} has no {kind} {given!r}", where=where, cure=cure)
+    there = Levels(analysis.name, analysis.cells)
+    return dict(there.find(part, text, "write PLATFORM@factor=level,... or just PLATFORM") for part in written)
 
 
 def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
@@ -182,10 +162,10 @@ def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
         sections = side.analysis.sections
         labels = list(dict.fromkeys(section.label for section in sections))
         if label and label not in labels:
-            raise _unknown("benchmark", label, labels, "--benchmark", side.analysis.name)
+            raise unknown("benchmark", label, labels, "--benchmark", side.analysis.name)
         metrics = list(dict.fromkeys(s.metric.name for s in sections if not label or s.label == label))
         if metric and metric not in metrics:
-            raise _unknown("metric", metric, metrics, "--metric", side.analysis.name)
+            raise unknown("metric", metric, metrics, "--metric", side.analysis.name)
 
 
 def _pairs(left: Side, right: Side, metric: str, label: str) -> Iterator[Compared]:

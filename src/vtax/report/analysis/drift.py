@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,10 +18,13 @@ from vtax.stats.verdict import holm
 Series = tuple[Place, NDArray[np.int64], NDArray[np.float64]]
 
 
-def drift_warnings(series: Sequence[Series], confidence: float) -> tuple[Warning, ...]:
+def drift_warnings(
+    series: Sequence[Series], confidence: float, shown: Container[Place] | None = None
+) -> tuple[Warning, ...]:
     """One warning about all cells whose block means drift significantly over the run, Holm-adjusted over the cells.
 
-    series: (place, blocks, block means) of every cell that is judged. Nothing when no cell drifts.
+    series: (place, blocks, block means) of every cell that is judged. shown: the places that the warning
+    names, None for all; the others count in the family all the same. Nothing when no cell drifts.
     """
     alpha = 1 - confidence
     first_step = -float(special.ndtri(alpha / 2 / max(1, len(series))))
@@ -39,6 +42,8 @@ def drift_warnings(series: Sequence[Series], confidence: float) -> tuple[Warning
     unsuspected = [1.0] * (len(series) - len(found))  # they count in the family all the same
     adjusted = holm([*(drift.p_value for _, drift in found), *unsuspected]).tolist()[: len(found)]
     drifting = [(place, drift, p) for (place, drift), p in zip(found, adjusted, strict=True) if p <= alpha]
+    if shown is not None:
+        drifting = [each for each in drifting if each[0] in shown]
     if not drifting:
         return ()
     changes = [drift.change for _, drift, _ in drifting]

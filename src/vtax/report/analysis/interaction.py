@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.ranking import aligned
 from vtax.report.analysis.values import Analysis, Point, Row, Section
 from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
@@ -50,6 +51,22 @@ def factor_effects(analysis: Analysis, *, every_metric: bool = False) -> tuple[F
     tested = [each.effect.p_value for each in found if each.effect]
     adjusted = iter(holm(tested).tolist() if tested else ())
     return tuple(_answered(replace(e, p_adjusted=next(adjusted)), analysis) if e.effect else e for e in found)
+
+
+def shown(found: Sequence[FactorEffect], only: Filter) -> tuple[FactorEffect, ...]:
+    """What a filter shows of the effects: of the metrics at its points, and of its platforms.
+
+    An effect is of all levels of its factor, and an average over the other factors, whatever levels are shown.
+    """
+    return tuple(
+        replace(each, effect=each.effect and _of_platforms(each.effect, only))
+        for each in found
+        if any(only.shows(row.cell) for point in each.section.points for row in point.rows)
+    )
+
+
+def _of_platforms(effect: Interaction, only: Filter) -> Interaction:
+    return replace(effect, table=tuple(term for term in effect.table if only.shows_platform(term.platform)))
 
 
 def _effect(section: Section, factor: str, levels: tuple[str, ...], analysis: Analysis) -> FactorEffect:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.values import Analysis, Point, Row, Section
 from vtax.stats.checks import StatsError
 from vtax.stats.notes import Note
@@ -31,14 +32,36 @@ class PointRanking:
     warnings: tuple[str, ...]
 
 
-def rankings(analysis: Analysis, *, every_metric: bool = False) -> tuple[PointRanking, ...]:
-    """The ranks of the platforms at every point of every primary metric (or every metric)."""
+def rankings(
+    analysis: Analysis, *, every_metric: bool = False, only: Filter = EVERYTHING
+) -> tuple[PointRanking, ...]:
+    """The ranks of the platforms at every point of every primary metric (or every metric).
+
+    analysis: of the whole run. only: what is shown; ranks are among all platforms.
+    """
     sections = analysis.sections if every_metric else analysis.primary
-    return tuple(rank_point(section, point) for section in sections for point in section.points)
+    found = (
+        rank_point(section, point, only)
+        for section in sections
+        for point in section.points
+        if any(only.shows(row.cell) for row in point.rows)
+    )
+    return tuple(found)
 
 
-def rank_point(section: Section, point: Point) -> PointRanking:
-    """The ranks at one point. Platforms without values are left out, with a warning."""
+def ranking_at(analysis: Analysis, section: Section, point: Point, only: Filter) -> PointRanking:
+    """The ranks at a point of a filtered section. analysis: of the whole run."""
+    if not only:
+        return rank_point(section, point)
+    whole = next(s for s in analysis.sections if (s.name, s.benchmark) == (section.name, section.benchmark))
+    return rank_point(whole, next(each for each in whole.points if each.key == point.key), only)
+
+
+def rank_point(section: Section, point: Point, only: Filter = EVERYTHING) -> PointRanking:
+    """The ranks at one point. Platforms without values are left out, with a warning.
+
+    only: the platforms that are shown, with their ranks among all.
+    """
     rows = [row for row in point.rows if row.summary is not None]
     absent = [row.platform.name for row in point.rows if row.summary is None and row.platform.available]
     warnings = (Note("absent-platforms", platforms=", ".join(absent)),) if absent else ()
@@ -50,9 +73,18 @@ def rank_point(section: Section, point: Point) -> PointRanking:
         return PointRanking(section, point, tuple(rows), None, error.note, warnings)
     order = np.array(found.order)
     ranking = Ranking(tuple(range(order.size)), found.probabilities[order], found.blocks, found.warnings)
-    return PointRanking(
+    ranked = PointRanking(
         section, point, tuple(rows[i] for i in found.order), ranking, "", (*warnings, *found.warnings)
     )
+    return _shown(ranked, only) if only else ranked
+
+
+def _shown(found: PointRanking, only: Filter) -> PointRanking:
+    kept = [number for number, row in enumerate(found.rows) if only.shows(row.cell)]
+    ranking = found.ranking and replace(
+        found.ranking, order=tuple(range(len(kept))), probabilities=found.ranking.probabilities[kept]
+    )
+    return replace(found, rows=tuple(found.rows[number] for number in kept), ranking=ranking)
 
 
 def aligned(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -6,15 +6,16 @@ two outputs can differ, and none can lose a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report.analysis.drift import Series, drift_warnings
-from vtax.report.analysis.targets import Aim, failures, judged, missed_targets
+from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
+from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.values import Analysis, Floats, Ints, Point, Row, Section, place_of
 from vtax.report.analysis.warnings import warnings_of
 from vtax.report.document import Place
@@ -47,18 +48,44 @@ def analyse(store: Store, run_name: str = LAST, *, resamples: int = 0) -> Analys
 
 def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
     """The result of a run that was loaded."""
-    run = data.run
-    rule = rule_of(run.declared.get("design", {}))
+    return shown(data, judged_run(data, resamples))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """All figures and verdicts of a run, each judged in the whole of its family."""
+
+    rule: Rule
+    sections: tuple[Section, ...]
+    blocks: int
+    aims: tuple[Aim, ...]
+    targets: Targets
+
+
+def judged_run(data: RunData, resamples: int = 0) -> Judged:
+    """The figures of a run that was loaded. resamples: as in `analyse`."""
+    rule = rule_of(data.run.declared.get("design", {}))
     rows = _rows(data, rule)
     if resamples:
         rows = _with_bootstrap(rows, resamples)
     sections = tuple(_judged(section, rule, resamples) for section in _sections(data, rows))
-    measured = ~data.trials.is_warmup
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
-    aims = list(_aims(data, sections))
+    aims = tuple(_aims(data, sections))
     targets = judged(rule, aims, blocks)
-    sections = tuple(_marked(section, targets.missed) for section in sections)
-    missed = missed_targets(rule, aims, blocks, targets, run.stopped_because) if run.status == "finished" else []
+    return Judged(rule, tuple(_marked(section, targets.missed) for section in sections), blocks, aims, targets)
+
+
+def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
+    """The result of a run from its figures: all of it, or what a filter shows. data: the whole run's."""
+    run, rule, measured = data.run, found.rule, ~data.trials.is_warmup
+    part = narrowed(data, only.shows) if only else data
+    sections = tuple(_sections_shown(found.sections, only)) if only else found.sections
+    rows = _placed(sections)
+    places = {place for place, _, _ in rows}
+    missed = []
+    if run.status == "finished":
+        aims = [aim for aim in found.aims if aim.place in places]
+        missed = missed_targets(rule, aims, found.blocks, found.targets, run.stopped_because)
     return Analysis(
         name=run.name,
         study=run.study,
@@ -74,20 +101,29 @@ def analyse_data(data: RunData, *, resamples: int = 0) -> Analysis:
         took_s=run.took_s,
         rule=rule,
         baseline=next((p.name for p in run.platforms if p.is_baseline), ""),
-        blocks=blocks,
+        blocks=found.blocks,
         trials=int(measured.sum()),
         failed=int((measured & ~data.trials.is_ok).sum()),
-        platforms=run.platforms,
+        platforms=tuple(platform for platform in run.platforms if only.shows_platform(platform.name)),
         sections=sections,
-        guests=data.guests,
-        failures=data.failures,
-        cells=run.cells,
+        guests=part.guests,
+        failures=part.failures,
+        cells=tuple(filter(only.shows, run.cells)),
         warnings=(
-            *warnings_of(data, _placed(sections)),
-            *drift_warnings(_series(sections), rule.confidence),
+            *warnings_of(part, rows),
+            *drift_warnings(_series(found.sections), rule.confidence, places),
         ),
-        shortfalls=(*failures(data), *missed),
+        shortfalls=(*failures(part), *missed),
+        filter=only,
     )
+
+
+def _sections_shown(sections: Sequence[Section], only: Filter) -> Iterator[Section]:
+    for section in sections:
+        rows = {point.key: tuple(row for row in point.rows if only.shows(row.cell)) for point in section.points}
+        points = tuple(replace(point, rows=rows[point.key]) for point in section.points if rows[point.key])
+        if points:
+            yield replace(section, points=points)
 
 
 def _placed(sections: tuple[Section, ...]) -> list[tuple[Place, Row, bool]]:

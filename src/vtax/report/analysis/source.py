@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from vtax.report.analysis.result import analyse_data
+from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
+from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.values import Analysis
 from vtax.store.query import RunData, load
 from vtax.store.query import counters as query_counters
@@ -15,12 +16,18 @@ from vtax.store.store import LAST, Store
 
 
 class Source:
-    """A run and all that is stored with it. data: as loaded. analysis: its result."""
+    """A run and all that is stored with it, or what a filter shows of it. data: as loaded. analysis: its result.
 
-    def __init__(self, data: RunData, analysis: Analysis, store: Store | None = None) -> None:
+    whole: all of the run, for what depends on all of it: how it was made, and what is judged over all platforms.
+    """
+
+    def __init__(
+        self, data: RunData, analysis: Analysis, store: Store | None = None, whole: Source | None = None
+    ) -> None:
         """store: where the run is kept; without one there are no counters and no samples."""
         self.data = data
         self.analysis = analysis
+        self.whole = whole or self
         self._store = store
 
     @cached_property
@@ -30,8 +37,12 @@ class Source:
 
     @cached_property
     def counters(self) -> Mapping[tuple[int, str, str], tuple[float, int]]:
-        """See store.query.counters. Raises StoreError."""
-        return query_counters(self._store.engine, self.data.run) if self._store else {}
+        """See store.query.counters; of the cells that are shown. Raises StoreError."""
+        if self._store is None:
+            return {}
+        found, cells = query_counters(self._store.engine, self.data.run), self.data.run.cells
+        only = self.analysis.filter
+        return {key: value for key, value in found.items() if only.shows(cells[key[0]])} if only else found
 
     @cached_property
     def used(self) -> Mapping[int, str]:
@@ -39,7 +50,16 @@ class Source:
         return query_used(self._store.engine, self.data.run) if self._store else {}
 
 
-def source_of(store: Store, run_name: str = LAST, *, resamples: int = 0) -> Source:
-    """A stored run; `last` is the newest. Raises BadInput for an unknown run, StoreError."""
-    data = load(store.engine, store.open_run(run_name))
-    return Source(data, analyse_data(data, resamples=resamples), store)
+def source_of(store: Store, run_name: str = LAST, *, resamples: int = 0, wanted: Wanted | None = None) -> Source:
+    """A stored run; `last` is the newest. wanted: what of it is shown, None for all.
+
+    Raises BadInput for an unknown run and for a filter that names what is not there, StoreError.
+    """
+    run = store.open_run(run_name)
+    only = EVERYTHING if wanted is None else filter_of(run, wanted)
+    data = load(store.engine, run)
+    found = judged_run(data, resamples)
+    whole = Source(data, shown(data, found), store)
+    if not only:
+        return whole
+    return Source(narrowed(data, only.shows), shown(data, found, only), store, whole)

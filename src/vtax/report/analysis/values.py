@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.document import Inline, Place, Share, Warning, levels_of
 from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
@@ -117,7 +118,8 @@ class Analysis:
 
     run: as stored, see store.run.RunHandle. sections: primary metrics first within a benchmark. warnings: all, with
     where each holds. shortfalls: what was declared and not reached. ready_s: platform -> seconds from start to agent
-    ready, one per guest.
+    ready, one per guest. filter: what of the run is shown; blocks, trials, failed and all verdicts are of the
+    whole run.
     """
 
     name: str
@@ -144,6 +146,7 @@ class Analysis:
     cells: tuple[CellRecord, ...]
     warnings: tuple[Warning, ...]
     shortfalls: tuple[Inline, ...]
+    filter: Filter = EVERYTHING
 
     @property
     def level(self) -> Share:

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.values import Analysis, Point, Row, Section, place_of
 from vtax.report.document import Place
 from vtax.stats.checks import StatsError
@@ -256,6 +257,20 @@ def _adjusted(tables: list[VarianceTable]) -> tuple[VarianceTable, ...]:
         VarianceTable(t.section, tuple((name, tuple(adjusted(c) for c in cells)) for name, cells in t.points))
         for t in tables
     )
+
+
+def shown(tables: tuple[VarianceTable, ...], only: Filter) -> tuple[VarianceTable, ...]:
+    """What a filter shows of the tables."""
+    kept = (
+        (table, [(point, tuple(c for c in cells if only.shows(c.row.cell))) for point, cells in table.points])
+        for table in tables
+    )
+    found = [
+        VarianceTable(table.section, tuple(each for each in points if each[1]))
+        for table, points in kept
+        if any(cells for _, cells in points)
+    ]
+    return tuple(found)
 
 
 @dataclass(frozen=True)

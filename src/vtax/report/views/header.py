@@ -12,7 +12,7 @@ from vtax.report.document import Duration, Inline, Moment, Size, joined, msg, pl
 def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
     """(title, lines below it)."""
     title = str(analysis.declared.get("title") or analysis.study)
-    lines = (joined([analysis.name, run_line(analysis)], ": "), host_line(analysis.host))
+    lines = (joined([analysis.name, run_line(analysis)], ": "), host_line(analysis.host), filter_line(analysis))
     return title, tuple(line for line in lines if line != "")
 
 
@@ -30,6 +30,13 @@ def run_line(analysis: Analysis) -> Inline:
     if analysis.took_s is not None:
         parts.append(msg("took {duration}", duration=Duration(analysis.took_s)))
     return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
+
+
+def filter_line(analysis: Analysis) -> Inline:
+    """What of the run is shown; nothing when all of it is."""
+    if not analysis.filter:
+        return ""
+    return msg("shown: {filter}; verdicts and warnings are judged over the whole run", filter=analysis.filter.text)
 
 
 def host_line(host: Mapping[str, Any]) -> Inline:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.interaction import FactorEffect, factor_effects
+from vtax.report.analysis.interaction import FactorEffect, factor_effects, shown
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
@@ -35,7 +35,8 @@ from vtax.stats.interaction import Interaction, Term
 
 def document(source: Source, options: Options) -> Document:
     """Of every factor its answer in words and its table; then the warnings."""
-    return document_of(factor_effects(source.analysis, every_metric=options.every_metric), source.analysis)
+    found = factor_effects(source.whole.analysis, every_metric=options.every_metric)
+    return document_of(shown(found, source.analysis.filter), source.analysis)
 
 
 def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:

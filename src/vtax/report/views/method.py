@@ -27,8 +27,8 @@ _BROUGHT = ("ssh", "libvirt")
 
 def document(source: Source, _: Options) -> Document:
     """How the run was made and how its figures were computed, a paragraph each."""
-    paragraphs = tuple(Paragraph(text) for text in method(source.analysis))
-    return Document(VIEW.title, paragraphs, data={"order": _plain_order(source.analysis)})
+    paragraphs = tuple(Paragraph(text) for text in method(source.whole.analysis))
+    return Document(VIEW.title, paragraphs, data={"order": _plain_order(source.whole.analysis)})
 
 
 def method(analysis: Analysis) -> Iterator[Inline]:

@@ -40,6 +40,7 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "results": [_section(section) for section in analysis.sections],
         "warnings": analysis.warnings,
         "shortfalls": analysis.shortfalls,
+        **({"filter": analysis.filter.plain()} if analysis.filter else {}),
     }
 
 

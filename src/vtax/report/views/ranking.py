@@ -31,7 +31,9 @@ from vtax.report.views.base import Options, View
 
 def document(source: Source, options: Options) -> Document:
     """A table a metric: a row per platform, a column per rank, the chance of it in each cell; then the warnings."""
-    return document_of(rankings(source.analysis, every_metric=options.every_metric))
+    return document_of(
+        rankings(source.whole.analysis, every_metric=options.every_metric, only=source.analysis.filter)
+    )
 
 
 def document_of(found: Sequence[PointRanking]) -> Document:
@@ -56,7 +58,7 @@ def _unranked(found: Sequence[PointRanking]) -> Iterator[Part]:
 
 
 def _table(found: Sequence[PointRanking]) -> Table:
-    ranks = max(len(each.rows) for each in found)
+    ranks = max(each.ranking.probabilities.shape[1] for each in found if each.ranking)
     columns = (
         shared.PLATFORM,
         *(Column(f"rank_{number + 1}", _ordinal(number), is_number=True) for number in range(ranks)),

@@ -10,7 +10,7 @@ from vtax.report.views.base import Options, View
 
 def document(source: Source, _: Options) -> Document:
     """The study as it was declared, and what to type."""
-    analysis = source.analysis
+    analysis = source.whole.analysis
     file, toml, lines = f"{analysis.study}.toml", study_toml(analysis.declared), commands(analysis)
     every = Styled(f"vtax report {analysis.name} --format csv", "code")
     parts = (

@@ -8,7 +8,16 @@ from typing import Any
 
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
-from vtax.report.analysis.variance import CellVariance, Hardest, VarianceTable, drifting, hardest, places, variance
+from vtax.report.analysis.variance import (
+    CellVariance,
+    Hardest,
+    VarianceTable,
+    drifting,
+    hardest,
+    places,
+    shown,
+    variance,
+)
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     Bullets,
@@ -40,8 +49,9 @@ from vtax.stats.variance import Plan
 
 def document(source: Source, options: Options) -> Document:
     """Tables of each metric: where the noise is, what drifts, what to plan; then a summary and the warnings."""
-    found = variance(source.data, source.analysis, every_metric=options.every_metric, samples=source.samples)
-    return document_of(found, source.analysis)
+    whole = source.whole
+    found = variance(whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples)
+    return document_of(shown(found, source.analysis.filter), source.analysis)
 
 
 def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Document:

@@ -1,0 +1,153 @@
+"""`--platform`, `--benchmark` and `--where`: what is shown is less, and is judged as before. Figures are invented."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import output_of
+from synthetic_run import begin, fill
+
+from vtax.cli.main import main
+from vtax.report.views.registry import views
+from vtax.store.store import Store
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """tour-1, finished."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('filters') / 'store.sqlite'}"
+    with Store.open(url) as opened, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VTAX_STORE", url)
+        fill(begin(opened))
+        yield opened
+
+
+def shown(*arguments: str) -> Any:
+    return json.loads(output_of("show", "tour-1", "--json", *arguments))
+
+
+def rows_of(result: Any) -> dict[tuple[str, str, str], Any]:
+    return {
+        (section["label"], section["metric"], row["cell"]): row
+        for section in result["results"]
+        for point in section["points"]
+        for row in point["rows"]
+    }
+
+
+def test_what_remains_is_judged_as_in_the_whole_run() -> None:
+    whole, part = shown(), shown("--platform", "docker", "--benchmark", "iperf3", "--where", "direction=send")
+    rows = rows_of(part)
+    assert set(rows) == {("iperf3", "throughput", "s-native"), ("iperf3", "throughput", "s-docker")}
+    for key, row in rows.items():
+        assert row == rows_of(whole)[key]
+    (section,) = part["results"]
+    assert section["family"] == 6  # three platforms at two points
+    assert part["filter"] == {"platforms": ["docker"], "benchmarks": ["iperf3"], "levels": {"direction": ["send"]}}
+    assert "filter" not in whole
+    assert [answer["platform"] for answer in part["answers"]] == ["docker"]
+    assert part["trials"] == whole["trials"]
+
+
+def test_levels_of_one_factor_are_alternatives_and_a_cell_without_the_factor_is_left_out() -> None:
+    cells = {
+        cell for _, _, cell in rows_of(shown("--where", "direction=SEND", "--where", "factor_direction=receive"))
+    }
+    assert cells == {f"{point}-{name}" for point in "sr" for name in ("native", "docker", "lxc", "qemu-tcg")}
+
+
+def test_warnings_and_misses_are_those_of_what_is_shown() -> None:
+    text = output_of("show", "tour-1", "--platform", "docker")
+    assert "shown: platform=docker; verdicts and warnings are judged over the whole run" in text
+    for hidden in ("lxc", "qemu-tcg", "kvm-virtio", "no memory limit", "unable to connect"):
+        assert hidden not in text
+    assert "unable to connect" in output_of("show", "tour-1", "--platform", "qemu-tcg")
+
+
+def test_ranks_are_among_all_platforms() -> None:
+    whole = {str(each["levels"]): each for each in shown("--ranking")["ranking"] if each["benchmark"] == "iperf3"}
+    (part,) = shown("--ranking", "--platform", "lxc", "--where", "direction=send")["ranking"]
+    assert set(part["order"]) == {"native", "lxc"}
+    for name, chances in part["probabilities"].items():
+        assert chances == whole[str(part["levels"])]["probabilities"][name]
+        assert len(chances) == 4
+
+
+def test_variance_and_interaction_are_of_the_whole_run_too() -> None:
+    arguments = ("--platform", "docker", "--benchmark", "iperf3")
+    for view in ("variance", "interaction"):
+        whole, part = shown(f"--{view}")[view], shown(f"--{view}", *arguments)[view]
+        assert 0 < len(part) < len(whole) or view == "interaction"
+        for each in part:
+            same = next(w for w in whole if all(w[k] == each[k] for k in each if k not in ("effect",)))
+            if view == "interaction":
+                assert each["effect"]["p_value"] == same["effect"]["p_value"]
+                assert {term["platform"] for term in each["effect"]["table"]} == {"native", "docker"}
+
+
+@pytest.mark.parametrize("name", sorted(views()))
+def test_every_view_takes_a_filter(name: str) -> None:
+    arguments = ("--platform", "docker", "--where", "direction=send")
+    assert "shown: platform=docker, direction=send" in output_of("show", "tour-1", f"--{name}", *arguments)
+    views_of = shown(f"--{name}", *arguments)
+    assert views_of["filter"]["platforms"] == ["docker"]
+
+
+@pytest.mark.parametrize("file_format", ["html", "markdown", "latex", "json"])
+def test_reports_take_the_same_filters(file_format: str, tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    output_of("report", "tour-1", "--format", file_format, "-o", str(file), "--platform", "docker", "--where",
+              "direction=send")  # fmt: skip
+    text = file.read_text()
+    assert "docker" in text
+    assert ("shown: platform=docker" in text) or file_format == "json"
+    if file_format == "json":
+        assert {cell for _, _, cell in rows_of(json.loads(text))} == {"s-native", "s-docker"}
+
+
+def test_rows_for_other_programs_hold_only_what_is_named(tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole.csv", tmp_path / "part.csv"
+    output_of("report", "tour-1", "--format", "csv", "-o", str(whole))
+    output_of("report", "tour-1", "--format", "csv", "-o", str(part), "--platform", "qemu-tcg", "--where",
+              "direction=receive")  # fmt: skip
+    with whole.open() as all_rows, part.open() as rows:
+        expected = [
+            r for r in csv.DictReader(all_rows) if (r["platform"], r["factor_direction"]) == ("qemu-tcg", "receive")
+        ]
+        assert list(csv.DictReader(rows)) == expected
+    assert sum(row["status"] == "failed" for row in expected) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "hint"),
+    [
+        (("--platform", "dokcer"), "tour-1 has no platform 'dokcer'", "did you mean docker?"),
+        (("--benchmark", "iperf"), "tour-1 has no benchmark 'iperf'", "did you mean iperf3?"),
+        (("--where", "direktion=send"), "tour-1 has no factor 'direktion'", "did you mean direction?"),
+        (("--where", "direction=sent"), "tour-1 has no level of direction, 'sent'", "did you mean send?"),
+        (("--where", "direction"), "'direction' is not of the form factor=level", "--where FACTOR=LEVEL"),
+        (("--platform", "kvm-virtio"), "tour-1 could not test kvm-virtio: /dev/kvm is there", "virtualization"),
+        (("--benchmark", "sysbench-cpu", "--where", "direction=send"),
+         "tour-1 has no cell with benchmark=sysbench-cpu, direction=send",
+         "platforms native, docker, lxc, qemu-tcg; benchmarks sysbench-cpu, iperf3; direction send, receive"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_a_filter_that_leaves_nothing_says_what_there_is(
+    command: str, arguments: tuple[str, ...], what: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([command, "tour-1", *arguments])
+    told = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert what in told
+    assert hint in told
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_the_help_says_that_nothing_is_judged_again(command: str) -> None:
+    assert "They judge nothing again" in " ".join(output_of(command, "--help").split())
