@@ -92,9 +92,18 @@ def test_variance_and_interaction_are_of_the_whole_run_too() -> None:
 @pytest.mark.parametrize("name", sorted(views()))
 def test_every_view_takes_a_filter(name: str) -> None:
     arguments = ("--platform", "docker", "--where", "direction=send")
-    assert "shown: platform=docker, direction=send" in output_of("show", "tour-1", f"--{name}", *arguments)
-    views_of = shown(f"--{name}", *arguments)
+    option = [f"--{name}", *("docker", "lxc")[: len(views()[name].arguments)]]
+    assert "shown: platform=docker, direction=send" in output_of("show", "tour-1", *option, *arguments)
+    views_of = shown(*option, *arguments)
     assert views_of["filter"]["platforms"] == ["docker"]
+
+
+def test_a_contrast_shows_what_is_named_of_its_family() -> None:
+    text = output_of("show", "tour-1", "--contrast", "docker", "lxc", "--where", "direction=send")
+    (each,) = shown("--contrast", "docker", "lxc", "--where", "direction=send")["contrast"]["contrasts"]
+    assert each["levels"] == {"direction": "send"}
+    assert each["verdict"]["family"] == 3
+    assert "Holm-corrected over 3 contrasts" in text
 
 
 @pytest.mark.parametrize("file_format", ["html", "markdown", "latex", "json"])

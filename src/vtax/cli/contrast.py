@@ -27,18 +27,24 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
       vtax contrast tour-1:podman tour-2:podman
     """
     from vtax.cli.show import console
-    from vtax.report.analysis.contrast import contrast
+    from vtax.report.analysis.contrast import run_of
+    from vtax.report.analysis.source import source_of
+    from vtax.report.renderers.format import english
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.terminal import render
-    from vtax.report.views.contrast import document_of
-    from vtax.store.store import Store
+    from vtax.report.views.base import Options
+    from vtax.report.views.registry import views
+    from vtax.store.store import LAST, Store
 
-    found = contrast(Store.existing(Home.from_environment().store_url), left, right, metric=metric, label=label)
+    store = Store.existing(Home.from_environment().store_url)
+    runs = [run_of(store, side)[0] for side in (left, right)]
+    source = source_of(store, LAST if store.open_run(LAST).name in runs else runs[0])
+    options = Options(arguments=(left, right), metric=metric, label=label)
+    document = views()["contrast"].document(source, options)
     if as_json:
-        print_json(values_of(document_of(found)))
-    elif found.family:
-        render(document_of(found), console())
-    if not found.family:
-        runs = dict.fromkeys(side.analysis.name for side in (found.left, found.right))
-        cure = f"see what was measured: {', '.join(f'vtax show {run}' for run in runs)}"
-        raise VtaxError("there is nothing to compare", where=found.why_nothing(), cure=cure)
+        print_json(values_of(document))
+    elif document.nothing == "":
+        render(document, console())
+    if document.nothing != "":
+        cure = f"see what was measured: {', '.join(f'vtax show {run}' for run in dict.fromkeys(runs))}"
+        raise VtaxError("there is nothing to compare", where=english(document.nothing), cure=cure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from vtax.report.analysis import RESAMPLES, Analysis
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Document
 from vtax.report.renderers.format import english
-from vtax.report.views.base import Options
+from vtax.report.views.base import Options, View
 from vtax.report.views.header import filter_line
 from vtax.report.views.registry import DEFAULT, views
 from vtax.store.store import Store
@@ -34,10 +34,10 @@ def command(run_name: str, every_metric: bool, as_json: bool, **options: Any) ->
     """Print the result of RUN (default: the last one), or a further look at it."""
     store = Store.existing(Home.from_environment().store_url)
     only = wanted(options)
-    chosen = [name for name in views() if options[_parameter(name)]]
+    chosen = {name: given for name in views() if (given := options[_parameter(name)])}
     is_full = as_json or every_metric  # every figure of a cell is listed
     source = source_of(store, run_name, resamples=RESAMPLES if is_full else 0, wanted=only)
-    if chosen and chosen != [DEFAULT]:
+    if chosen and list(chosen) != [DEFAULT]:
         _print_views(chosen, source, as_json=as_json, every_metric=every_metric)
     else:
         print_result(source, as_json=as_json, every_metric=every_metric)
@@ -50,7 +50,12 @@ def _parameter(name: str) -> str:
 def _add_views() -> None:
     """An option for every view that is registered, before those that all of them share."""
     for number, view in enumerate(views().values(), start=1):
-        option = click.Option([f"--{view.name}", _parameter(view.name)], is_flag=True, help=english(view.help))
+        names, text = [f"--{view.name}", _parameter(view.name)], english(view.help)
+        if view.arguments:
+            metavar = " ".join(view.arguments)
+            option = click.Option(names, nargs=len(view.arguments), type=str, metavar=metavar, help=text)
+        else:
+            option = click.Option(names, is_flag=True, help=text)
         command.params.insert(number, option)
 
 
@@ -83,12 +88,19 @@ def console() -> Console:
     return Printer(file=whole_text(), highlight=False, width=width())
 
 
-def _print_views(chosen: Sequence[str], source: Source, *, as_json: bool, every_metric: bool) -> None:
+def _print_views(chosen: Mapping[str, Any], source: Source, *, as_json: bool, every_metric: bool) -> None:
+    """chosen: name -> the arguments of a view that takes some."""
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.terminal import render
 
     analysis, options = source.analysis, Options("all" if every_metric else "brief")
-    documents = {name: _with_filter(views()[name].document(source, options), analysis) for name in chosen}
+    documents = {
+        name: _with_filter(
+            view.document(source, replace(options, arguments=_arguments(view, chosen[name]))), analysis
+        )
+        for name, view in views().items()
+        if name in chosen
+    }
     if as_json:
         values: dict[str, Any] = {
             "schema": "vtax.views/1", "run": analysis.name, "confidence": analysis.rule.confidence,
@@ -99,6 +111,10 @@ def _print_views(chosen: Sequence[str], source: Source, *, as_json: bool, every_
         return
     for document in documents.values():
         render(document, console())
+
+
+def _arguments(view: View, given: Any) -> tuple[str, ...]:
+    return tuple(given) if view.arguments else ()
 
 
 def _with_filter(document: Document, analysis: Analysis) -> Document:

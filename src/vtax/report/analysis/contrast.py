@@ -97,13 +97,17 @@ class Contrasts:
         return "; ".join(dict.fromkeys(lacks or [each.trouble for each in self.compared]))
 
 
-def contrast(store: Store, left: str, right: str, *, metric: str = "", label: str = "") -> Contrasts:
+def contrast(
+    store: Store, left: str, right: str, *, metric: str = "", label: str = "", run: Analysis | None = None
+) -> Contrasts:
     """Every contrast of two sides: all primary metrics they share, or the metric and benchmark label named.
 
-    Raises BadInput, with near names, for what does not exist, and when the sides have nothing in common.
+    run: of a side that names none; the last one by default. Raises BadInput, with near names, for what does not
+    exist, and when the sides have nothing in common.
     """
-    runs: dict[str, Analysis] = {}
-    sides = side_of(store, left, runs), side_of(store, right, runs)
+    runs = {run.name: run} if run else {}
+    name = run.name if run else LAST
+    sides = side_of(store, left, runs, name), side_of(store, right, runs, name)
     _check_names(sides, metric, label)
     pairs = list(_pairs(sides[0], sides[1], metric, label))
     if not pairs:
@@ -121,18 +125,21 @@ def contrast(store: Store, left: str, right: str, *, metric: str = "", label: st
     return found if is_paired else replace(found, warnings=tuple(_differences(sides[0], sides[1], pairs)))
 
 
-def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None) -> Side:
-    """A side from its text. runs: analyses that were made already, by run name; added to.
+def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
+    """(name of the run, what follows it) of a side's text. run_name: where it names no run."""
+    head, colon, rest = text.partition(":")
+    names = {run.name for run in store.runs()} | {LAST} if colon else set()
+    return (store.open_run(head).name, rest) if head in names else (store.open_run(run_name).name, text)
 
-    What stands before the first colon is a run, unless the whole is a platform of the last run (`ssh:server`).
+
+def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, run_name: str = LAST) -> Side:
+    """A side from its text. runs: analyses that were made already, by run name; added to. run_name: see run_of.
+
+    What stands before the first colon is a run, unless the whole is a platform of that run (`ssh:server`).
     """
     known = {} if runs is None else runs
-    head, colon, rest = text.partition(":")
-    name, chosen = LAST, text
-    names = {run.name for run in store.runs()} | {LAST} if colon else set()
-    if head in names:
-        name, chosen = head, rest
-    name = store.open_run(name).name
+    name, chosen = run_of(store, text, run_name)
+    head, colon, _ = chosen.partition(":")
     if name not in known:
         known[name] = analyse(store, name)
     analysis = known[name]
@@ -141,7 +148,7 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None) ->
         (p for p in platforms if chosen == p or chosen.startswith(f"{p}@")), key=len, default=chosen.partition("@")[0]
     )
     if platform not in platforms:
-        if colon and head not in names and not any(p.partition(":")[0] == head for p in platforms):
+        if colon and chosen == text and not any(p.partition(":")[0] == head for p in platforms):
             store.open_run(head)  # raises, with the nearest names
         raise unknown("platform", platform, platforms, text, analysis.name)
     record = next(p for p in analysis.platforms if p.name == platform)

@@ -49,14 +49,6 @@ def rankings(
     return tuple(found)
 
 
-def ranking_at(analysis: Analysis, section: Section, point: Point, only: Filter) -> PointRanking:
-    """The ranks at a point of a filtered section. analysis: of the whole run."""
-    if not only:
-        return rank_point(section, point)
-    whole = next(s for s in analysis.sections if (s.name, s.benchmark) == (section.name, section.benchmark))
-    return rank_point(whole, next(each for each in whole.points if each.key == point.key), only)
-
-
 def rank_point(section: Section, point: Point, only: Filter = EVERYTHING) -> PointRanking:
     """The ranks at one point. Platforms without values are left out, with a warning.
 

@@ -28,26 +28,26 @@ class Source:
         self.data = data
         self.analysis = analysis
         self.whole = whole or self
-        self._store = store
+        self.store = store
 
     @cached_property
     def samples(self) -> Mapping[int, Mapping[str, Sequence[float]]]:
         """See store.query.samples. Raises StoreError."""
-        return query_samples(self._store.engine, self.data.run) if self._store else {}
+        return query_samples(self.store.engine, self.data.run) if self.store else {}
 
     @cached_property
     def counters(self) -> Mapping[tuple[int, str, str], tuple[float, int]]:
         """See store.query.counters; of the cells that are shown. Raises StoreError."""
-        if self._store is None:
+        if self.store is None:
             return {}
-        found, cells = query_counters(self._store.engine, self.data.run), self.data.run.cells
+        found, cells = query_counters(self.store.engine, self.data.run), self.data.run.cells
         only = self.analysis.filter
         return {key: value for key, value in found.items() if only.shows(cells[key[0]])} if only else found
 
     @cached_property
     def used(self) -> Mapping[int, str]:
         """See store.query.used. Raises StoreError."""
-        return query_used(self._store.engine, self.data.run) if self._store else {}
+        return query_used(self.store.engine, self.data.run) if self.store else {}
 
 
 def source_of(store: Store, run_name: str = LAST, *, resamples: int = 0, wanted: Wanted | None = None) -> Source:

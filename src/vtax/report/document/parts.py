@@ -151,13 +151,15 @@ Part = Paragraph | Bullets | Table | Figure | Code | Warnings | Section
 @dataclass(frozen=True)
 class Document:
     """What a view shows. lead: lines under the title. data: the same as plain values for programs; the tables when
-    None. colours: name of a platform -> its number, see Platform."""
+    None. colours: name of a platform -> its number, see Platform. nothing: why the run has nothing to show here, then
+    a report leaves the document out."""
 
     title: Inline
     parts: tuple[Part, ...]
     lead: tuple[Inline, ...] = ()
     data: Any = None
     colours: Mapping[str, int] = field(default_factory=dict)
+    nothing: Inline = ""
 
     def tables(self) -> Iterator[Table]:
         """Every table, in order."""

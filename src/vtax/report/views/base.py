@@ -12,14 +12,21 @@ from vtax.report.document import Document, Message
 
 @dataclass(frozen=True)
 class Options:
-    """How much of a run is wanted: what a terminal shows at once, everything, or all that belongs into a report."""
+    """What of a run is wanted.
+
+    depth: what a terminal shows at once, everything, or all that belongs into a report. arguments: those that the
+    view takes. metric, label: the one metric and the one benchmark that are wanted; all where empty.
+    """
 
     depth: Literal["brief", "all", "report"] = "brief"
+    arguments: tuple[str, ...] = ()
+    metric: str = ""
+    label: str = ""
 
     @property
     def every_metric(self) -> bool:
         """Whether metrics that are not primary are wanted too."""
-        return self.depth != "brief"
+        return self.depth == "all"
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,8 @@ class View:
 
     name: of the option of `vtax show` and of the key in its JSON. title: the heading in reports. help: what the
     option shows. document: makes it. place: in reports, in ascending order; 0 for none. has_chapters: whether its
-    sections are chapters of a report, rather than parts of one.
+    sections are chapters of a report, rather than parts of one. arguments: what its option takes, as help names it;
+    such a view has no place, since a report has none to give.
     """
 
     name: str
@@ -37,3 +45,4 @@ class View:
     document: Callable[[Source, Options], Document]
     place: int = 0
     has_chapters: bool = False
+    arguments: tuple[str, ...] = ()

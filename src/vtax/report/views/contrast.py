@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from vtax.errors import BadInput
 from vtax.report.analysis import Point
-from vtax.report.analysis.contrast import Compared, Contrasts
+from vtax.report.analysis.contrast import Compared, Contrasts, contrast
+from vtax.report.analysis.filters import EVERYTHING, Filter
+from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import merged, noted
 from vtax.report.document import (
     Document,
@@ -24,24 +27,40 @@ from vtax.report.document import (
 )
 from vtax.report.document import Section as Titled
 from vtax.report.views import shared
+from vtax.report.views.base import Options, View
 from vtax.report.views.result import result_table
 
 
-def document_of(found: Contrasts) -> Document:
-    """A table a metric with both means, their ratio and its verdict; then how it was compared, and the warnings."""
+def document(source: Source, options: Options) -> Document:
+    """Two sides, which the arguments name; one that names no run is of this one. Raises BadInput."""
+    if source.store is None:
+        raise BadInput("a run without a store has nothing to be compared with")
+    left, right = options.arguments
+    run = source.whole.analysis
+    found = contrast(source.store, left, right, metric=options.metric, label=options.label, run=run)
+    return document_of(found, source.analysis.filter)
+
+
+def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
+    """A table a metric with both means, their ratio and its verdict; then how it was compared, and the warnings.
+
+    only: what is shown of the family, whose verdicts stay as they are.
+    """
     parts: list[Part] = []
-    for section in {id(each.section): each.section for each in found.compared}.values():
-        here = [each for each in found.compared if each.section is section]
+    compared = [each for each in found.compared if only.shows(each.left.cell) or only.shows(each.right.cell)]
+    for section in {id(each.section): each.section for each in compared}.values():
+        here = [each for each in compared if each.section is section]
         parts.append(Titled(shared.title_of(section), (_table(here, found),), subtitle=shared.subtitle_of(section)))
     parts.append(Paragraph(_method(found), "muted"))
     given = [
         noted(text, Place(subject=each.section.name, levels=levels_of(each.levels)))
-        for each in found.compared
+        for each in compared
         for text in each.warnings
     ]
     about_runs = tuple(Warning("runs-differ", "warning", {"text": text}, kind="contrast") for text in found.warnings)
     parts += shared.warnings_part((*about_runs, *merged(given)))
-    return Document(msg("Contrast"), tuple(parts), data=_plain(found))
+    nothing = "" if found.family else found.why_nothing()
+    return Document(VIEW.title, tuple(parts), data=_plain(found, compared), nothing=nothing)
 
 
 def _method(found: Contrasts) -> Inline:
@@ -69,7 +88,7 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
     return result_table(section, Share(found.confidence, "declared"), "", {})
 
 
-def _plain(found: Contrasts) -> dict[str, Any]:
+def _plain(found: Contrasts, compared: Sequence[Compared]) -> dict[str, Any]:
     """Both sides, how they were compared, and one entry per metric and common point; ratios are left / right."""
     sides = {
         name: {"text": side.text, "run": side.analysis.name, "platform": side.platform, "levels": dict(side.levels)}
@@ -88,9 +107,16 @@ def _plain(found: Contrasts) -> dict[str, Any]:
             "trouble": each.trouble,
             "warnings": each.warnings,
         }
-        for each in found.compared
+        for each in compared
     ]
     return {
         "schema": "vtax.contrast/1", **sides, "paired": found.is_paired, "margin": found.margin,
         "confidence": found.confidence, "family": found.family, "contrasts": entries, "warnings": found.warnings,
     }  # fmt: skip
+
+
+VIEW = View(
+    "contrast", msg("Contrast"),
+    msg("LEFT against RIGHT, each [RUN:]PLATFORM[@factor=level,...]; without RUN of the one shown."), document,
+    arguments=("LEFT", "RIGHT"),
+)  # fmt: skip

@@ -35,7 +35,8 @@ def document(source: Source, _: Options) -> Document:
 def document_of(cells: Sequence[Counted]) -> Document:
     """The document of what was counted."""
     if not cells:
-        return Document(VIEW.title, (Paragraph(msg("No trial of this run went over a network.")),), data=[])
+        text = msg("No trial of this run went over a network.")
+        return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
     parts: list[Part] = []
     for label, levels in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
         group = [cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)]
@@ -123,5 +124,5 @@ def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
 
 
 VIEW = View(
-    "counters", msg("Counters"), msg("CPU, bytes and drops at every hop of the network benchmarks."), document
+    "counters", msg("Counters"), msg("CPU, bytes and drops at every hop of the network benchmarks."), document, 26
 )

@@ -43,7 +43,7 @@ def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:
     """The document of what was found."""
     if not found:
         text = msg("no factor of this run has more than one level, so there is nothing to compare")
-        return Document(VIEW.title, (Paragraph(text),), data=[])
+        return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
     parts: list[Part] = []
     for each in found:
         answer: Inline = each.text if each.text != "" else each.trouble
@@ -118,4 +118,4 @@ def _plain(found: Sequence[FactorEffect]) -> list[dict[str, Any]]:
     ]
 
 
-VIEW = View("interaction", msg("Interaction"), msg("Whether factors change the overhead."), document)
+VIEW = View("interaction", msg("Interaction"), msg("Whether factors change the overhead."), document, 22)

@@ -18,7 +18,6 @@ from vtax.report.document import (
     Place,
     Probability,
     Table,
-    joined,
     levels_of,
     msg,
     styled,
@@ -49,7 +48,8 @@ def document_of(found: Sequence[PointRanking]) -> Document:
         for text in each.warnings
     ]
     parts += shared.warnings_part(merged(given))
-    return Document(VIEW.title, tuple(parts), data=_plain(found))
+    nothing: Inline = "" if any(each.ranking for each in found) else msg("There is nothing to rank.")
+    return Document(VIEW.title, tuple(parts), data=_plain(found), nothing=nothing)
 
 
 def _unranked(found: Sequence[PointRanking]) -> Iterator[Part]:
@@ -92,18 +92,6 @@ def _ordinal(number: int) -> Inline:
     return msg("{number}th", number=str(number + 1))
 
 
-def best_of(found: PointRanking) -> Inline:
-    """`lxc 0.71, docker 0.25`: who may be the best, the most likely first; one in a hundred is left out.
-
-    With what to beware of, or why there is no answer.
-    """
-    if found.ranking is None:
-        return found.trouble
-    chances = sorted(zip(found.ranking.best, found.rows, strict=True), key=lambda each: -each[0])
-    shown = [joined([row.platform.name, Probability(chance)], " ") for chance, row in chances if chance >= 0.01]
-    return joined([joined(shown), *found.warnings], "; ")
-
-
 def _plain(found: Sequence[PointRanking]) -> list[dict[str, Any]]:
     """One entry per metric and point; probabilities: platform -> of each rank, the best first."""
     return [
@@ -125,5 +113,5 @@ def _plain(found: Sequence[PointRanking]) -> list[dict[str, Any]]:
 
 
 VIEW = View(
-    "ranking", msg("Ranking"), msg("How probably each platform is the best, the second, ... the last."), document
+    "ranking", msg("Ranking"), msg("How probably each platform is the best, the second, ... the last."), document, 20
 )

@@ -1,4 +1,4 @@
-"""All views that belong into a report, as one document: a chapter each, in the order of their places."""
+"""All views that have a place in reports and something to show, as one document: a chapter each, by their places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def report(source: Source) -> Document:
     question = str(analysis.declared.get("question") or "")
     parts: list[Part] = []
     for view in in_reports():
-        parts += _chapters(view, view.document(source, Options("report")))
+        document = view.document(source, Options("report"))
+        if document.nothing == "":
+            parts += _chapters(view, document)
     lead = (question, *lead) if question else lead
     return Document(title, tuple(parts), lead, colours=shared.colours(analysis))
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vtax.report.analysis import Analysis, Point, Row, Section
 from vtax.report.analysis.answers import answers, is_measured
-from vtax.report.analysis.ranking import ranking_at
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -44,14 +43,13 @@ from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
 from vtax.report.views.header import header_of
 from vtax.report.views.plain import plain
-from vtax.report.views.ranking import best_of
 
 
 def document(source: Source, options: Options) -> Document:
     """The result of a run. Where everything is wanted, every metric and every figure of a cell."""
     analysis = source.analysis
     title, lead = header_of(analysis)
-    parts = [*_summary(analysis, options), *_results(source, options), *_rest(analysis, options)]
+    parts = [*_summary(analysis, options), *_results(analysis, options), *_rest(analysis, options)]
     return Document(
         title, tuple(parts), lead, data=plain(analysis) if options.depth != "report" else None,
         colours=shared.colours(analysis),
@@ -87,8 +85,7 @@ def _why(reason: str, hint: str) -> Inline:
     return joined([reason.rstrip(". "), msg("To do: {hint}", hint=hint)], ". ")
 
 
-def _results(source: Source, options: Options) -> Iterator[Part]:
-    analysis = source.analysis
+def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
     if not is_measured(analysis):
         nothing = (
             Paragraph(msg("Nothing was measured."))
@@ -99,24 +96,22 @@ def _results(source: Source, options: Options) -> Iterator[Part]:
         return
     if options.depth != "report":
         sections = analysis.sections if options.every_metric else analysis.primary
-        yield from (_section(section, source, options) for section in sections)
+        yield from (_section(section, analysis, options) for section in sections)
         return
     others = [section for section in analysis.sections if not section.metric.is_primary]
-    parts: list[Part] = [_section(section, source, options) for section in analysis.primary]
+    parts: list[Part] = [_section(section, analysis, options) for section in analysis.primary]
     if others:
         more = plural("{count} more metric", "{count} more metrics", len(others))
-        parts.append(Titled(more, tuple(_section(s, source, options) for s in others), is_folded=True))
+        parts.append(Titled(more, tuple(_section(s, analysis, options) for s in others), is_folded=True))
     yield Titled(msg("Results"), tuple(parts), key="results")
 
 
-def _section(section: Section, source: Source, options: Options) -> Titled:
-    analysis = source.analysis
+def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
     names = shared.colours(analysis)
     parts: list[Part] = [result_table(section, analysis.level, analysis.baseline, names), *_notes(section, analysis)]
-    if options.every_metric:
+    if options.depth != "brief":
         parts.append(_figures_table(section, analysis, names))
     if options.depth == "report" and section.metric.is_primary:
-        parts += _best(section, source)
         parts += figures_of(section, analysis, names)
     return Titled(shared.title_of(section), tuple(parts), _key(section, analysis), shared.subtitle_of(section))
 
@@ -267,18 +262,6 @@ def _is_undecided_by_correction(row: Row) -> bool:
         return False
     has_no_one = row.ratio.low > 1 or row.ratio.high < 1
     return has_no_one and row.verdict.family > 1 and row.verdict.p_difference > row.verdict.alpha
-
-
-def _best(section: Section, source: Source) -> Iterator[Part]:
-    """Who may be the best at every point, where that is known."""
-    whole, only = source.whole.analysis, source.analysis.filter
-    found = [(point, ranking_at(whole, section, point, only)) for point in section.points]
-    known = [(point, ranked) for point, ranked in found if ranked.ranking is not None]
-    if len(known) == 1:
-        yield Paragraph(msg("Probability to be the best: {platforms}.", platforms=best_of(known[0][1])), "muted")
-    elif known:
-        items = [joined([shared.levels(point), best_of(ranked)], ": ") for point, ranked in known]
-        yield Titled(msg("Probability to be the best"), (Bullets(tuple(items)),), is_folded=True)
 
 
 def _overview(analysis: Analysis) -> Iterator[Part]:

@@ -91,4 +91,4 @@ def warnings_part(warnings: Sequence[Warning], *, shows_code: bool = False) -> l
     """A section of warnings; none without any."""
     if not warnings:
         return []
-    return [Part(msg("Warnings"), (Warnings(tuple(warnings), shows_code),), key="warnings")]
+    return [Part(msg("Warnings"), (Warnings(tuple(warnings), shows_code),))]

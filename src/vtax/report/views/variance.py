@@ -57,6 +57,7 @@ def document(source: Source, options: Options) -> Document:
 def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Document:
     """The document of what was found."""
     parts: list[Part] = [_section(table, analysis) for table in tables]
+    cells = [cell for _, cell in places(tables)]
     if summary := list(_summary(tables, analysis)):
         parts.append(Titled(msg("In short"), (Bullets(tuple(summary)),), role="summary"))
     given = [
@@ -65,7 +66,13 @@ def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Docume
         for text in dict.fromkeys(filter(None, [cell.trouble, *cell.warnings]))
     ]
     parts += shared.warnings_part(merged(given))
-    return Document(VIEW.title, tuple(parts), data=_plain(tables, analysis))
+    nothing: Inline = "" if any(map(_is_known, cells)) else msg("One value per cell has no noise to show.")
+    return Document(VIEW.title, tuple(parts), data=_plain(tables, analysis), nothing=nothing)
+
+
+def _is_known(cell: CellVariance) -> bool:
+    """Whether any part of a cell's noise is known."""
+    return any(share is not None for share in (cell.between_blocks, cell.between_trials, cell.within_trial))
 
 
 def _section(table: VarianceTable, analysis: Analysis) -> Titled:
@@ -245,5 +252,9 @@ def _plain(tables: Sequence[VarianceTable], analysis: Analysis) -> list[dict[str
 
 
 VIEW = View(
-    "variance", msg("Variance"), msg("Where the noise is, what drifts, and how many blocks and trials pay."), document
+    "variance",
+    msg("Variance"),
+    msg("Where the noise is, what drifts, and how many blocks and trials pay."),
+    document,
+    place=24,
 )

@@ -1,0 +1,84 @@
+"""A report has a chapter for every view that has something to show for the run. Figures here are invented."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from synthetic_run import DECLARED, begin, cells, fill, trial
+
+from vtax.cli.main import group
+from vtax.report.analysis.source import Source, source_of
+from vtax.report.document import Section
+from vtax.report.renderers.markdown import markdown
+from vtax.report.views.registry import views
+from vtax.report.views.report import report
+from vtax.store.store import Store
+
+LINK = {
+    f"link.guest.eth0.{name}": 5.0
+    for name in ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_drops", "tx_drops", "rx_errors", "tx_errors")
+}
+COUNTED = {**LINK, "link.under_test.bytes": 2e9, "layer.host_cpu_s": 3.0}
+
+
+def chapters(source: Source) -> list[str]:
+    return [part.key for part in report(source).parts if isinstance(part, Section)]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    monkeypatch.setenv("VTAX_STORE", url)
+    return Store.open(url)
+
+
+def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store: Store) -> None:
+    fill(run := begin(store))
+    counters = {tuple(name.split(".", 1)): value for name, value in COUNTED.items()}
+    run.reopen()
+    for cell in (cell for cell in run.cells if cell.benchmark == "iperf3"):
+        run.add_trial(
+            trial(cell, block=9, position=run.next_position(), values={"throughput": 1.0}, counters=counters)
+        )
+    source = source_of(store)
+    assert chapters(source) == [
+        "answer", "not-tested", "missed", "results", "ranking", "interaction", "variance", "counters", "warnings",
+        "guests", "audit", "host", "method", "reproduce",
+    ]  # fmt: skip
+    text = markdown(report(source))
+    for shown in ("| platform | best | 2nd |", "throughput by direction", "| guest.eth0 |", "| CV | n | effective |"):
+        assert shown in text
+
+
+def test_one_block_without_factors_and_network_leaves_those_chapters_out(store: Store) -> None:
+    run = begin(store, cells=[cell for cell in cells() if cell.benchmark == "sysbench-cpu"])
+    for position, cell in enumerate(run.cells):
+        run.add_trial(trial(cell, position=position))
+    assert set(chapters(source_of(store))).isdisjoint({"ranking", "interaction", "variance", "counters", "contrast"})
+
+
+def invoke(arguments: Sequence[str]) -> str:
+    found = CliRunner().invoke(group, list(arguments))
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def test_a_contrast_is_a_view_of_a_run_and_the_command_shows_the_same(store: Store) -> None:
+    assert views()["contrast"].arguments == ("LEFT", "RIGHT")
+    fill(begin(store, started_at=1.0))
+    fill(begin(store, "tour-2", started_at=2.0, declared={**DECLARED, "question": "?"}, image_key="other"), seed=2)
+    both = json.loads(invoke(["show", "tour-1", "--contrast", "docker", "lxc", "--ranking", "--json"]))
+    assert {"contrast", "ranking"} <= set(both)
+    assert both["contrast"] == json.loads(invoke(["contrast", "tour-1:docker", "tour-1:lxc", "--json"])) | {
+        side: {**both["contrast"][side], "text": name} for side, name in (("left", "docker"), ("right", "lxc"))
+    }
+    assert both["contrast"]["left"]["run"] == "tour-1"
+    assert json.loads(invoke(["contrast", "docker", "tour-1:docker", "--json"]))["left"]["run"] == "tour-2"
+    assert re.search(
+        r"docker / tour-2:docker, two samples", invoke(["show", "tour-1", "--contrast", "docker", "tour-2:docker"])
+    )
