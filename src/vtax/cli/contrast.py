@@ -18,13 +18,14 @@ from vtax.host.home import Home
 def command(left: str, right: str, metric: str, label: str, as_json: bool) -> None:
     """Compare LEFT with RIGHT: ratios LEFT / RIGHT with intervals and verdicts.
 
-    Each side is [RUN:]PLATFORM[@factor=level,...]; without a run it is of the last one. Within a run, sides are
-    paired by block:
+    Each side is [RUN:]PLATFORM[@factor=level,...]; without a run it is of the last one. Two runs alone are compared
+    in every platform and point that both have. Within a run, sides are paired by block:
 
     \b
       vtax contrast podman docker
       vtax contrast lxc@direction=send lxc@direction=receive
       vtax contrast tour-1:podman tour-2:podman
+      vtax contrast tour-1 tour-2
     """
     from vtax.cli.show import console
     from vtax.report.analysis.contrast import run_of

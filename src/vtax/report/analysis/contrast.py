@@ -1,13 +1,14 @@
 """Any cells against any: platform against platform, level against level, run against run.
 
-A side is written `[RUN:]PLATFORM[@factor=level,...]`. Within one run the two sides are paired by block; across runs,
-which share no blocks, they are compared as two samples.
+A side is written `[RUN:]PLATFORM[@factor=level,...]`, or RUN alone for all cells of a run. Within one run the two
+sides are paired by block; across runs, which share no blocks, they are compared as two samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy as np
 from vtax.errors import BadInput
 from vtax.report.analysis.lookup import Levels, unknown
 from vtax.report.analysis.result import analyse
+from vtax.report.analysis.run_differences import differences
 from vtax.report.analysis.values import Analysis, Row, Section
-from vtax.report.document import Inline, msg
+from vtax.report.document import Inline
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError, check_positive
@@ -29,17 +31,20 @@ from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
 from vtax.study.units import format_levels
 
-_MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
-
 
 @dataclass(frozen=True)
 class Side:
-    """One side: a platform of a run, at some levels. text: as it was written."""
+    """One side: a platform of a run, at some levels. text: as it was written. platform: empty for a whole run."""
 
     text: str
     analysis: Analysis
     platform: str
     levels: Mapping[str, str]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the side is a whole run."""
+        return not self.platform
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Contrasts:
-    """All contrasts of two sides. warnings: about the runs.
+    """All contrasts of two sides. warnings: about the runs. unmatched: cells of whole runs that one run alone has.
 
     margin, confidence: of the run; of two runs the smaller margin and the larger confidence.
     """
@@ -79,7 +84,8 @@ class Contrasts:
     margin: float
     confidence: float
     compared: tuple[Compared, ...]
-    warnings: tuple[Inline, ...]
+    warnings: tuple[Inline, ...] = ()
+    unmatched: tuple[tuple[CellRecord, ...], tuple[CellRecord, ...]] = ((), ())
 
     @property
     def family(self) -> int:
@@ -108,6 +114,7 @@ def contrast(
     runs = {run.name: run} if run else {}
     name = run.name if run else LAST
     sides = side_of(store, left, runs, name), side_of(store, right, runs, name)
+    _check_alike(sides)
     _check_names(sides, metric, label)
     pairs = list(_pairs(sides[0], sides[1], metric, label))
     if not pairs:
@@ -121,15 +128,27 @@ def contrast(
     rules = [side.analysis.rule for side in sides]
     margin, confidence = min(rule.margin for rule in rules), max(rule.confidence for rule in rules)
     judged = _paired(pairs, sides[1]) if is_paired else _unpaired(pairs, sides, margin, confidence)
-    found = Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged), ())
-    return found if is_paired else replace(found, warnings=tuple(_differences(sides[0], sides[1], pairs)))
+    if is_paired:
+        return Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged))
+    unmatched = (
+        _unmatched(sides[0], [pair.left for pair in pairs], metric, label),
+        _unmatched(sides[1], [pair.right for pair in pairs], metric, label),
+    )
+    return Contrasts(
+        sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(_differences(sides, pairs)), unmatched
+    )
 
 
 def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
-    """(name of the run, what follows it) of a side's text. run_name: where it names no run."""
+    """(name of the run, what follows it) of a side's text. run_name: where it names no run.
+
+    Nothing follows a whole run. The name of a run is the whole of it, unless `run_name` has such a platform.
+    """
     head, colon, rest = text.partition(":")
-    names = {run.name for run in store.runs()} | {LAST} if colon else set()
-    return (store.open_run(head).name, rest) if head in names else (store.open_run(run_name).name, text)
+    names = {run.name for run in store.runs()} | {LAST}
+    if head in names and (colon or text not in [p.name for p in store.open_run(run_name).platforms]):
+        return store.open_run(head).name, rest
+    return store.open_run(run_name).name, text
 
 
 def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, run_name: str = LAST) -> Side:
@@ -143,6 +162,8 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, ru
     if name not in known:
         known[name] = analyse(store, name)
     analysis = known[name]
+    if not chosen:
+        return Side(text, analysis, "", {})
     platforms = [p.name for p in analysis.platforms]
     platform = max(
         (p for p in platforms if chosen == p or chosen.startswith(f"{p}@")), key=len, default=chosen.partition("@")[0]
@@ -150,6 +171,9 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, ru
     if platform not in platforms:
         if colon and chosen == text and not any(p.partition(":")[0] == head for p in platforms):
             store.open_run(head)  # raises, with the nearest names
+        names = [run.name for run in store.runs()]
+        if chosen == text and get_close_matches(text, names) and not get_close_matches(text, platforms):
+            store.open_run(text)  # as above
         raise unknown("platform", platform, platforms, text, analysis.name)
     record = next(p for p in analysis.platforms if p.name == platform)
     if not record.available:
@@ -162,6 +186,17 @@ def _levels(written: Sequence[str], text: str, analysis: Analysis) -> dict[str, 
     """factor -> level as the run spells it."""
     there = Levels(analysis.name, analysis.cells)
     return dict(there.find(part, text, "write PLATFORM@factor=level,... or just PLATFORM") for part in written)
+
+
+def _check_alike(sides: tuple[Side, Side]) -> None:
+    """Refuse a whole run beside a platform, and beside itself."""
+    runs = [side for side in sides if side.is_run]
+    if len(runs) == 1:
+        (other,) = (side for side in sides if not side.is_run)
+        hint = f"write {runs[0].text}:{other.platform}, or two runs"
+        raise BadInput(f"{runs[0].text} is a whole run, and {other.text} a platform of one", cure=hint)
+    if len(runs) == 2 and sides[0].analysis.name == sides[1].analysis.name:
+        raise BadInput(f"{sides[0].text} and {sides[1].text} are the same run", cure="name another run: vtax list")
 
 
 def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
@@ -185,11 +220,47 @@ def _pairs(left: Side, right: Side, metric: str, label: str) -> Iterator[Compare
         other = others.get((section.label, section.benchmark, section.metric.name))
         if other is None or (label and section.label != label):
             continue
-        of_left, of_right = _rows(left, right, section, fixed), _rows(right, left, other, fixed)
+        if left.is_run:
+            factors = sorted(
+                {factor for each in (section, other) for point in each.points for factor in point.levels}
+            )
+            of_left, of_right = _every_row(section, factors), _every_row(other, factors)
+        else:
+            of_left, of_right = _rows(left, right, section, fixed), _rows(right, left, other, fixed)
         trouble = "" if section.metric.unit == other.metric.unit else Note("different-units")
         for common in (key for key in of_left if key in of_right):
-            levels = {f: v for f, v in of_left[common].cell.levels.items() if f not in fixed}
+            levels = {**of_right[common].cell.levels, **of_left[common].cell.levels}
+            levels = {f: v for f, v in levels.items() if f not in fixed}
             yield Compared(section, levels, of_left[common], of_right[common], trouble=trouble)
+
+
+def _every_row(section: Section, factors: Sequence[str]) -> dict[tuple[str, ...], Row]:
+    """All rows by their platform and the levels of some factors; what is fixed in this run counts as its level."""
+    return {
+        (row.platform.name, *(str(_setting(row.cell, factor)) for factor in factors)): row
+        for point in section.points
+        for row in point.rows
+    }
+
+
+def _setting(cell: CellRecord, factor: str) -> Any:
+    return next((each[factor] for each in (cell.levels, cell.parameters, cell.link) if factor in each), None)
+
+
+def _unmatched(side: Side, matched: Sequence[Row], metric: str, label: str) -> tuple[CellRecord, ...]:
+    """Cells of a whole run that have the metrics and are in no pair."""
+    if not side.is_run:
+        return ()
+    keys = {row.cell.key for row in matched}
+    found = {
+        row.cell.key: row.cell
+        for section in side.analysis.sections
+        if (section.metric.name == metric if metric else section.metric.is_primary)
+        and (not label or section.label == label)
+        for point in section.points
+        for row in point.rows
+    }
+    return tuple(cell for key, cell in found.items() if key not in keys)
 
 
 def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> dict[tuple[str, ...], Row]:
@@ -282,56 +353,8 @@ def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
     return replace(pair, ratio=answer.ratio, verdict=answer.verdict)
 
 
-def _differences(left: Side, right: Side, pairs: Sequence[Compared]) -> Iterator[Inline]:
-    """What differs between two runs besides what is compared: each is part of every ratio."""
-    a, b = left.analysis, right.analysis
-    facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
-    for fact in facts:
-        sides = {"left": _short(a.host.get(fact)), "right": _short(b.host.get(fact))}
-        yield msg("hosts differ in {fact}: {left} and {right}", fact=fact, **sides)
-    if a.image_key != b.image_key:
-        yield msg("images differ: {left} and {right}", left=a.image_key, right=b.image_key)
-    if a.vtax_version != b.vtax_version:
-        yield msg("versions of vtax differ: {left} and {right}", left=a.vtax_version, right=b.vtax_version)
-    for key in ("guest", "design"):
-        yield from _unlike(key, a.declared.get(key) or {}, b.declared.get(key) or {})
-    kinds = {p.name: p for p in b.platforms}
-    for platform in a.platforms:
-        other = kinds.get(platform.name)
-        if left.platform == right.platform == platform.name and other and other.version != platform.version:
-            yield _versions(platform.name, platform.version, other.version)
-    found = [text for pair in pairs for text in _of_cells(pair.left.cell, pair.right.cell, left, right)]
-    yield from {repr(each): each for each in found}.values()
-
-
-def _versions(of: str, left: str, right: str) -> Inline:
-    return msg("versions of {name} differ: {left} and {right}", name=of, left=left, right=right)
-
-
-def _of_cells(left_cell: CellRecord, right_cell: CellRecord, left: Side, right: Side) -> Iterator[Inline]:
-    if left_cell.tool_version != right_cell.tool_version:
-        yield _versions(left_cell.benchmark, left_cell.tool_version, right_cell.tool_version)
-    if left_cell.topology != right_cell.topology:
-        sides = {"left": left_cell.topology, "right": right_cell.topology}
-        yield msg("topologies of {name} differ: {left} and {right}", name=left_cell.label, **sides)
-    fixed = {*left.levels, *right.levels}
-    parameters, links = (
-        [{k: v for k, v in getattr(cell, kind).items() if k not in fixed} for cell in (left_cell, right_cell)]
-        for kind in ("parameters", "link")
-    )
-    yield from _unlike(msg("parameters of {name}", name=left_cell.label), *parameters)
-    yield from _unlike(msg("link of {name}", name=left_cell.label), *links)
-
-
-def _unlike(what: Inline, left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Inline]:
-    for key in sorted({*left, *right}):
-        if left.get(key) != right.get(key):
-            sides = {"left": _short(left.get(key)), "right": _short(right.get(key))}
-            yield msg("{what} differs in {key}: {left} and {right}", what=what, key=key, **sides)
-
-
-def _short(value: Any) -> Inline:
-    if value is None:
-        return msg("not known")
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _differences(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:
+    left, right = sides
+    platforms = {pair.left.platform.name for pair in pairs} & {pair.right.platform.name for pair in pairs}
+    cells = [(pair.left.cell, pair.right.cell) for pair in pairs]
+    return differences(left.analysis, right.analysis, platforms, cells, {*left.levels, *right.levels})

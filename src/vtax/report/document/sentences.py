@@ -14,6 +14,7 @@ from vtax.report.document.warnings import Severity, Warning
 from vtax.stats.notes import SENTENCES
 
 TEXT = "text"
+SESSION_EFFECTS = "session-effects"
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,13 @@ _OWN: Mapping[str, Sentence] = {
     "emulated-host": Sentence(
         "warning",
         msg("this host's own processor is emulated: figures, native ones too, say little about real processors"),
+    ),
+    SESSION_EFFECTS: Sentence(
+        "warning",
+        msg(
+            "one run a side: what changes from one session of the host to the next (a reboot, an update, the heat, "
+            "the neighbours) is part of every ratio, and no interval contains it; several runs a side would show it"
+        ),
     ),
     "failed-unsaid": Sentence("error", msg("the trial failed")),
     "clock": Sentence(

@@ -26,7 +26,8 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
+from vtax.report.document.sentences import SESSION_EFFECTS
+from vtax.report.views import run_contrast, shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.result import result_table
 
@@ -46,21 +47,33 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
 
     only: what is shown of the family, whose verdicts stay as they are.
     """
+    table_of = run_contrast.table if found.left.is_run else _table
     parts: list[Part] = []
     compared = [each for each in found.compared if only.shows(each.left.cell) or only.shows(each.right.cell)]
     for section in {id(each.section): each.section for each in compared}.values():
         here = [each for each in compared if each.section is section]
-        parts.append(Titled(shared.title_of(section), (_table(here, found),), subtitle=shared.subtitle_of(section)))
+        parts.append(Titled(shared.title_of(section), (table_of(here, found),), subtitle=shared.subtitle_of(section)))
     parts.append(Paragraph(_method(found), "muted"))
+    if found.left.is_run:
+        parts += run_contrast.summary(found, compared)
+    warnings = _warnings(found, compared)
+    parts += shared.warnings_part(warnings)
+    nothing = "" if found.family else found.why_nothing()
+    return Document(VIEW.title, tuple(parts), data=_plain(found, compared, warnings), nothing=nothing)
+
+
+def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[Warning, ...]:
+    """About the runs, then about figures."""
     given = [
-        noted(text, Place(subject=each.section.name, levels=levels_of(each.levels)))
+        noted(text, Place(each.left.platform.name if found.left.is_run else "", each.section.name,
+                          levels_of(each.levels)))
         for each in compared
         for text in each.warnings
-    ]
-    about_runs = tuple(Warning("runs-differ", "warning", {"text": text}, kind="contrast") for text in found.warnings)
-    parts += shared.warnings_part((*about_runs, *merged(given)))
-    nothing = "" if found.family else found.why_nothing()
-    return Document(VIEW.title, tuple(parts), data=_plain(found, compared), nothing=nothing)
+    ]  # fmt: skip
+    about_runs = [Warning("runs-differ", "warning", {"text": text}, kind="contrast") for text in found.warnings]
+    if not found.is_paired:
+        about_runs.insert(0, Warning(SESSION_EFFECTS, "warning", {}, kind="contrast"))
+    return (*about_runs, *merged(given))
 
 
 def _method(found: Contrasts) -> Inline:
@@ -88,8 +101,11 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
     return result_table(section, Share(found.confidence, "declared"), "", {})
 
 
-def _plain(found: Contrasts, compared: Sequence[Compared]) -> dict[str, Any]:
-    """Both sides, how they were compared, and one entry per metric and common point; ratios are left / right."""
+def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Warning]) -> dict[str, Any]:
+    """Both sides, how they were compared, and one entry per metric and common point; ratios are left / right.
+
+    Of whole runs one per platform too. `warnings`: the texts about the runs; `coded_warnings`: all, with codes.
+    """
     sides = {
         name: {"text": side.text, "run": side.analysis.name, "platform": side.platform, "levels": dict(side.levels)}
         for name, side in (("left", found.left), ("right", found.right))
@@ -97,6 +113,7 @@ def _plain(found: Contrasts, compared: Sequence[Compared]) -> dict[str, Any]:
     entries = [
         {
             **shared.named(each.section),
+            **({"platform": each.left.platform.name} if found.left.is_run else {}),
             "unit": each.section.metric.unit,
             "better": each.section.metric.better,
             "levels": dict(each.levels),
@@ -112,11 +129,13 @@ def _plain(found: Contrasts, compared: Sequence[Compared]) -> dict[str, Any]:
     return {
         "schema": "vtax.contrast/1", **sides, "paired": found.is_paired, "margin": found.margin,
         "confidence": found.confidence, "family": found.family, "contrasts": entries, "warnings": found.warnings,
+        "coded_warnings": tuple(warnings), **(run_contrast.plain(found) if found.left.is_run else {}),
     }  # fmt: skip
 
 
 VIEW = View(
     "contrast", msg("Contrast"),
-    msg("LEFT against RIGHT, each [RUN:]PLATFORM[@factor=level,...]; without RUN of the one shown."), document,
+    msg("LEFT against RIGHT, each [RUN:]PLATFORM[@factor=level,...], without RUN of the one shown; or two runs."),
+    document,
     arguments=("LEFT", "RIGHT"),
 )  # fmt: skip

@@ -1,0 +1,71 @@
+"""What differs between two runs besides what is compared: each such difference is part of every ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from vtax.report.analysis.values import Analysis
+from vtax.report.document import Inline, msg
+from vtax.store.records import CellRecord
+
+_MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
+
+
+def differences(
+    a: Analysis,
+    b: Analysis,
+    platforms: Collection[str],
+    cells: Iterable[tuple[CellRecord, CellRecord]],
+    fixed: Collection[str],
+) -> Iterator[Inline]:
+    """Each difference once. platforms: compared with themselves. cells: the pairs compared. fixed: factors that a
+    person chose to differ."""
+    facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
+    for fact in facts:
+        sides = {"left": _short(a.host.get(fact)), "right": _short(b.host.get(fact))}
+        yield msg("hosts differ in {fact}: {left} and {right}", fact=fact, **sides)
+    if a.image_key != b.image_key:
+        yield msg("images differ: {left} and {right}", left=a.image_key, right=b.image_key)
+    if a.vtax_version != b.vtax_version:
+        yield msg("versions of vtax differ: {left} and {right}", left=a.vtax_version, right=b.vtax_version)
+    for key in ("guest", "design"):
+        yield from _unlike(key, a.declared.get(key) or {}, b.declared.get(key) or {})
+    versions = {p.name: p.version for p in b.platforms if p.name in platforms}
+    for platform in a.platforms:
+        if versions.get(platform.name, platform.version) != platform.version:
+            yield _versions(platform.name, platform.version, versions[platform.name])
+    found = [text for left, right in cells for text in _of_cells(left, right, fixed)]
+    yield from {repr(each): each for each in found}.values()
+
+
+def _versions(of: str, left: str, right: str) -> Inline:
+    return msg("versions of {name} differ: {left} and {right}", name=of, left=left, right=right)
+
+
+def _of_cells(left_cell: CellRecord, right_cell: CellRecord, fixed: Collection[str]) -> Iterator[Inline]:
+    if left_cell.tool_version != right_cell.tool_version:
+        yield _versions(left_cell.benchmark, left_cell.tool_version, right_cell.tool_version)
+    if left_cell.topology != right_cell.topology:
+        sides = {"left": left_cell.topology, "right": right_cell.topology}
+        yield msg("topologies of {name} differ: {left} and {right}", name=left_cell.label, **sides)
+    parameters, links = (
+        [{k: v for k, v in getattr(cell, kind).items() if k not in fixed} for cell in (left_cell, right_cell)]
+        for kind in ("parameters", "link")
+    )
+    yield from _unlike(msg("parameters of {name}", name=left_cell.label), *parameters)
+    yield from _unlike(msg("link of {name}", name=left_cell.label), *links)
+
+
+def _unlike(what: Inline, left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Inline]:
+    for key in sorted({*left, *right}):
+        if left.get(key) != right.get(key):
+            sides = {"left": _short(left.get(key)), "right": _short(right.get(key))}
+            yield msg("{what} differs in {key}: {left} and {right}", what=what, key=key, **sides)
+
+
+def _short(value: Any) -> Inline:
+    if value is None:
+        return msg("not known")
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

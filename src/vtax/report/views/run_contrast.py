@@ -1,0 +1,142 @@
+"""Two whole runs against each other: a row per platform and point that both have, and what only one of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from vtax.report.analysis import Row
+from vtax.report.analysis.contrast import Compared, Contrasts
+from vtax.report.document import (
+    Bullets,
+    Column,
+    Count,
+    Factor,
+    Group,
+    Inline,
+    Interval,
+    Mean,
+    Message,
+    Part,
+    Ratio,
+    Scale,
+    Share,
+    Table,
+    Verdict,
+    joined,
+    levels_of,
+    msg,
+    muted,
+    plural,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.stats.verdict import Kind
+from vtax.store.records import CellRecord
+
+_MOST_NAMED = 8
+_KINDS: dict[Kind, Message] = {
+    "slower": msg("slower"), "faster": msg("faster"), "equivalent": msg("equivalent"), "undecided": msg("undecided"),
+}  # fmt: skip
+
+
+def table(compared: Sequence[Compared], found: Contrasts) -> Table:
+    """Of one metric: both means, their ratio with its interval, and the verdict on the left run."""
+    scale = shared.scale_of(compared[0].section)
+    level = Share(found.confidence, "declared")
+    half = msg("±{level}", level=level)
+    columns = (
+        shared.PLATFORM,
+        Column("left_mean", _heading(found.left.analysis.name, scale), is_number=True),
+        Column("left_half_width", half, room="wide"),
+        Column("right_mean", _heading(found.right.analysis.name, scale), is_number=True),
+        Column("right_half_width", half, room="wide"),
+        Column("ratio", msg("ratio"), is_number=True),
+        Column("interval", msg("{level}\ninterval", level=level), joins=True),
+        Column("verdict", msg("verdict")),
+    )
+    groups = [
+        Group(
+            tuple(TableRow((shared.platform_of(each.left.platform), *_cells(each, scale))) for each in of_point),
+            Factor(levels) if levels else "",
+        )
+        for levels, of_point in groupby(compared, key=lambda each: levels_of(each.levels))
+    ]
+    section = compared[0].section
+    return Table(columns, tuple(groups), key=section.name, label=shared.title_of(section), style="result")
+
+
+def _heading(run: str, scale: Scale) -> Inline:
+    return msg("{run},\n{unit}", run=run, unit=scale.unit)
+
+
+def _cells(each: Compared, scale: Scale) -> list[Inline]:
+    cells = [*_mean(each.left, scale), *_mean(each.right, scale)]
+    if each.ratio is None or each.verdict is None:
+        return [*cells, "", "", styled(each.trouble, "error")]
+    interval = muted(Interval(each.ratio.low, each.ratio.high, "ratio"))
+    verdict = Verdict(each.verdict.kind, each.verdict.blocks_needed or 0)
+    return [*cells, styled(Ratio(each.ratio.estimate), "strong"), interval, verdict]
+
+
+def _mean(row: Row, scale: Scale) -> tuple[Inline, Inline]:
+    if row.summary is None:
+        return "", ""
+    half = (row.summary.high - row.summary.low) / 2
+    return Mean(row.summary.mean, half, scale), muted(Mean(row.summary.mean, half, scale, "half-width"))
+
+
+def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
+    """How many verdicts there are of each kind and where, then the cells that only one run has."""
+    yield Titled(msg("In short"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
+    for side, cells in zip((found.left, found.right), found.unmatched, strict=True):
+        if cells:
+            title = msg("Only in {run}, not compared", run=side.analysis.name)
+            yield Titled(title, (Bullets(tuple(_named(list(map(_name, cells))))),), key=f"only-{side.analysis.name}")
+
+
+def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
+    for kind, word in _KINDS.items():
+        names = [_place(each) for each in shown if each.verdict is not None and each.verdict.kind == kind]
+        if names:
+            text = msg(
+                "{run} is {verdict} in {count} of {total}", run=found.left.analysis.name, verdict=word,
+                count=Count(len(names)), total=Count(len(shown)),
+            )  # fmt: skip
+            yield joined([text, joined(list(_named(names)), "; ")], ": ")
+    if without := [_place(each) for each in shown if each.verdict is None]:
+        yield joined([plural("{count} has no answer", "{count} have no answer", len(without)),
+                      joined(list(_named(without)), "; ")], ": ")  # fmt: skip
+
+
+def _place(each: Compared) -> Inline:
+    return joined([each.left.platform.name, each.section.name, Factor(levels_of(each.levels)) if each.levels else ""])
+
+
+def _name(cell: CellRecord) -> Inline:
+    return joined([cell.platform, cell.label, Factor(levels_of(cell.levels)) if cell.levels else ""])
+
+
+def _named(names: Sequence[Inline]) -> Iterator[Inline]:
+    """The first of them, and how many more there are."""
+    yield from names[:_MOST_NAMED]
+    if len(names) > _MOST_NAMED:
+        yield msg("{count} more", count=Count(len(names) - _MOST_NAMED))
+
+
+def plain(found: Contrasts) -> dict[str, Any]:
+    """The cells that only one run has, by side."""
+    sides = zip(("left", "right"), found.unmatched, strict=True)
+    return {
+        "unmatched": {
+            side: [
+                {"platform": cell.platform, "label": cell.label, "benchmark": cell.benchmark,
+                 "levels": dict(cell.levels), "cell": cell.key}
+                for cell in cells
+            ]
+            for side, cells in sides
+        }
+    }  # fmt: skip

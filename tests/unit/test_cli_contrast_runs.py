@@ -1,0 +1,145 @@
+"""`vtax contrast RUN1 RUN2`: whole runs against each other. Figures here are invented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from command_line import output_of
+from shown import drawn
+from synthetic_run import PLATFORMS, begin, cells, fill, trial
+
+from vtax.errors import BadInput
+from vtax.report.analysis.contrast import contrast
+from vtax.report.views.contrast import document_of
+from vtax.store.store import RunHandle, Store
+
+SECOND = {"sysbench-cpu": 1.10, "iperf3": 1.0}  # how much faster everything is in tour-2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """tour-1; tour-2, 10 % faster on the CPU, without lxc, sending only."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('runs') / 'store.sqlite'}"
+    with Store.open(url) as opened, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VTAX_STORE", url)
+        fill(begin(opened, started_at=1.0), trials=1, warmup=0)
+        second = [
+            replace(cell, levels={}, point="p" if cell.benchmark == "iperf3" else "c")
+            for cell in cells()
+            if cell.platform != "lxc" and cell.levels.get("direction") != "receive"
+        ]
+        run = begin(
+            opened, "tour-2", started_at=2.0, cells=second, platforms=[p for p in PLATFORMS if p.name != "lxc"]
+        )
+        _repeat(run)
+        yield opened
+
+
+def _repeat(run: RunHandle) -> None:
+    """Eight blocks whose noise is 0.2 %."""
+    speed = {"native": 1.0, "docker": 0.998, "qemu-tcg": 0.135}
+    position = 0
+    for block in range(8):
+        for cell in run.cells:
+            level = speed[cell.platform] * SECOND[cell.benchmark] * (1 + (block * 7 % 5 - 2) / 1000)
+            values = (
+                {"events": 1250 * level} if cell.benchmark == "sysbench-cpu" else {"throughput": 24_000 * level**1.5}
+            )
+            run.add_trial(trial(cell, block=block, position=position, values=values))
+            position += 1
+    run.finish("finished", "all blocks", 3.0)
+
+
+def test_every_platform_and_point_that_both_have_is_compared_as_one_family(store: Store) -> None:
+    found = contrast(store, "tour-2", "tour-1")
+    names = {(c.left.platform.name, c.section.label, c.name) for c in found.compared}
+    assert names == {
+        (platform, *of)
+        for platform in ("native", "docker", "qemu-tcg")
+        for of in (("sysbench-cpu", ""), ("iperf3", "direction=send"))
+    }
+    assert not found.is_paired
+    assert found.family == 6
+    for each in found.compared:
+        assert each.ratio is not None
+        assert each.verdict is not None
+        assert each.verdict.family == 6
+        assert each.left.platform.name == each.right.platform.name
+        if each.section.label == "sysbench-cpu":
+            assert each.ratio.estimate == pytest.approx(1.10, rel=0.03)
+            assert each.verdict.kind == "faster"
+
+
+def test_a_factor_that_one_run_fixes_is_matched_at_its_value(store: Store) -> None:
+    (each,) = (c for c in contrast(store, "tour-2", "tour-1").compared
+               if (c.left.platform.name, c.section.label) == ("docker", "iperf3"))  # fmt: skip
+    assert each.left.cell.levels == {}
+    assert each.right.cell.levels == {"direction": "send"}
+
+
+def test_cells_that_one_run_alone_has_are_named(store: Store) -> None:
+    left, right = contrast(store, "tour-2", "tour-1").unmatched
+    assert left == ()
+    assert {cell.key for cell in right} == {"c-lxc", "s-lxc", "r-lxc", "r-native", "r-docker", "r-qemu-tcg"}
+    plain = json.loads(output_of("contrast", "tour-1", "tour-2", "--json"))
+    assert {cell["cell"] for cell in plain["unmatched"]["left"]} == {cell.key for cell in right}
+    assert plain["unmatched"]["right"] == []
+    text = output_of("contrast", "tour-1", "tour-2")
+    assert "Only in tour-1, not compared" in text
+    assert "lxc, sysbench-cpu\n" in text
+    assert "Only in tour-2" not in text
+
+
+@pytest.mark.parametrize("sides", [("tour-1", "tour-2"), ("tour-1:docker", "tour-2:docker")])
+def test_one_run_a_side_is_warned_of_with_a_code(sides: tuple[str, str]) -> None:
+    assert "one run a side: what changes from one session of the host to the next" in " ".join(
+        output_of("contrast", *sides).split()
+    )
+    warnings = json.loads(output_of("contrast", *sides, "--json"))["coded_warnings"]
+    assert warnings[0]["code"] == "session-effects"
+    assert warnings[0]["severity"] == "warning"
+    within = json.loads(output_of("contrast", "tour-1:docker", "tour-1:native", "--json"))
+    assert "session-effects" not in [each["code"] for each in within["coded_warnings"]]
+
+
+def test_the_json_has_an_entry_per_platform_metric_and_point() -> None:
+    plain = json.loads(output_of("contrast", "tour-2", "tour-1", "--json", "--benchmark", "sysbench-cpu"))
+    assert plain["schema"] == "vtax.contrast/1"
+    assert plain["left"] == {"text": "tour-2", "run": "tour-2", "platform": "", "levels": {}}
+    assert [each["platform"] for each in plain["contrasts"]] == ["native", "docker", "qemu-tcg"]
+    assert [each["verdict"]["kind"] for each in plain["contrasts"]] == ["faster"] * 3
+    assert {cell["label"] for cell in plain["unmatched"]["right"]} == {"sysbench-cpu"}
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_the_table_fits_and_the_summary_counts_the_verdicts(store: Store, width: int) -> None:
+    text = drawn(document_of(contrast(store, "tour-2", "tour-1")), width)
+    assert max(map(len, text.splitlines())) <= width
+    words = " ".join(text.split())
+    assert "tour-2 is faster in 3 of 6: native, sysbench-cpu events; docker, sysbench-cpu events; " in words
+    assert "Holm-corrected over 6 contrasts" in words
+    assert sum(line.lstrip().startswith("docker ") for line in text.splitlines()) >= 2
+
+
+def test_the_newest_run_may_be_called_last(store: Store) -> None:
+    assert contrast(store, "last", "tour-1").left.analysis.name == "tour-2"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "what", "hint"),
+    [
+        ("tour-1", "docker", "tour-1 is a whole run, and docker a platform of one", "tour-1:docker"),
+        ("tour-1:docker", "tour-2", "tour-2 is a whole run", "tour-2:docker"),
+        ("tour-2", "last", "are the same run", "vtax list"),
+        ("tour-1", "tuor-2", "there is no run 'tuor-2'", "tour-2"),
+        ("tour-1", "dokcer", "tour-2 has no platform 'dokcer'", "docker"),
+    ],
+)
+def test_what_is_no_pair_of_runs_is_refused(store: Store, left: str, right: str, what: str, hint: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        contrast(store, left, right)
+    assert what in caught.value.what
+    assert hint in caught.value.cure
