@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import synthetic_run
 from shown import english, values
 from synthetic_run import begin, fill
 
+import vtax.report
+from vtax.platforms.registry import drivers
 from vtax.report.analysis import analyse
 from vtax.report.views.method import method
 from vtax.store.records import PlatformRecord
@@ -50,3 +53,19 @@ def test_equal_conditions_are_claimed_only_where_they_were(store: Store) -> None
         store, name="brought", platforms=[theirs if p.name == "docker" else p for p in synthetic_run.PLATFORMS]
     )
     assert "; docker: with files, CPUs and limits of its own, which the audit tells" in brought
+
+
+def test_a_driver_that_is_not_installed_here_is_taken_for_a_usual_one(store: Store) -> None:
+    gone = PlatformRecord("docker", {"driver": "gone", "options": {}}, True)
+    platforms = [gone if p.name == "docker" else p for p in synthetic_run.PLATFORMS]
+    assert "with files, CPUs and limits of its own" not in told(store, platforms=platforms)
+
+
+def test_reports_name_no_driver() -> None:
+    texts = {
+        node.value
+        for path in Path(vtax.report.__path__[0]).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert texts.isdisjoint(drivers())

@@ -166,7 +166,9 @@ class Driver(ABC):
     guests can be joined to a topology, their interfaces being made for them. links_change: whether a guest follows
     when MTU or offloads of its links change; otherwise every setting needs a fresh guest. tunes: the words of a
     study's `tuning` that its guests follow. reaches_out: whether its probe talks to a machine that a study names,
-    which a dry run leaves alone. A driver whose machines can also be peers is a PeerDriver as well. An
+    which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
+    have files, CPUs and limits of their own. preparation: vtax commands that make what its guests need besides the
+    image, such as `image uml`. A driver whose machines can also be peers is a PeerDriver as well. An
     option that names what root of this host runs is marked so, see RunsAsRoot.
     """
 
@@ -179,6 +181,8 @@ class Driver(ABC):
     links_change: bool = True
     tunes: tuple[str, ...] = ("pinned",)
     reaches_out: bool = False
+    uses_image: bool = True
+    preparation: tuple[str, ...] = ()
 
     def network_limits(self, options: Any) -> NetworkLimits:
         """What the network interfaces of its guests can do."""

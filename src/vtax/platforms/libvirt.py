@@ -101,6 +101,7 @@ class Libvirt(Driver):
     joins_topologies = False
     tunes = ()  # nothing about them is ours to tune
     reaches_out = True
+    uses_image = False
 
     def probe(self, options: LibvirtOptions, image: Image | None) -> Probe:
         """Exchange a word with the service in a domain that runs; one that is off is looked at, not started."""

@@ -133,6 +133,7 @@ class Ssh(Driver):
     joins_topologies = False
     tunes = ()  # nothing about them is ours to tune
     reaches_out = True
+    uses_image = False
 
     def probe(self, options: SshOptions, image: Image | None) -> Probe:
         """Start the agent there once. The image is not used: without one, nothing but `cat` and Python is needed."""

@@ -92,6 +92,7 @@ class Uml(Driver):
     name = "uml"
     summary = "User Mode Linux: a Linux kernel that runs as a program"
     Options = UmlOptions
+    preparation = ("image uml",)
     links_change = False  # its interfaces' MTU and offloads are those of their start
     variants: Mapping[str, Mapping[str, Any]] = {"uml": {}, "uml-ptrace": {"catch": "ptrace"}}
     tunes = ("default", "pinned")  # its memory is a file, which the huge pages of processes do not reach

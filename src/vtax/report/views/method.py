@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from vtax.report.analysis import Analysis
+from vtax.report.analysis.reproduce import drivers_of
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Count,
@@ -21,8 +22,6 @@ from vtax.report.document import (
 from vtax.report.views.base import Options, View
 
 _ORDER_SHOWN = 10  # blocks
-_BROUGHT = ("ssh", "libvirt")
-"""Drivers of machines that are not made from the image."""
 
 
 def document(source: Source, _: Options) -> Document:
@@ -93,7 +92,7 @@ def _plain_order(analysis: Analysis) -> list[dict[str, object]]:
 
 def _equal(analysis: Analysis) -> Inline:
     """What was the same for all guests; of machines that were the user's, nothing is."""
-    brought = [p.name for p in analysis.platforms if p.available and p.identity.get("driver") in _BROUGHT]
+    brought = [name for name, driver in drivers_of(analysis).items() if not driver.uses_image]
     if analysis.declared.get("tuning"):
         equal = msg(" from the same image and with the same limits")
     else:
