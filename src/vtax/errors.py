@@ -6,9 +6,12 @@ traceback is reserved for defects of vtax itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from signal import SIGINT
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class VtaxError(Exception):
@@ -42,13 +45,57 @@ class BadInput(VtaxError):
     exit_status = 2
 
 
+class BadInputs(BadInput):
+    """Several problems of one file, shown together. problems: each with its own what, where and hint."""
+
+    MAX_SHOWN = 12
+
+    def __init__(self, problems: Iterable[BadInput], *, where: str, cure: str) -> None:
+        self.problems = tuple({(each.where, each.what): each for each in reversed([*problems])}.values())[::-1]
+        hidden = len(self.problems) - self.MAX_SHOWN
+        lines: list[str] = []
+        for problem in self.problems[: self.MAX_SHOWN]:
+            place = problem.where.removeprefix(where).removeprefix(":").strip()
+            lines.append(f"  - {place}: {problem.what}" if place else f"  - {problem.what}")
+            hint = f"      to do: {problem.cure}"
+            if problem.cure not in ("", cure) and hint not in lines:
+                lines.append(hint)
+        more = [f"  and {hidden} problem{'s' if hidden > 1 else ''} more"] if hidden > 0 else []
+        super().__init__("\n".join([f"{len(self.problems)} problems:", *lines, *more]), where=where, cure=cure)
+
+
+def all_of(problems: Iterable[BadInput], *, where: str, cure: str) -> BadInput:
+    """One error for all problems of a file: the only one itself, or BadInputs. where, cure: of the file."""
+    flat: list[BadInput] = []
+    for problem in problems:
+        flat += problem.problems if isinstance(problem, BadInputs) else [problem]
+    return flat[0] if len(flat) == 1 else BadInputs(flat, where=where, cure=cure)
+
+
+class Problems:
+    """Collects what several checks refuse, so that all of it can be shown at once."""
+
+    def __init__(self) -> None:
+        self.found: list[BadInput] = []
+
+    def of(self, check: Callable[[], T], where: str = "") -> T | None:
+        """What a check returns; None when it raised BadInput, which is kept. where: of an error that does not say."""
+        try:
+            with placed(where):
+                return check()
+        except BadInput as error:
+            self.found.append(error)
+            return None
+
+
 @contextmanager
 def placed(where: str) -> Iterator[None]:
     """Give a BadInput that does not say where it is this place."""
     try:
         yield
     except BadInput as error:
-        raise BadInput(error.what, where=error.where or where, cure=error.cure) from error
+        error.where = error.where or where
+        raise
 
 
 class CommandFailed(VtaxError):

@@ -16,6 +16,7 @@ from vtax.errors import GuestError
 from vtax.guest import bootstrap, protocol
 from vtax.guest import guest as calls
 from vtax.guest.channel import Channel
+from vtax.guest.facts import unknown_names
 from vtax.guest.guest import Guest
 from vtax.guest.protocol import encode
 
@@ -276,6 +277,7 @@ def test_the_audit_describes_this_machine(guest):
     assert facts["kernel_release"] == os.uname().release
     assert facts["cpus_allowed"] == sorted(os.sched_getaffinity(0))
     assert not [name for name in facts if name.startswith("unreadable.")]
+    assert unknown_names(facts) == ()
 
 
 def test_closing_the_channel_ends_the_agent_and_all_it_started():

@@ -501,12 +501,12 @@ def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_t
 ) -> None:
     kernels = iter(["6.1", "6.12"] * 5)
     facts = {"mitigation.mds": "Not affected"}
-    monkeypatch.setattr(Guest, "facts", lambda guest, programs: {**facts, "kernel.release": next(kernels)})
+    monkeypatch.setattr(Guest, "facts", lambda guest, programs: {**facts, "kernel_release": next(kernels)})
     executed(plan_of(study(must_match=["mitigation"])), store, home)
-    with pytest.raises(BadInput, match=r"kernel.release: \w+ 6.1, \w+ 6.12"):
-        executed(plan_of(study(must_match=["kernel"])), store, home)
-    with pytest.raises(BadInput, match=r"audit has kernle or mit; did you mean kernel or"):
-        executed(plan_of(study(must_match=["kernle", "mitigation", "mit"])), store, home)
+    with pytest.raises(BadInput, match=r"kernel_release: \w+ 6.1, \w+ 6.12"):
+        executed(plan_of(study(must_match=["kernel_release"])), store, home)
+    with pytest.raises(BadInput, match=r"audit has mitigation.mdss or hash; did you mean mitigation"):
+        executed(plan_of(study(must_match=["mitigation.mdss", "mitigation", "hash"])), store, home)
     assert len(load_run(store.engine, store.open_run("last")).trials.id) == 0
 
 

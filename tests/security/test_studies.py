@@ -35,7 +35,7 @@ from vtax.study.load import shipped
 from vtax.study.model import DesignTable, GuestTable
 
 NOWHERE = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - one for all, since click keeps each it sees
-LONGEST_ERROR = 2000  # characters
+LONGEST_ERROR = 8000  # characters
 LONGEST_LINE = 400_000  # characters: more than a study file may have
 
 
@@ -47,7 +47,7 @@ HAND_MADE = (
     {"name": "a", "platforms": ["native"], "benchmark": [{"name": "stream"}]},
     {
         "name": "tuned", "platforms": ["native", "podman", "mine"], "tuning": ["default", "pinned"],
-        "must_match": ["kernel"], "question": "which?", "guest": {"vcpus": 1, "memory": "256MiB"},
+        "must_match": ["kernel_release"], "question": "which?", "guest": {"vcpus": 1, "memory": "256MiB"},
         "design": {"stop": "budget", "budget": "2h", "spend": "evenly", "warmup": "detect", "seed": 3},
         "platform": [{"name": "mine", "driver": "qemu", "accel": "tcg", "nic": "e1000"}],
         "benchmark": [

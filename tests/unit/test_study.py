@@ -68,7 +68,7 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
         ("[guest]\nmemory = '512 bananas'", "[guest], key memory", "write for example 512MiB"),
         ("[design]\ntimeout = '5 fortnights'", "[design], key timeout", "write for example 500ms"),
         (
-            "[design]\nmin_blocks = 9\nmax_blocks = 3",
+            "[design]\nstop = 'precision'\nmin_blocks = 9\nmax_blocks = 3",
             "[design], key max_blocks",
             "max_blocks (3) is below min_blocks (9)",
         ),
@@ -237,6 +237,20 @@ def test_sizes(text: str | int, value: int) -> None:
 @pytest.mark.parametrize(("text", "value"), [("500ms", 0.5), ("7s", 7.0), ("2h", 7200.0), (3, 3.0), ("1.5min", 90.0)])
 def test_durations(text: str | float, value: float) -> None:
     assert duration_s(text) == value
+
+
+@pytest.mark.parametrize("text", ["512Mb", "64 kb", "9b"])
+def test_bits_are_never_taken_for_bytes(text: str) -> None:
+    with pytest.raises(ValueError, match="ends in b, for bits; for bytes write"):
+        size_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["60", " 1.5 "])
+def test_a_text_without_a_unit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"has no unit; write '{text.strip()}B'"):
+        size_bytes(text)
+    with pytest.raises(ValueError, match=f"has no unit; write '{text.strip()}s'"):
+        duration_s(text)
 
 
 @pytest.mark.parametrize("text", ["", "MiB", "-5s", "5 parsecs", "1,5GiB"])

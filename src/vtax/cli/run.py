@@ -22,13 +22,14 @@ from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
 from vtax.report.renderers.numbers import plain_percent
+from vtax.runner.check import further_problems
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, Session, host_programs, make_plan
 from vtax.runner.points import Point
 from vtax.stats.verdict import MINIMUM_BLOCKS
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MOST_BLOCKS
-from vtax.study.load import LoadedStudy, load
+from vtax.study.load import LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_count, format_duration
 
@@ -65,9 +66,11 @@ def command(
 ) -> None:
     """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
     _refuse_no_time(budget)
-    declared = load(study).study
-    _refuse_unknown(platforms, declared)
-    loaded = load(study, _overrides(declared, platforms, blocks, budget))
+    problems, declared = examine(study)
+    if problems or declared is None:
+        raise refused([*problems, *further_problems(declared)], str(find(study)))
+    _refuse_unknown(platforms, declared.study)
+    loaded = load(study, _overrides(declared.study, platforms, blocks, budget))
     if only_plan:
         _tell_plan(loaded, platforms, seed, as_json=as_json)
         return

@@ -26,7 +26,8 @@ from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.platforms.registry import get
-from vtax.runner.plan import check_host, split_cpus
+from vtax.runner.check import check_host
+from vtax.runner.plan import split_cpus
 from vtax.study.units import size_bytes
 
 ANSWER_WAIT_S = 0.03  # how long one exchange waits for the shell: the delay a typist may feel

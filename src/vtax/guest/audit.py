@@ -13,6 +13,7 @@ from typing import Any
 
 from vtax.errors import GuestError
 from vtax.foreign_text import clean, one_line
+from vtax.guest.facts import is_of
 from vtax.study.units import about_size, size_bytes
 
 Fact = str | float | bool | list[str | float]
@@ -92,11 +93,7 @@ def changes(audits: Sequence[Mapping[str, Fact]]) -> dict[str, tuple[str, ...]]:
 def unknown_fields(audits: Iterable[Mapping[str, Fact]], fields: Iterable[str]) -> tuple[str, ...]:
     """Those of the fields that no audit has, neither as a name nor as the beginning of one."""
     names = {name for facts in audits for name in facts}
-    return tuple(field for field in fields if not any(_is_of(name, field) for name in names))
-
-
-def _is_of(name: str, field: str) -> bool:
-    return name == field or name.startswith(f"{field}.")
+    return tuple(field for field in fields if not any(is_of(name, field) for name in names))
 
 
 def differences(
@@ -111,7 +108,7 @@ def differences(
     names = sorted({name for facts in facts_by_platform.values() for name in facts})
     found = []
     for name in names:
-        if wanted is not None and not any(_is_of(name, field) for field in wanted):
+        if wanted is not None and not any(is_of(name, field) for field in wanted):
             continue
         values = {platform: facts.get(name) for platform, facts in facts_by_platform.items()}
         first, *others = values.values()

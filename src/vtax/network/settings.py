@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from vtax.errors import BadInput
-from vtax.study.keys import refusal
+from vtax.study.refusals import validated
 
 _CONGESTION = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _IPV6 = Path("/proc/sys/net/ipv6")
@@ -43,11 +43,8 @@ class LinkSettings(BaseModel):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Settings from a study's values. Raises BadInput: which setting, what it is, what it may be."""
-        try:
-            return cls.model_validate(dict(values))
-        except ValidationError as error:
-            raise BadInput(refusal(cls, error, "link setting")[1], cure="vtax topologies explains them") from error
+        """Settings from a study's values. Raises Refused: which setting, what it is, what it may be."""
+        return validated(cls, values, "link setting", "vtax topologies explains them")
 
     def structure(self) -> tuple[tuple[str, Any], ...]:
         """What cannot change while guests live; two settings with equal structure need no restart between them."""

@@ -7,13 +7,11 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
-
 import vtax.platforms
 from vtax.errors import BadInput
 from vtax.host.plugins import discover
 from vtax.platforms.base import Driver, Platform
-from vtax.study.keys import refusal
+from vtax.study.refusals import Refused, validated
 
 
 @cache
@@ -55,12 +53,13 @@ def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
     """A platform of one's own from a driver and options. Raises BadInput on an unknown driver or option."""
     driver = drivers().get(driver_name)
     if driver is None:
-        raise BadInput(f"there is no driver {driver_name!r}", cure=f"drivers: {', '.join(sorted(drivers()))}")
-    try:
-        return Platform(name, driver, driver.Options.model_validate(dict(options)))
-    except ValidationError as error:
-        _, told = refusal(driver.Options, error, "option")
+        near = get_close_matches(driver_name, drivers(), 3)
         raise BadInput(
-            f"platform {name}: {told}",
-            cure=f"vtax platforms {driver_name} lists the options",
-        ) from error
+            f"there is no driver {driver_name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
+            cure=f"drivers: {', '.join(sorted(drivers()))}",
+        )
+    try:
+        hint = f"vtax platforms {driver_name} lists the options"
+        return Platform(name, driver, validated(driver.Options, options, "option", hint))
+    except Refused as error:
+        raise BadInput(f"platform {name}: {error.what}", cure=error.cure) from error

@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput, ImageError, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
+from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.runner.events import Figure, Observer, Progress, Unfailing
@@ -278,8 +278,7 @@ class _Execution:
 def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]]]) -> str:
     """The fields, and the beginnings of fields, that come nearest to those which no audit has."""
     names = {name for _, facts in audits for name in facts}
-    known = sorted(names | {name.partition(".")[0] for name in names})
-    near = dict.fromkeys(match for field in unknown for match in get_close_matches(field, known, 2))
+    near = dict.fromkeys(match for field in unknown for match in nearest_names(field, names))
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

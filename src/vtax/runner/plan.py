@@ -12,18 +12,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from vtax.benchmarks.base import Context, Timed
-from vtax.errors import BadInput, placed
+from vtax.benchmarks.base import Context
+from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.network.settings import LinkSettings
-from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
 from vtax.runner import consent, networks, tuning
-from vtax.runner.points import Point, Surroundings, checked_points
+from vtax.runner.check import checked_study, resolve_platform
+from vtax.runner.points import Point, Surroundings
 from vtax.study.expand import key_of
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
-from vtax.study.units import about_size, format_duration
 
 
 @dataclass(frozen=True)
@@ -196,11 +195,7 @@ def make_plan(
     vCPUs or memory than the host has; a baseline that cannot run here; a program that was not agreed to.
     """
     study = loaded.study
-    _refuse_no_budget(loaded)
-    check_host(study.guest.vcpus, study.guest.memory, f"{loaded.source}: [guest]")
-    checked = checked_points(loaded, image)
-    _refuse_too_short_timeout(loaded, checked)
-    named = [resolve_platform(study, name, loaded.source) for name in study.platforms]
+    checked, named = checked_study(loaded, image)
     networks.refuse_beyond_platforms(named, checked, loaded.source)
     tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
     programs = host_programs(study, loaded.source)
@@ -257,16 +252,6 @@ def _probe(platform: Platform, image: Image, probes: Mapping[str, Probe], *, dry
     return platform.probe(image)
 
 
-def _refuse_no_budget(loaded: LoadedStudy) -> None:
-    """Raise BadInput when a time is to end a run and none is given, neither in the study nor by --budget."""
-    if loaded.study.design.stop == "budget" and loaded.study.design.budget is None:
-        raise BadInput(
-            "the rule 'budget' needs a time",
-            where=f"{loaded.source}: [design], key budget",
-            cure="budget = '2h', or --budget 2h",
-        )
-
-
 def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform], source: str) -> None:
     """Raise BadInput when the baseline does not run here or, where verdicts are to end the run, nothing else does."""
     baseline = next(entry for entry in planned if entry.platform.name == study.baseline)
@@ -284,23 +269,6 @@ def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform],
             where=f"{source}: [design], key stop",
             cure="name further platforms, or use stop = 'precision'",
         )
-
-
-def resolve_platform(study: Study, name: str, source: str) -> Platform:
-    """A platform by the name a study gives it: of its own `[[platform]]` table, or a shipped one.
-
-    Raises BadInput naming source, table and key, also for a table that takes the name of a shipped one.
-    """
-    for number, table in enumerate(study.platform, 1):
-        if table.name == name:
-            if name in platform_registry.names():
-                where = f"{source}: [[platform]] number {number} ({name}), key name"
-                raise BadInput(f"there is a platform {name} already", where=where, cure="another name for the table")
-            key = "" if table.driver in platform_registry.drivers() else ", key driver"
-            with placed(f"{source}: [[platform]] number {number} ({name}){key}"):
-                return platform_registry.make(name, table.driver, table.options)
-    with placed(f"{source}: key platforms"):
-        return platform_registry.get(name, [table.name for table in study.platform])
 
 
 def _by_link(cells: Sequence[Cell]) -> list[list[Cell]]:
@@ -322,39 +290,3 @@ def split_cpus(vcpus: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """
     allowed = sorted(os.sched_getaffinity(0))
     return tuple(allowed[-vcpus:]), tuple(allowed[:-vcpus] or allowed)
-
-
-def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
-    """Refuse what this host cannot give. where: what asked for it. Raises BadInput."""
-    allowed = len(os.sched_getaffinity(0))
-    if vcpus > allowed:
-        raise BadInput(
-            f"{vcpus} vCPUs are wanted and this host has {allowed} CPUs to pin them to",
-            where=f"{where}, key vcpus" if "[guest]" in where else where,
-            cure=f"ask for {allowed} or fewer",
-        )
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if memory_bytes > total:
-        raise BadInput(
-            f"{about_size(memory_bytes)} of memory are wanted and this host has {about_size(total)}",
-            where=f"{where}, key memory" if "[guest]" in where else where,
-            cure="ask for less; the host and the peer of a network benchmark need some too",
-        )
-
-
-def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> None:
-    """Raise BadInput when trials of a fixed duration would be ended before it; how long others take is not known."""
-    guest, timeout_s = loaded.study.guest, loaded.study.design.timeout
-    context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
-    for point in checked:
-        if not isinstance(point.parameters, Timed):
-            continue
-        expected_s = point.benchmark.expected_s(point.parameters, context)
-        duration_s = min(point.parameters.duration_s, expected_s)  # or something else fixes the work
-        if timeout_s <= duration_s:
-            raise BadInput(
-                f"a trial of {point.label} measures for {format_duration(duration_s)}, "
-                f"and the timeout ends it after {format_duration(timeout_s)}",
-                where=f"{loaded.source}: [design], key timeout",
-                cure="a timeout with room for the slowest platform",
-            )

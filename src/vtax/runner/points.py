@@ -6,17 +6,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.benchmarks.base import Benchmark, Context, Parameters
-from vtax.errors import BadInput, placed
+from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
 from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
-from vtax.study.keys import refusal
-from vtax.study.load import LoadedStudy
+from vtax.study.load import LoadedStudy, refused
+from vtax.study.refusals import Refused, validated
 from vtax.study.units import format_levels
 
 Surroundings = tuple[str, Hashable]
@@ -43,7 +41,7 @@ class Point:
 
 
 def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
-    """Every point of a study, in its order. Raises BadInput naming source, table and key.
+    """Every point of a study, in its order. Raises BadInput naming source, table and key of every problem.
 
     Addresses are of the right form only: nothing is made yet.
     """
@@ -52,12 +50,20 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     allowed = guest.model_dump()
     checked: dict[str, Point] = {}
     links: dict[Any, LinkSettings] = {}
+    problems: dict[str, BadInput] = {}
     for raw in points(loaded.study):
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
-        with placed(where):
-            point = _checked_point(raw, context, image, allowed, links, where)
-        _refuse_same(checked.get(point.key), point, where)
-        checked[point.key] = point
+        try:
+            with placed(where):
+                point = _checked_point(raw, context, image, allowed, links, where)
+            _refuse_same(checked.get(point.key), point, where)
+            checked[point.key] = point
+        except BadInput as error:
+            problems.setdefault(str(error), error)
+            if len(problems) > BadInputs.MAX_SHOWN:
+                break
+    if problems:
+        raise refused(problems.values(), loaded.source)
     return tuple(checked.values())
 
 
@@ -78,17 +84,12 @@ def _checked_point(
 ) -> Point:
     with placed(f"{where}, key name"):
         benchmark = benchmark_registry.get(raw.benchmark)
-    parameters = _checked_parameters(benchmark, raw, where)
-    topology, link = "", None
-    if benchmark.needs_network:
-        topology = raw.topology or DEFAULT_TOPOLOGY
-        link = _checked_link(raw, topology, where, links)
-    elif raw.topology or raw.link:
-        raise BadInput(
-            f"{raw.benchmark} uses no network, so topology and link have no place",
-            where=f"{where}, key {'topology' if raw.topology else _link_key(raw, next(iter(raw.link)))}",
-            cure="take that key out, or choose a network benchmark such as iperf3",
-        )
+    problems = Problems()
+    parameters = problems.of(lambda: _checked_parameters(benchmark, raw, where))
+    network = problems.of(lambda: _checked_network(benchmark, raw, where, links))
+    if parameters is None or network is None:
+        raise refused(problems.found, where)
+    topology, link = network
     benchmark.commands(parameters, context)
     defining = {
         "benchmark": benchmark.name,
@@ -101,6 +102,22 @@ def _checked_point(
     if raw.tuning:
         defining["tuning"] = raw.tuning
     return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning)
+
+
+def _checked_network(
+    benchmark: Benchmark, raw: RawPoint, where: str, links: dict[Any, LinkSettings]
+) -> tuple[str, LinkSettings | None]:
+    """Topology and link settings; "" and None of a benchmark that needs no network."""
+    if benchmark.needs_network:
+        topology = raw.topology or DEFAULT_TOPOLOGY
+        return topology, _checked_link(raw, topology, where, links)
+    if raw.topology or raw.link:
+        raise BadInput(
+            f"{raw.benchmark} uses no network, so topology and link have no place",
+            where=f"{where}, key {'topology' if raw.topology else _link_key(raw, next(iter(raw.link)))}",
+            cure="take that key out, or choose a network benchmark such as iperf3",
+        )
+    return "", None
 
 
 def _checked_link(raw: RawPoint, topology: str, where: str, known: dict[Any, LinkSettings]) -> LinkSettings:
@@ -117,15 +134,25 @@ def _checked_link(raw: RawPoint, topology: str, where: str, known: dict[Any, Lin
 
 
 def _parsed_link(raw: RawPoint, topology: str, where: str) -> LinkSettings:
+    parameters = benchmark_registry.get(raw.benchmark).Parameters.model_fields
     try:
         return topology_registry.settings(topology, raw.link)
     except topology_registry.ForeignSetting as error:
         raise BadInput(error.what, where=f"{where}, key {_link_key(raw, error.setting)}", cure=error.cure) from error
-    except BadInput as error:
-        cause = error.__cause__
-        location = cause.errors()[0]["loc"] if isinstance(cause, ValidationError) else ()
-        key = _link_key(raw, str(location[0])) if location else "link"
-        raise BadInput(error.what, where=f"{where}, key {key}", cure=error.cure) from error
+    except Refused as error:
+        problems = []
+        for problem in error.problems:
+            setting = str(problem.place[0]) if problem.place else ""
+            hint = f"{setting} is a parameter of {raw.benchmark}: it belongs in parameters or factors"
+            is_parameter = problem.is_unknown and setting in parameters
+            problems.append(
+                BadInput(
+                    f"unknown link setting {setting!r}" if is_parameter else problem.what,
+                    where=f"{where}, key {_link_key(raw, setting) if setting else 'link'}",
+                    cure=hint if is_parameter else problem.hint or "vtax topologies explains them",
+                )
+            )
+        raise refused(problems, where) from error
 
 
 def _defining(link: LinkSettings) -> dict[str, Any]:
@@ -140,14 +167,28 @@ def _link_key(raw: RawPoint, setting: str) -> str:
 
 
 def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
+    explained = f"vtax benchmarks {benchmark.name} explains every parameter"
     try:
-        return benchmark.Parameters.model_validate(dict(raw.parameters))
-    except ValidationError as error:
-        place, told = refusal(benchmark.Parameters, error, "parameter")
-        name = ".".join(map(str, place))
-        table = "factors" if name in raw.levels else "parameters"
-        raise BadInput(
-            f"{benchmark.name}: {told}",
-            where=f"{where}, key {table}.{name}" if name else where,
-            cure=f"vtax benchmarks {benchmark.name} explains every parameter",
-        ) from error
+        return validated(benchmark.Parameters, raw.parameters, "parameter", explained)
+    except Refused as error:
+        problems = []
+        for problem in error.problems:
+            name = ".".join(map(str, problem.place))
+            table = "factors" if name in raw.levels else "parameters"
+            hint = _hint_of_link(name, table) if problem.is_unknown and benchmark.needs_network else ""
+            problems.append(
+                BadInput(
+                    f"{benchmark.name}: unknown parameter {name!r}" if hint else f"{benchmark.name}: {problem.what}",
+                    where=f"{where}, key {table}.{name}" if name else where,
+                    cure=hint or problem.hint or explained,
+                )
+            )
+        raise refused(problems, where) from error
+
+
+def _hint_of_link(name: str, table: str) -> str:
+    """Where a setting of the link belongs that stands among a tool's parameters; empty when it is none."""
+    if not any(name in topology.Settings.model_fields for topology in topology_registry.topologies().values()):
+        return ""
+    belongs = "link_factors" if table == "factors" else "link, or with several levels in link_factors"
+    return f"{name} is a setting of the link: it belongs in {belongs}"

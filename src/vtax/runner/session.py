@@ -25,9 +25,10 @@ from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import tuning
+from vtax.runner.check import resolve_platform
 from vtax.runner.containment import Failure, contained, understood
 from vtax.runner.events import Observer
-from vtax.runner.plan import Cell, Plan, Session, resolve_platform
+from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
 from vtax.study.units import format_levels

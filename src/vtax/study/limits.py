@@ -40,7 +40,7 @@ def problem(data: Mapping[str, Any]) -> tuple[Place, str] | None:
 
     Depth, numbers and text are bounded here, once, before anything looks at what they mean.
     """
-    for count, (place, value) in enumerate(_values(data)):
+    for count, (place, value) in enumerate(values_of(data)):
         if count > MOST_VALUES:
             return (), f"a study holds at most {MOST_VALUES} values and tables"
         if found := _problem(place, value):
@@ -48,7 +48,7 @@ def problem(data: Mapping[str, Any]) -> tuple[Place, str] | None:
     return None
 
 
-def _values(data: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
+def values_of(data: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     """Every value with its place, tables and lists before what is in them; nothing below the deepest."""
     waiting: list[tuple[Place, Any]] = [((), data)]
     while waiting:

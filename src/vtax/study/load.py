@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from vtax.errors import BadInput
+from vtax.errors import BadInput, all_of
 from vtax.foreign_text import one_line
 from vtax.study import limits, text
-from vtax.study.keys import cut, refusal
-from vtax.study.model import Study
+from vtax.study.check import checked
+from vtax.study.declared import cut
+from vtax.study.model import RULES, Study
 from vtax.study.renamed import with_current_names
 
 SHIPPED = Path(__file__).parent / "studies"
+_EXPLAINED = "docs/study-files.md explains every key; vtax schema prints them for an editor"
 _KEYS_OF_RULES = {"blocks": ("fixed",), "max_blocks": ("precision", "verdict"), "spend": ("budget",)}
 
 
@@ -58,10 +58,20 @@ def find(reference: str) -> Path:
 
 
 def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> LoadedStudy:
-    """Read and validate a study.
+    """Read and validate a study, see `examine`. Raises BadInput: no such study, not TOML, or not a valid study."""
+    problems, loaded = examine(reference, overrides)
+    if problems or loaded is None:
+        raise refused(problems, str(find(reference)))
+    return loaded
+
+
+def examine(
+    reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[list[BadInput], LoadedStudy | None]:
+    """(every problem of a study, the study without what is wrong); None when too little is left of it.
 
     overrides: top-level key -> value, or table -> {key: value}, put over what the file says (the command line's
-    options); absent while these are not known yet. Raises BadInput: no such study, not TOML, or not a valid study.
+    options); absent while these are not known yet. Raises BadInput: no such study, or not TOML.
     """
     path = find(reference)
     content = text.read(path)
@@ -73,11 +83,18 @@ def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = Non
             merged[key] = value
         elif isinstance(below, Mapping):
             merged[key] = {**below, **value}
-    study = validate(merged, str(path), lambda sentence: _warn_once(f"{path}: {sentence}"))
-    _refuse_idle_keys(data.get("design", {}), str(path))
+    problems, study = _examined(merged, str(path), lambda sentence: _warn_once(f"{path}: {sentence}"))
+    problems += _idle_keys(data.get("design", {}), str(path))
+    if study is None:
+        return problems, None
     if overrides is not None:
-        _refuse_idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
-    return LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
+        problems += _idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
+    return problems, LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
+
+
+def refused(problems: Iterable[BadInput], source: str) -> BadInput:
+    """One error for all problems of a study."""
+    return all_of(problems, where=source, cure=_EXPLAINED)
 
 
 def _names(platforms: Any) -> list[str]:
@@ -94,21 +111,23 @@ def without_idle_keys(declared: Mapping[str, Any]) -> dict[str, Any]:
     return {**declared, "design": {k: v for k, v in design.items() if stop in _KEYS_OF_RULES.get(k, (stop,))}}
 
 
-def _refuse_idle_keys(design: Mapping[str, Any], source: str) -> None:
-    """Raise BadInput for a key of [design] that the rule which the file itself declares would never look at."""
-    stop = design.get("stop", "fixed")
+def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
+    """A problem for each key of [design] that the rule which the file itself declares would never look at."""
+    stop = design.get("stop", "fixed") if isinstance(design, Mapping) else None
+    if stop not in RULES:
+        return
     for key, rules in _KEYS_OF_RULES.items():
         if key in design and stop not in rules:
             belongs = " and ".join(map(repr, rules))
-            raise BadInput(
+            yield BadInput(
                 f"{key} does nothing under stop = {stop!r}: it belongs to {belongs}",
                 where=f"{source}: [design], key {key}",
                 cure=f"take {key} out, or set stop = {rules[0]!r}",
             )
 
 
-def _refuse_idle_tables(platforms: Iterable[str], study: Study, source: str) -> None:
-    """Raise BadInput for a [[platform]] that is neither among the platforms nor the peer of a link.
+def _idle_tables(platforms: Iterable[str], study: Study, source: str) -> Iterator[BadInput]:
+    """A problem for each [[platform]] that is neither among the platforms nor the peer of a link.
 
     platforms: those of the file and those of the command line.
     """
@@ -116,7 +135,7 @@ def _refuse_idle_tables(platforms: Iterable[str], study: Study, source: str) -> 
     peers = [peer for link, factors in links for peer in (link.get("peer"), *factors.get("peer", ()))]
     for number, table in enumerate(study.platform, 1):
         if table.name not in (*platforms, *peers):
-            raise BadInput(
+            yield BadInput(
                 f"the platform {table.name} is made and not used",
                 where=f"{source}: [[platform]] number {number} ({table.name})",
                 cure=f"add {table.name} to platforms, or take its table out",
@@ -124,26 +143,29 @@ def _refuse_idle_tables(platforms: Iterable[str], study: Study, source: str) -> 
 
 
 def validate(data: Mapping[str, Any], source: str, warn: Callable[[str], object] = lambda sentence: None) -> Study:
-    """A study from plain values. Raises BadInput naming source, table and key of the first problem.
+    """A study from plain values. Raises BadInput naming source, table and key of every problem.
 
     warn: given a sentence for every key under a former name, of which a stored run may have some.
     """
+    problems, study = _examined(data, source, warn)
+    if problems or study is None:
+        raise refused(problems, source)
+    return study
+
+
+def _examined(
+    data: Mapping[str, Any], source: str, warn: Callable[[str], object]
+) -> tuple[list[BadInput], Study | None]:
     if found := limits.problem(data):
         place, told = found
-        raise BadInput(
-            told,
-            where=f"{source}: {describe_location(place, data)}",
-            cure="docs/study-files.md has the limits of a study",
-        )
-    try:
-        return Study.model_validate(with_current_names(data, warn))
-    except ValidationError as error:
-        place, told = refusal(Study, error)
-        raise BadInput(
-            told,
-            where=f"{source}: {describe_location(place, data)}",
-            cure="docs/study-files.md explains every key; vtax schema prints them for an editor",
-        ) from error
+        where = f"{source}: {describe_location(place, data)}"
+        return [BadInput(told, where=where, cure="docs/study-files.md has the limits of a study")], None
+    current = with_current_names(data, warn)
+    problems, study = checked(current)
+    return [
+        BadInput(each.what, where=f"{source}: {describe_location(each.place, current)}", cure=each.hint or _EXPLAINED)
+        for each in problems
+    ], study
 
 
 @cache
@@ -166,6 +188,8 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
         table += _called(entries[number]) if isinstance(entries, list) and number < len(entries) else ""
     elif rest or isinstance(data.get(str(first)), dict):
         table = f"[{_shown(str(first))}]"
+    elif isinstance(entries := data.get(str(first)), list) and entries and all(isinstance(e, dict) for e in entries):
+        table = f"[[{_shown(str(first))}]]"
     else:
         return f"key {_shown(str(first))}"
     return table + (f", key {_shown('.'.join(map(str, rest)))}" if rest else "")

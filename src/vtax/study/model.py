@@ -15,6 +15,8 @@ Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"typ
 Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
 Level = bool | int | float | str
 FEWEST_TO_JUDGE = 5  # blocks: stats.verdict.MINIMUM_BLOCKS
+Rule = Literal["fixed", "precision", "verdict", "budget"]
+RULES: tuple[str, ...] = get_args(Rule)
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 
@@ -48,7 +50,7 @@ class GuestTable(_Table):
 class DesignTable(_Table):
     """`[design]`: how often, in what order, and when to stop. Declared before the run and stored with it."""
 
-    stop: Literal["fixed", "precision", "verdict", "budget"] = Field(
+    stop: Rule = Field(
         "fixed",
         description="rule that ends the run: after 'blocks'; when every interval is within 'precision'; when every "
         "contrast has its verdict; or when 'budget' is spent",

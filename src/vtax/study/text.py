@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from vtax.errors import BadInput
-from vtax.study.keys import cut
+from vtax.study.declared import cut
 from vtax.study.limits import DEEPEST, MOST_BYTES
 from vtax.study.units import about_size
 
 _GIVE = "give the path of a TOML file; vtax studies lists the shipped ones"
 _WRITE = "correct that place; docs/study-files.md shows how a study is written"
+_TWO_KINDS = "platforms lists names; a platform of your own is made by a table [[platform]]"
 # tomllib needs time that grows with the square of the parts of a key: a.a.a.a...
 _LONG_KEY = re.compile(
     rf"""(?<![\w."'-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{2 * DEEPEST}}}"""
@@ -66,7 +67,8 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"the study is not valid TOML: {error}", where=source, cure=_WRITE) from error
+        cure = _TWO_KINDS if "'platforms'" in str(error) else _WRITE
+        raise BadInput(f"the study is not valid TOML: {error}", where=source, cure=cure) from error
     except RecursionError as error:
         raise BadInput("the study's lists or tables are nested too deep", where=source, cure=_WRITE) from error
     except ValueError as error:  # int() refuses thousands of digits

@@ -10,14 +10,14 @@ from typing import TypeVar
 Number = TypeVar("Number", int, float)
 
 _SIZE_FACTORS = {
-    "": 1, "b": 1,
+    "b": 1,
     "k": 1024, "kib": 1024, "kb": 1000,
     "m": 1024**2, "mib": 1024**2, "mb": 1000**2,
     "g": 1024**3, "gib": 1024**3, "gb": 1000**3,
     "t": 1024**4, "tib": 1024**4, "tb": 1000**4,
 }  # fmt: skip
-_TIME_FACTORS = {"": 1.0, "ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZES = "512MiB, 64KiB, 1GB or 4096"
+_TIME_FACTORS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZES = "512MiB, 64KiB, 1GB or 4096B"
 _DURATIONS = "500ms, 7s, 10min or 2h"
 _TOO_LARGE = 2.0**63
 _SHOWN = 60  # characters
@@ -27,27 +27,32 @@ _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 def size_bytes(text: str | int) -> int:
     """Bytes of a size: a plain number, IEC units (KiB, MiB, ...; a bare K, M, G is binary) or SI (kB, MB, ...).
 
-    Raises ValueError with the units it knows. What is neither is given back as it is, for who asked to refuse.
+    A small b is refused, since it stands for bits, and so is a text without a unit. Raises ValueError with the units
+    it knows. What is neither number nor text is given back as it is, for who asked to refuse.
     """
     if not isinstance(text, str):
         return _not_bool(text, _SIZES)
     number, unit = _split(text, _SIZE_FACTORS, _SIZES)
-    if number * _SIZE_FACTORS[unit] >= _TOO_LARGE:
+    if unit.endswith("b") and not unit.endswith("ib"):
+        count, prefix = text.strip().removesuffix(unit).strip(), unit[:-1].upper()
+        more = f" or '{count}{prefix}iB'" if prefix else ""
+        raise ValueError(f"{_cut(text)} ends in b, for bits; for bytes write '{count}{prefix}B'{more}")
+    if number * _SIZE_FACTORS[unit.lower()] >= _TOO_LARGE:
         raise ValueError(f"{_cut(text)} is more than any machine has; write for example {_SIZES}")
-    return round(number * _SIZE_FACTORS[unit])
+    return round(number * _SIZE_FACTORS[unit.lower()])
 
 
 def duration_s(text: str | float) -> float:
     """Seconds of a duration: a plain number, or with ms, s, min, h, d. Raises ValueError with the units it knows.
 
-    What is neither is given back as it is, for who asked to refuse.
+    A text without a unit is refused. What is neither number nor text is given back as it is, for who asked to refuse.
     """
     if not isinstance(text, str):
         return _not_bool(text, _DURATIONS)
     number, unit = _split(text, _TIME_FACTORS, _DURATIONS)
-    if number * _TIME_FACTORS[unit] >= _TOO_LARGE:
+    if number * _TIME_FACTORS[unit.lower()] >= _TOO_LARGE:
         raise ValueError(f"{_cut(text)} is longer than anything lasts; write for example {_DURATIONS}")
-    return number * _TIME_FACTORS[unit]
+    return number * _TIME_FACTORS[unit.lower()]
 
 
 def format_size(value: int) -> str:
@@ -96,10 +101,14 @@ def format_levels(levels: Mapping[str, object]) -> str:
 
 
 def _split(text: str, factors: Mapping[str, float], examples: str) -> tuple[float, str]:
+    """Number and unit of a quantity, the unit in the letters it was written in."""
     match = _NUMBER.fullmatch(text)
+    if match and not match[2]:
+        base = "B" if "b" in factors else "s"
+        raise ValueError(f"{_cut(text)} has no unit; write {_cut(match[1] + base)}, or for example {examples}")
     if not match or match[2].lower() not in factors:
         raise ValueError(f"{_cut(text)} is not understood; write for example {examples}")
-    return float(match[1]), match[2].lower()
+    return float(match[1]), match[2]
 
 
 def _not_bool(value: Number, examples: str) -> Number:

@@ -1,0 +1,123 @@
+"""What can be wrong with a study's tools, links and platforms, found before anything starts and shown at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from vtax.benchmarks.base import Context, Timed
+from vtax.errors import BadInput, Problems, placed
+from vtax.guest.facts import nearest_names, unknown_names
+from vtax.image.image import Image
+from vtax.platforms import registry as platform_registry
+from vtax.platforms.base import Platform
+from vtax.runner.points import Point, checked_points
+from vtax.study.load import LoadedStudy, refused
+from vtax.study.model import Study
+from vtax.study.units import about_size, format_duration
+
+_NO_IMAGE = Image("none", Path())
+
+
+def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...], list[Platform]]:
+    """The points and the platforms of a study. Raises BadInput for everything that is wrong with it at once."""
+    problems = Problems()
+    points = problems.of(lambda: checked_points(loaded, image))
+    study = loaded.study
+    platforms = {}
+    for name in dict.fromkeys([*study.platforms, *(table.name for table in study.platform)]):
+        platforms[name] = problems.of(partial(resolve_platform, study, name, loaded.source))
+    problems.of(lambda: _refuse_no_budget(loaded))
+    guest = loaded.study.guest
+    problems.of(lambda: check_host(guest.vcpus, guest.memory, f"{loaded.source}: [guest]"))
+    problems.found += _unknown_facts(loaded)
+    if points is not None:
+        problems.of(lambda: _refuse_too_short_timeout(loaded, points))
+    if problems.found or points is None:
+        raise refused(problems.found, loaded.source)
+    return points, [platform for name in study.platforms if (platform := platforms[name])]
+
+
+def further_problems(loaded: LoadedStudy | None) -> list[BadInput]:
+    """What is wrong with the rest of a study that is refused already; None: there is too little left of it."""
+    if loaded is None:
+        return []
+    problems = Problems()
+    problems.of(lambda: checked_study(loaded, _NO_IMAGE))
+    return problems.found
+
+
+def resolve_platform(study: Study, name: str, source: str) -> Platform:
+    """A platform by the name a study gives it: of its own `[[platform]]` table, or a shipped one.
+
+    Raises BadInput naming source, table and key, also for a table that takes the name of a shipped one.
+    """
+    for number, table in enumerate(study.platform, 1):
+        if table.name == name:
+            if name in platform_registry.names():
+                where = f"{source}: [[platform]] number {number} ({name}), key name"
+                raise BadInput(f"there is a platform {name} already", where=where, cure="another name for the table")
+            key = "" if table.driver in platform_registry.drivers() else ", key driver"
+            with placed(f"{source}: [[platform]] number {number} ({name}){key}"):
+                return platform_registry.make(name, table.driver, table.options)
+    with placed(f"{source}: key platforms"):
+        return platform_registry.get(name, [table.name for table in study.platform])
+
+
+def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
+    """Refuse what this host cannot give. where: what asked for it. Raises BadInput."""
+    allowed = len(os.sched_getaffinity(0))
+    if vcpus > allowed:
+        raise BadInput(
+            f"{vcpus} vCPUs are wanted and this host has {allowed} CPUs to pin them to",
+            where=f"{where}, key vcpus" if "[guest]" in where else where,
+            cure=f"ask for {allowed} or fewer",
+        )
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if memory_bytes > total:
+        raise BadInput(
+            f"{about_size(memory_bytes)} of memory are wanted and this host has {about_size(total)}",
+            where=f"{where}, key memory" if "[guest]" in where else where,
+            cure="ask for less; the host and the peer of a network benchmark need some too",
+        )
+
+
+def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
+    """A problem for each field of must_match that no guest's audit can have."""
+    for field in unknown_names(loaded.study.must_match):
+        near = nearest_names(field)
+        yield BadInput(
+            f"no guest's audit has {field}" + (f"; did you mean {' or '.join(near)}?" if near else ""),
+            where=f"{loaded.source}: key must_match",
+            cure="vtax show RUN --audit --all lists the fields of an earlier run",
+        )
+
+
+def _refuse_no_budget(loaded: LoadedStudy) -> None:
+    """Raise BadInput when a time is to end a run and none is given, neither in the study nor by --budget."""
+    if loaded.study.design.stop == "budget" and loaded.study.design.budget is None:
+        raise BadInput(
+            "the rule 'budget' needs a time",
+            where=f"{loaded.source}: [design], key budget",
+            cure="budget = '2h', or --budget 2h",
+        )
+
+
+def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> None:
+    """Raise BadInput when trials of a fixed duration would be ended before it; how long others take is not known."""
+    guest, timeout_s = loaded.study.guest, loaded.study.design.timeout
+    context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    for point in checked:
+        if not isinstance(point.parameters, Timed):
+            continue
+        expected_s = point.benchmark.expected_s(point.parameters, context)
+        duration_s = min(point.parameters.duration_s, expected_s)  # or something else fixes the work
+        if timeout_s <= duration_s:
+            raise BadInput(
+                f"a trial of {point.label} measures for {format_duration(duration_s)}, "
+                f"and the timeout ends it after {format_duration(timeout_s)}",
+                where=f"{loaded.source}: [design], key timeout",
+                cure="a timeout with room for the slowest platform",
+            )

@@ -1,0 +1,176 @@
+"""What is declared of a key: the types it may hold with their bounds, found in a pydantic model and put in words."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import annotated_types
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
+
+from vtax.study.units import duration_s, format_size, size_bytes
+
+_UNITS = {"_mbit_s": "Mbit/s", "_percent": "%", "_per_second": "1/s", "_ms": "ms", "_us": "us", "_s": "s"}
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_TIMES = (("d", 86400), ("h", 3600), ("min", 60))
+_BOUNDS = ("ge", "gt", "le", "lt")
+
+
+def shown(value: Any) -> str:
+    """A value as a study would write it, cut when long."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, Mapping):
+        return "a table"
+    return cut(repr(value))
+
+
+def cut(text: str) -> str:
+    """A text of which people need the beginning only."""
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A type with the constraints that stand beside it."""
+
+    annotation: Any
+    metadata: tuple[Any, ...]
+
+
+def walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[str | int, ...], Leaf | None]:
+    """(the part of a location that is in the file, what is declared there); pydantic's own marks are left out."""
+    place: list[str | int] = []
+    leaf: Leaf | None = Leaf(model, ())
+    for part in location:
+        annotation: Any = leaf.annotation if leaf else None
+        if is_model(annotation):
+            info = annotation.model_fields.get(str(part))
+            if info is None and str(part).startswith("function-"):
+                continue
+            leaf = Leaf(info.annotation, tuple(info.metadata)) if info else _further(annotation)
+        elif get_origin(annotation) is list and isinstance(part, int):
+            leaf = Leaf(get_args(annotation)[0], ())
+        elif get_origin(annotation) is dict:
+            leaf = Leaf(get_args(annotation)[1], ())
+        else:
+            break
+        place.append(part)
+    return tuple(place), leaf
+
+
+def _further(model: type[BaseModel]) -> Leaf | None:
+    """What keys may hold that a model does not name, when it takes such."""
+    if model.model_config.get("extra") != "allow":
+        return None
+    declared = get_type_hints(model, include_extras=True).get("__pydantic_extra__")
+    return Leaf(get_args(declared)[1], ()) if get_origin(declared) is dict else Leaf(Any, ())
+
+
+def is_model(annotation: Any) -> bool:
+    """Whether a key holds a table of its own model."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def leaves_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Leaf]:
+    """The kinds of a union, each with its own constraints and those of the whole; None is left out."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        for each in get_args(annotation):
+            if each is not type(None):
+                yield from leaves_of(each, metadata)
+    elif get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        beside = [m for each in more for m in (each.metadata if isinstance(each, FieldInfo) else [each])]
+        yield from leaves_of(inner, (*beside, *metadata))
+    else:
+        yield Leaf(annotation, metadata)
+
+
+def allowed_words(annotation: Any, metadata: tuple[Any, ...], unit: str = "") -> str:
+    """What a key may hold, as one phrase: `a whole number from 1 to 128`."""
+    words = dict.fromkeys(_words(leaf, unit) for leaf in leaves_of(annotation, metadata))
+    if _KINDS[float] in words:
+        words.pop(_KINDS[int], None)
+    return _either(list(words))
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _words(leaf: Leaf, unit: str) -> str:
+    annotation, origin = leaf.annotation, get_origin(leaf.annotation)
+    if origin is Literal:
+        return _either([shown(value) for value in get_args(annotation)])
+    if origin is list:
+        return _list(is_model(get_args(annotation)[0]), leaf.metadata)
+    if origin is dict or is_model(annotation):
+        return "a table"
+    bounds = bounds_of(leaf.metadata)
+    if conversion := conversion_of(leaf.metadata):
+        kind, own = ("a size", "bytes") if conversion is size_bytes else ("a duration", "seconds")
+        written = {name: written_bound(bound, conversion) for name, bound in bounds.items()}
+        return f"{kind}{_within(written)}, in {own} or with a unit"
+    if pattern := next((p for each in leaf.metadata if (p := getattr(each, "pattern", None))), ""):
+        return f"text of the form {pattern}"
+    numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
+    beside = f" {unit}" if unit else ""
+    return _KINDS.get(annotation, "a value") + _within(numbers) + beside * bool(numbers)
+
+
+def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
+    """`a list`, `a list of 1 to 64 entries`, `a list of tables, each under [[...]], at most 64`."""
+    fewest = max((each.min_length for each in metadata if isinstance(each, annotated_types.MinLen)), default=0)
+    most = min((each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)), default=None)
+    if most is None:
+        count = f"at least {fewest}" if fewest else ""
+    else:
+        count = f"{fewest} to {most}" if fewest else f"at most {most}"
+    if of_tables:
+        return "a list of tables, each under [[...]]" + (f", {count}" if count else "")
+    return f"a list of {count} entries" if count else "a list"
+
+
+def written_bound(bound: float, conversion: Any) -> str:
+    """A number of bytes or seconds as a study would write it, `1KiB`, `10min`; conversion: see `conversion_of`."""
+    if conversion is size_bytes:
+        return format_size(int(bound))
+    unit, seconds = next(((u, s) for u, s in _TIMES if bound >= s and bound % s == 0), ("s", 1))
+    return f"{bound / seconds:g}{unit}"
+
+
+def _within(bounds: Mapping[str, str]) -> str:
+    """` from 1 to 128`, ` of at least 1`, ` above 0 and below 1`."""
+    if {"ge", "le"} <= bounds.keys():
+        return f" from {bounds['ge']} to {bounds['le']}"
+    words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
+    told = " and ".join(f"{words[name]} {bounds[name]}" for name in _BOUNDS if name in bounds)
+    return f" {told}" if told else ""
+
+
+def bounds_of(metadata: Sequence[Any]) -> dict[str, float]:
+    """`ge`, `gt`, `le`, `lt` of a number, those that there are."""
+    kinds = (annotated_types.Ge, annotated_types.Gt, annotated_types.Le, annotated_types.Lt)
+    return {
+        name: getattr(each, name)
+        for each in metadata
+        if isinstance(each, kinds)
+        for name in _BOUNDS
+        if hasattr(each, name)
+    }
+
+
+def conversion_of(metadata: Sequence[Any]) -> Any:
+    """`size_bytes` or `duration_s` when a value may be written with a unit."""
+    functions = [each.func for each in metadata if isinstance(each, BeforeValidator)]
+    return next((f for f in (size_bytes, duration_s) if f in functions), None)
+
+
+def unit_of(name: str) -> str:
+    """The unit that the name of a key ends in, as people write it: `Mbit/s` of `rate_mbit_s`; empty without one."""
+    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")

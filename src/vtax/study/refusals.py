@@ -1,0 +1,228 @@
+"""Values against the model that declares them: every problem at once, each with what was given and what is allowed.
+
+Unknown keys come first, with the nearest known one: a misspelt key is the reason of much that follows. What pydantic
+would turn into something else in silence, such as true into 1, is a problem too. No sentence is pydantic's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from vtax.errors import BadInput
+from vtax.study.declared import (
+    Leaf,
+    allowed_words,
+    bounds_of,
+    conversion_of,
+    is_model,
+    leaves_of,
+    shown,
+    unit_of,
+    walk,
+    written_bound,
+)
+from vtax.study.limits import Place, values_of
+from vtax.study.units import duration_s, size_bytes
+
+M = TypeVar("M", bound=BaseModel)
+_PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong at one place.
+
+    place: names of keys and numbers of entries, below the model. what: one sentence. hint: how to write it (may be
+    empty). is_unknown: there is no such key. near: the known key that comes nearest to it (may be empty).
+    is_of_several: several keys, each allowed by itself, do not agree. given: the value.
+    """
+
+    place: Place
+    what: str
+    hint: str = ""
+    is_unknown: bool = False
+    near: str = ""
+    is_of_several: bool = False
+    given: Any = None
+
+
+class Refused(BadInput):
+    """Values that their model does not allow. problems: all of them, unknown keys first."""
+
+    def __init__(self, problems: Sequence[Problem], hint: str) -> None:
+        own = "; ".join(dict.fromkeys(problem.hint for problem in problems if problem.hint))
+        super().__init__("; ".join(problem.what for problem in problems), cure=own or hint)
+        self.problems = tuple(problems)
+
+
+def validated(model: type[M], values: Mapping[str, Any], word: str = "key", hint: str = "") -> M:
+    """An instance of a model. Raises Refused with every problem.
+
+    word: what a key of this model is called. hint: where all of them are explained.
+    """
+    converted = list(_converted_booleans(model, values, word))
+    try:
+        made = model.model_validate(dict(values))
+    except ValidationError as error:
+        problems = problems_of(model, error, word)
+        raise Refused(_unknown_first([*problems, *_elsewhere(converted, problems)]), hint) from error
+    if converted:
+        raise Refused(converted, hint)
+    return made
+
+
+def problems_of(model: type[BaseModel], error: ValidationError, word: str = "key") -> list[Problem]:
+    """All that pydantic found, one problem a place, unknown keys first."""
+    found: dict[tuple[Place, str], Problem] = {}
+    for each in error.errors(include_url=False):
+        place, leaf = walk(model, each["loc"])
+        if each["type"] == "disagreement":
+            place = (*place, *each["ctx"]["key"])
+            problem = Problem(place, each["ctx"]["text"], is_of_several=True)
+            found.setdefault((place, problem.what), problem)
+        else:
+            found.setdefault((place, ""), _problem(model, each, place, leaf, word))
+    return _unknown_first(list(found.values()))
+
+
+def nearest(name: str, known: Sequence[str], count: int = 2) -> list[str]:
+    """The known names that come nearest to one, whatever their capitals and dashes."""
+    return get_close_matches(name.lower().replace("-", "_"), known, count)
+
+
+def _unknown_first(problems: list[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda problem: not problem.is_unknown)
+
+
+def _elsewhere(more: Sequence[Problem], problems: Sequence[Problem]) -> list[Problem]:
+    places = {problem.place for problem in problems}
+    return [problem for problem in more if problem.place not in places]
+
+
+def _converted_booleans(model: type[BaseModel], values: Mapping[str, Any], word: str) -> Iterator[Problem]:
+    """True and false where a number must stand: Python takes them for 1 and 0."""
+    for place, value in values_of(values):
+        if isinstance(value, bool):
+            there, leaf = walk(model, place)
+            kinds = {each.annotation for each in leaves_of(leaf.annotation, leaf.metadata)} if leaf else set()
+            if leaf and there == place and kinds & {int, float} and bool not in kinds:
+                yield Problem(place, _refusal(value, place, leaf, word))
+
+
+def _problem(model: type[BaseModel], each: Any, place: Place, leaf: Leaf | None, word: str) -> Problem:
+    name = str(place[-1]) if place else "it"
+    if each["type"] == "extra_forbidden":
+        return _unknown(model, place, each["input"], word)
+    if each["type"] == "missing":
+        return Problem(place, f"{word} {name!r} is missing")
+    if each["type"] in ("value_error", "assertion_error"):
+        text = str(each["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        given = each["input"]
+        is_plain = isinstance(given, bool | int | float | str) and repr(given) not in text
+        return Problem(place, f"{_called(place, word)} is {shown(given)}: {text}" if is_plain else text)
+    return Problem(
+        place, _refusal(each["input"], place, leaf, word), _hint(each["input"], name, leaf), given=each["input"]
+    )
+
+
+def _unknown(model: type[BaseModel], place: Place, given: Any, word: str) -> Problem:
+    """`unknown key 'blcks'; did you mean blocks?`, `unknown table [[benchmarks]]; did you mean [[benchmark]]?`"""
+    name = str(place[-1])
+    table = walk(model, place[:-1])[1] if len(place) > 1 else Leaf(model, ())
+    fields = table.annotation.model_fields if table and is_model(table.annotation) else {}
+    near = nearest(name, list(fields))
+    called = f"{word} {name!r}"
+    bracketed = list(near)
+    if len(place) == 1 and word == "key":
+        if _brackets(name, given) != name:
+            called = f"table {_brackets(name, given)}"
+        bracketed = [_declared_as(each, fields[each].annotation) for each in near]
+    told = f"did you mean {' or '.join(bracketed)}?" if near else f"known: {', '.join(fields)}"
+    what = f"unknown {called}; {told if fields else 'there is none'}"
+    return Problem(place, what, is_unknown=True, near=near[0] if near else "")
+
+
+def _brackets(name: str, given: Any) -> str:
+    """A key as TOML shows it where its value is a table, or several."""
+    if isinstance(given, Mapping):
+        return f"[{name}]"
+    is_tables = isinstance(given, list) and bool(given) and all(isinstance(each, Mapping) for each in given)
+    return f"[[{name}]]" if is_tables else name
+
+
+def _declared_as(name: str, annotation: Any) -> str:
+    if is_model(annotation):
+        return f"[{name}]"
+    is_tables = get_origin(annotation) is list and is_model(get_args(annotation)[0])
+    return f"[[{name}]]" if is_tables else name
+
+
+def _called(place: Place, word: str) -> str:
+    name = place[-1] if place else "it"
+    if isinstance(name, int):
+        return f"entry {name + 1} of {place[-2]}" if len(place) > 1 else "an entry"
+    return f"{word} {name}" if word != "key" and place else name
+
+
+def _refusal(value: Any, place: Place, leaf: Leaf | None, word: str) -> str:
+    allowed = allowed_words(leaf.annotation, leaf.metadata) if leaf else "of another kind"
+    return f"{_called(place, word)} is {_given(value, leaf)}; it must be {allowed}"
+
+
+def _given(value: Any, leaf: Leaf | None) -> str:
+    """A value as it was given, sizes and durations with their units."""
+    leaves = leaves_of(leaf.annotation, leaf.metadata) if leaf else ()
+    conversion = next(filter(None, (conversion_of(each.metadata) for each in leaves)), None)
+    if isinstance(value, bool) or not isinstance(value, int | float) or conversion is None:
+        return shown(value)
+    return shown(value) if conversion is size_bytes and isinstance(value, float) else written_bound(value, conversion)
+
+
+def _hint(value: Any, name: str, leaf: Leaf | None) -> str:
+    """How to write what seems to be meant; empty when that is not plain."""
+    leaves = list(leaves_of(leaf.annotation, leaf.metadata)) if leaf else []
+    kinds = {get_origin(each.annotation) or each.annotation for each in leaves}
+    choices = [
+        str(value) for each in leaves if get_origin(each.annotation) is Literal for value in get_args(each.annotation)
+    ]
+    if isinstance(value, str) and (near := nearest(value, choices, 1)):
+        return f"did you mean {near[0]!r}?"
+    if isinstance(value, str) and kinds & {int, float}:
+        return _hint_of_number(value, name, leaves)
+    share = next((each for each in leaves if bounds_of(each.metadata).get("lt") == 1), None)
+    if share and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value < 100:
+        return f"for {value:g} % write {value / 100:g}"
+    if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return f"write a list: {name} = [{_toml(value)}]"
+    if list in kinds and isinstance(value, Mapping):
+        return f"write [[{name}]], in two brackets: there may be several"
+    return ""
+
+
+def _hint_of_number(text: str, name: str, leaves: Sequence[Leaf]) -> str:
+    """`5%` for a share, `7s` for a number of seconds."""
+    unit = unit_of(name)
+    if percent := _PERCENT.fullmatch(text):
+        value = float(percent[1])
+        if unit == "%":
+            return f"write {value:g}"
+        is_share = any(bounds_of(each.metadata).get("lt") == 1 for each in leaves)
+        return f"for {value:g} % write {value / 100:g}" if is_share else ""
+    with suppress(ValueError):
+        if unit == "s":
+            return f"write {duration_s(text):g}: it counts seconds"
+    return f"a number alone, without quotes and unit: it counts {unit}" if unit else ""
+
+
+def _toml(value: Any) -> str:
+    """A value as an entry of a list; a number in quotes without them."""
+    with suppress(ValueError):
+        return f"{float(value):.15g}"
+    return f'"{value}"'

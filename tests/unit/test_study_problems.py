@@ -1,0 +1,165 @@
+"""All problems of a study are shown at once, each with what was probably meant, by load and by a dry run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from vtax.cli.main import group
+from vtax.errors import BadInput, BadInputs
+from vtax.study.load import load
+
+HEAD = 'name = "small"\nplatforms = ["native", "podman"]\n'
+STREAM = '[[benchmark]]\nname = "stream"\n'
+
+
+def written(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def refused(tmp_path: Path, text: str) -> BadInput:
+    """The error of a dry run."""
+    with pytest.raises(BadInput) as caught:
+        group.main(args=["run", written(tmp_path, text), "--dry-run"], standalone_mode=False)
+    return caught.value
+
+
+def lines(error: BadInput) -> list[str]:
+    return str(error).splitlines()
+
+
+@pytest.fixture(autouse=True)
+def nobody(unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+
+
+def test_all_problems_of_a_file_are_shown_with_their_places(tmp_path: Path) -> None:
+    error = refused(
+        tmp_path,
+        """
+        name = "small"
+        plattforms = ["native", "podman"]
+        [guest]
+        memory = "512Mb"
+        [design]
+        margin = "5%"
+        timeout = "60"
+        [[benchmarks]]
+        name = "iperf3"
+        parameters = { mtu = 500, lenght = 3 }
+        """,
+    )
+    assert isinstance(error, BadInputs)
+    assert lines(error)[:-2] == [
+        "7 problems:",
+        "  - key plattforms: unknown key 'plattforms'; did you mean platforms or [[platform]]?",
+        "  - [[benchmarks]]: unknown table [[benchmarks]]; did you mean [[benchmark]]?",
+        "  - [guest], key memory: '512Mb' ends in b, for bits; for bytes write '512MB' or '512MiB'",
+        "  - [design], key timeout: '60' has no unit; write '60s', or for example 500ms, 7s, 10min or 2h",
+        "  - [design], key margin: margin is '5%'; it must be a number above 0 and below 1",
+        "      to do: for 5 % write 0.05",
+        "  - [[benchmark]] number 1 (iperf3), key parameters.mtu: iperf3: unknown parameter 'mtu'",
+        "      to do: mtu is a setting of the link: it belongs in link, or with several levels in link_factors",
+        "  - [[benchmark]] number 1 (iperf3), key parameters.lenght: iperf3: unknown parameter 'lenght'; "
+        "did you mean length?",
+        "      to do: vtax benchmarks iperf3 explains every parameter",
+    ]
+    assert error.where == str(tmp_path / "mine.toml")
+
+
+def test_tools_links_platforms_and_facts_are_refused_together(tmp_path: Path) -> None:
+    error = refused(
+        tmp_path,
+        """
+        name = "small"
+        platforms = ["native", "podmann", "mine"]
+        must_match = ["kernel_relase", "mitigation", "mitigation.mds"]
+        [[platform]]
+        name = "mine"
+        driver = "qemuu"
+        [[benchmark]]
+        name = "iperf"
+        [[benchmark]]
+        name = "iperf3"
+        topology = "ruoter"
+        factors = { direction = ["send", "recieve"] }
+        """,
+    )
+    told = "\n".join(line for line in lines(error) if line.startswith("  - "))
+    for near in ("iperf3", "podman", "kernel_release", "qemu", "router"):
+        assert f"did you mean {near}" in told, near
+    assert "direction is 'recieve'" in told
+    assert "mitigation;" not in told
+    assert len(told.splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (HEAD + "margin = 0.1\n" + STREAM, "margin is a key of [design]"),
+        (HEAD + "vcpus = 2\n" + STREAM, "vcpus is a key of [guest]"),
+        (
+            HEAD + STREAM + "must_match = []\n",
+            "must_match belongs to the whole study: write it above the first table",
+        ),
+        (HEAD + STREAM + "mtu = 500\n", "link or link_factors what its links are"),
+        (HEAD + STREAM + "parameters = { threads = [1, 2] }\n", "a list of levels belongs in factors"),
+        (HEAD + "[[benchmark]]\nname = 'iperf3'\nlink = { mtu = [1] }\n", "a list of levels belongs in link_factors"),
+        (
+            HEAD + "[[benchmark]]\nname = 'iperf3'\nlink = { duration_s = 3 }\n",
+            "duration_s is a parameter of iperf3: it belongs in parameters or factors",
+        ),
+        (
+            HEAD + "[[benchmark]]\nname = 'iperf3'\nfactors = { mtu = [500, 1500] }\n",
+            "mtu is a setting of the link: it belongs in link_factors",
+        ),
+        (HEAD + STREAM + STREAM + "parameters = { threads = 1 }\n", 'for example label = "number-2"'),
+        (HEAD + "[benchmark]\nname = 'stream'\n", "write [[benchmark]], in two brackets: there may be several"),
+        (HEAD + "[[platforms]]\nname = 'mine'\n" + STREAM, "a platform of your own is made by a table [[platform]]"),
+        (
+            "name = 'small'\n[[platforms]]\nname = 'mine'\ndriver = 'lxc'\n" + STREAM,
+            'and list all their names at the top: platforms = ["native", "mine"]',
+        ),
+    ],
+)
+def test_a_problem_hints_at_the_right_place(tmp_path: Path, text: str, hint: str) -> None:
+    error = refused(tmp_path, text)
+    assert hint in error.cure
+    assert not isinstance(error, BadInputs)
+
+
+def test_what_only_follows_from_another_problem_is_not_shown(tmp_path: Path) -> None:
+    error = refused(tmp_path, HEAD.replace("platforms", "baseline = 3\nplatforms").replace('"native", ', "") + STREAM)
+    assert error.what == "baseline is 3; it must be text"
+    error = refused(tmp_path, HEAD + "[design]\nstop = 'verdict'\nmax_blocks = 'x'\nmin_blocks = 40\n" + STREAM)
+    assert error.what == "max_blocks is 'x'; it must be a whole number from 2 to 10000"
+
+
+def test_a_name_that_is_wrong_hides_nothing(tmp_path: Path) -> None:
+    error = refused(tmp_path, HEAD.replace("small", "My Study") + STREAM.replace("stream", "steam"))
+    assert [line.partition(": ")[0] for line in lines(error)[1:3]] == [
+        "  - key name",
+        "  - [[benchmark]] number 1 (steam), key name",
+    ]
+
+
+def test_many_problems_are_counted_beyond_the_first(tmp_path: Path) -> None:
+    keys = "".join(f"key{number} = 1\n" for number in range(15))
+    error = refused(tmp_path, keys + HEAD + STREAM)
+    assert error.what.startswith("15 problems:")
+    assert error.what.endswith("and 3 problems more")
+
+
+def test_the_same_holds_for_what_is_loaded_without_a_plan(tmp_path: Path) -> None:
+    with pytest.raises(BadInputs, match=r"(?s)2 problems:.*'a'.*'b'"):
+        load(written(tmp_path, "a = 1\nb = 2\n" + HEAD + STREAM))
+
+
+def test_a_number_of_another_kind_is_never_taken_in_silence(tmp_path: Path) -> None:
+    text = HEAD + "[guest]\nvcpus = true\n[design]\nblocks = true\n[[benchmark]]\nname = 'stream'\n"
+    error = refused(tmp_path, text + "parameters = { threads = true }\n")
+    assert error.what.count("is true; it must be a whole number") == 3
