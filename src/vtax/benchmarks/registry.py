@@ -9,7 +9,7 @@ from functools import cache
 import vtax.benchmarks
 from vtax.benchmarks.base import Benchmark
 from vtax.errors import BadInput
-from vtax.host.plugins import discover
+from vtax.host.plugins import Origin, discover, origins
 
 
 @cache
@@ -17,6 +17,11 @@ def benchmarks() -> Mapping[str, Benchmark]:
     """All benchmarks by name."""
     found: Mapping[str, Benchmark] = discover(vtax.benchmarks, "BENCHMARK", Benchmark)
     return found
+
+
+def foreign() -> Mapping[str, Origin]:
+    """Where benchmarks that vtax does not ship come from, by name."""
+    return origins(vtax.benchmarks, "BENCHMARK", Benchmark)
 
 
 def get(name: str) -> Benchmark:

@@ -22,6 +22,7 @@ from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
 from vtax.report.renderers.numbers import plain_percent
+from vtax.report.views import registry as views
 from vtax.runner.check import further_problems
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, Session, host_programs, make_plan
@@ -86,7 +87,7 @@ def command(
         refuse_too_little_time(plan)
         announce(plan)
         store = Store.open(home.store_url)
-        run = begin(store, plan, vtax_version=__version__)
+        run = begin(store, plan, vtax_version=__version__, views=views.foreign())
         rename(run.name)
         measure(plan, run, home, tune=tune)
     conclude(run.name, store, as_json=as_json, strict=strict)

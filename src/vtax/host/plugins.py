@@ -2,19 +2,50 @@
 
 A module of the package that defines the attribute is a plug-in; so is every entry point of the group named like
 the package. Both are objects with a `name`. Somebody else's broken package costs its own plug-ins and nothing else.
+A plug-in that vtax does not ship has an `Origin`, which is recorded with every run that used it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import inspect
+import json
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import is_dataclass
-from importlib.metadata import EntryPoint, entry_points
+from dataclasses import dataclass, is_dataclass
+from importlib.metadata import Distribution, EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
+
+SHIPPED = {
+    "vtax.benchmarks": "dd iperf2 iperf3 netperf sockperf stream sysbench_cpu",
+    "vtax.network.topologies": "guest_to_guest guest_to_host multi_nic point_to_point router router_openflow "
+    "vlan_pairs",
+    "vtax.platforms": "docker gvisor libvirt lxc native nspawn podman qemu ssh uml",
+}
+"""Modules with plug-ins that are part of vtax. Any other module in these packages is found and works as well, and is
+recorded as an `Origin`, since no version of vtax brings it back. Of a package that is not here (views, on which no
+figure depends) every module beside its `__init__.py` is taken for a part of vtax."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a plug-in that vtax does not ship comes from.
+
+    package, version: of the distribution that registers it; empty for a module without one. source: what the package
+    was installed from when no index has it: a URL of a version control system with its revision, `local` for a
+    directory or a file. file: name of the module's file, without its directory; sha256: of its content.
+    """
+
+    package: str = ""
+    version: str = ""
+    source: str = ""
+    file: str = ""
+    sha256: str = ""
 
 
 def discover(
@@ -25,22 +56,66 @@ def discover(
     shape: what an entry point must be, see problem_of. tell: given a sentence for
     every entry point that is left out; standard error when absent. Raises nothing for those.
     """
-    found: dict[str, Any] = {}
+    return {plugin.name: plugin for plugin, _ in _found(package, attribute, shape, tell or _on_stderr)}
+
+
+def origins(package: ModuleType, attribute: str, shape: type) -> dict[str, Origin]:
+    """Of the plug-ins that `discover` finds, by name, where those come from that vtax does not ship. Silent."""
+    found = _found(package, attribute, shape, lambda _: None)
+    return {plugin.name: _origin(entry) for plugin, entry in found if entry is not None}
+
+
+def _found(
+    package: ModuleType, attribute: str, shape: type, tell: Callable[[str], None]
+) -> Iterator[tuple[Any, EntryPoint | ModuleType | None]]:
+    """Every plug-in, with its entry point or, where it is no part of vtax, its module."""
+    names = set()
     for module_info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{module_info.name}")
         if (plugin := getattr(module, attribute, None)) is not None:
-            found[plugin.name] = plugin
+            names.add(plugin.name)
+            yield plugin, None if _is_shipped(package, module_info.name, module) else module
     for entry in entry_points(group=package.__name__):
         try:
             plugin = _loaded(entry, shape)
-            if plugin.name in found:
+            if plugin.name in names:
                 raise ValueError(f"there is one of the name {plugin.name!r} already")
         except (Exception, SystemExit) as error:  # whatever somebody else's package does when it is imported
             told = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
-            (tell or _on_stderr)(f"left out: {entry.name} ({entry.value}) of {_package_of(entry)}: {told}")
+            tell(f"left out: {entry.name} ({entry.value}) of {_package_of(entry)}: {told}")
         else:
-            found[plugin.name] = plugin
-    return found
+            names.add(plugin.name)
+            yield plugin, entry
+
+
+def _is_shipped(package: ModuleType, name: str, module: ModuleType) -> bool:
+    if package.__name__ in SHIPPED:
+        return name in SHIPPED[package.__name__].split()
+    return Path(str(module.__file__)).parent == Path(str(package.__file__)).parent
+
+
+def _origin(found: EntryPoint | ModuleType) -> Origin:
+    module = found if isinstance(found, ModuleType) else sys.modules[found.module]
+    path, sha256 = inspect.getsourcefile(module), ""
+    if path is not None:
+        with suppress(OSError):
+            sha256 = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    file = Path(path).name if path else ""
+    if isinstance(found, ModuleType) or found.dist is None:
+        return Origin(file=file, sha256=sha256)
+    return Origin(found.dist.name, found.dist.version, _source(found.dist), file, sha256)
+
+
+def _source(distribution: Distribution) -> str:
+    """What a distribution was installed from when it was no index (PEP 610); empty when it was one."""
+    try:
+        direct = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if not direct:
+            return ""
+        vcs = direct.get("vcs_info")
+        return f"{vcs['vcs']}+{direct['url']}@{vcs['commit_id']}" if vcs else "local"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "local"
 
 
 def _loaded(entry: EntryPoint, shape: type) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import vtax.network.topologies
 from vtax.errors import BadInput
-from vtax.host.plugins import discover
+from vtax.host.plugins import Origin, discover, origins
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
 
@@ -19,6 +19,11 @@ def topologies() -> Mapping[str, Topology[Any]]:
     """All topologies by name."""
     found: Mapping[str, Topology[Any]] = discover(vtax.network.topologies, "TOPOLOGY", Topology)
     return found
+
+
+def foreign() -> Mapping[str, Origin]:
+    """Where topologies that vtax does not ship come from, by name."""
+    return origins(vtax.network.topologies, "TOPOLOGY", Topology)
 
 
 def packages_of(names: Iterable[str]) -> tuple[str, ...]:

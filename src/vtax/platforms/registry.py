@@ -9,7 +9,7 @@ from typing import Any
 
 import vtax.platforms
 from vtax.errors import BadInput
-from vtax.host.plugins import discover
+from vtax.host.plugins import Origin, discover, origins
 from vtax.platforms.base import Driver, Platform
 from vtax.study.refusals import Refused, validated
 
@@ -19,6 +19,11 @@ def drivers() -> Mapping[str, Driver]:
     """All drivers by name, the shipped ones first."""
     found: Mapping[str, Driver] = discover(vtax.platforms, "DRIVER", Driver)
     return found
+
+
+def foreign() -> Mapping[str, Origin]:
+    """Where drivers that vtax does not ship come from, by name."""
+    return origins(vtax.platforms, "DRIVER", Driver)
 
 
 def names() -> list[str]:

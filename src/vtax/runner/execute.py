@@ -17,9 +17,11 @@ from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
 from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal
+from vtax.host.plugins import Origin
 from vtax.runner.events import Figure, Observer, Progress, Unfailing
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Cell, Plan, Session
+from vtax.runner.plugins import plugins_of
 from vtax.runner.session import OpenSession
 from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
@@ -32,8 +34,11 @@ from vtax.study.units import format_levels
 AUDIT_BLOCK = -1  # of guests that are only looked at
 
 
-def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
-    """Enter a new run in the store, with everything that is known before its first trial."""
+def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Origin] | None = None) -> RunHandle:
+    """Enter a new run in the store, with everything that is known before its first trial.
+
+    views: those that vtax does not ship and a report of the run would have, by name.
+    """
     metrics = {
         (point.benchmark.name, metric.name): MetricRecord(
             benchmark=point.benchmark.name,
@@ -60,6 +65,7 @@ def begin(store: Store, plan: Plan, *, vtax_version: str) -> RunHandle:
         platforms=[_platform_record(plan, index) for index in range(len(plan.platforms))],
         cells=[_cell_record(cell) for cell in plan.cells],
         metrics=list(metrics.values()),
+        plugins=plugins_of(plan, views or {}),
     )
     if plan.study.design.order == "sequential":
         run.add_warning(

@@ -12,6 +12,7 @@ from vtax.image import contents
 from vtax.image.build import list_images
 from vtax.platforms.base import HostProgram, Probe
 from vtax.runner.plan import Plan, make_plan
+from vtax.runner.plugins import plugins_of
 from vtax.store.store import RunHandle
 from vtax.study.load import LoadedStudy, validate
 from vtax.study.units import format_duration
@@ -64,6 +65,8 @@ def note_resumption(run: RunHandle, plan: Plan) -> None:
     hour. Under a rule that may leave cells out of a block, or with a warm-up that was looked for, whether the block
     was complete is not known here, and not said.
     """
+    if plugins_of(plan, {}) != tuple(plugin for plugin in run.plugins if plugin.kind != "view"):
+        run.add_warning("plugins-changed", "plug-ins that are not part of vtax changed before the run was resumed")
     done = {(key, block, number) for key, block, number in run.done() if block >= 0}
     if not done:
         return

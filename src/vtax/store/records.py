@@ -27,6 +27,22 @@ class PlatformRecord:
 
 
 @dataclass(frozen=True)
+class PluginRecord:
+    """A plug-in that vtax does not ship and a run used. kind: platform, benchmark, topology or view.
+
+    name: of the driver, benchmark, topology or view. The others as in host.plugins.Origin.
+    """
+
+    kind: str
+    name: str
+    package: str = ""
+    version: str = ""
+    source: str = ""
+    file: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
 class CellRecord:
     """One combination of levels on one platform. point: the same without the platform; levels: what varies."""
 

@@ -32,7 +32,7 @@ _BOUNDS = {
     "clock_offset_s": (-1e13, 1e13),
     "block": (-100.0, float(MOST_BLOCKS)),
 }
-_LISTS = ("marks", "notes", "argv")
+_LISTS = ("marks", "notes", "argv", "plugins")
 _CLAIMED = ("facts", "notes", "used")  # by guests
 _DECLARED_NUMBERS = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "budget")
 
@@ -99,6 +99,8 @@ def _plain(name: str, value: Any) -> Any:
     if name == "facts":
         return flat(value)
     found = cleaned(value)
+    if name == "plugins":
+        return found
     return [item if isinstance(item, str) else REPLACEMENT for item in found] if name in _LISTS else found
 
 

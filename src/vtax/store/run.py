@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Connection, Engine, func, insert, select, update
@@ -15,19 +16,20 @@ from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.store import schema
 from vtax.store.database import new_id, writing
-from vtax.store.records import SAMPLES, CellRecord, MetricRecord, PlatformRecord, TrialRecord
+from vtax.store.records import SAMPLES, CellRecord, MetricRecord, PlatformRecord, PluginRecord, TrialRecord
 from vtax.store.rows import check_declared, check_host, fetch, reading_rows
 
 MOST_UNPACKED = 32 << 20  # bytes of one output
 BUSY_PATIENCE_S = 300.0
+_LONGEST_SOURCE = 500  # of a URL
 _COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 
 
 class RunHandle:
     """A run that exists in the store.
 
-    id: its row. name, study, seed, declared, image_key, host, started_at: as begun. status: as of the last call of
-    this handle. took_s: as it was opened, see `took_s`. platforms, cells, metrics: the records it
+    id: its row. name, study, seed, declared, image_key, host, plugins, started_at: as begun. status: as of the last
+    call of this handle. took_s: as it was opened, see `took_s`. platforms, cells, metrics: the records it
     began with, in order. waiting: told when another process holds the lock of the store; where it is set, writing
     waits for that process for up to BUSY_PATIENCE_S, since nothing is measured meanwhile.
     """
@@ -43,6 +45,7 @@ class RunHandle:
             check_host(row.host)
             if "/" in row.name:  # it becomes the name of a file
                 raise ValueError(f"a run is called {row.name}")
+            self.plugins = _plugins(row.plugins)
             self._platform_ids, self.platforms = _platforms(connection, run_id)
             self._cell_ids, self.cells = _cells(connection, run_id, self.platforms)
             self._metric_ids, self.metrics = _metrics(connection, run_id)
@@ -274,6 +277,16 @@ def _counter_rows(trial: TrialRecord) -> list[dict[str, Any]]:
         for (place, name), value in trial.counters.items()
         if math.isfinite(value)
     ]
+
+
+def _plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
+    """Records of plain values. Raises ValueError for what is no plug-in."""
+    known = {field.name for field in fields(PluginRecord)}
+    for value in values:
+        if not isinstance(value, dict) or set(value) != known or not all(isinstance(v, str) for v in value.values()):
+            raise ValueError(f"a plug-in is {clean(repr(value), 60)}")
+    texts = ({name: one_line(text, _LONGEST_SOURCE) for name, text in value.items()} for value in values)
+    return tuple(PluginRecord(**each) for each in texts)
 
 
 def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:

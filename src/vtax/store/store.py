@@ -16,12 +16,12 @@ from sqlalchemy import URL, Connection, Engine, case, delete, distinct, func, in
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, StoreError
-from vtax.foreign_text import clean, one_line
+from vtax.foreign_text import clean, cleaned, one_line
 from vtax.host.lock import is_measuring
 from vtax.store import schema
 from vtax.store.database import make_engine, new_id, shown, sqlite_file, told, writing
 from vtax.store.migrate import ensure_schema
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, RunSummary
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, RunSummary
 from vtax.store.rows import fetch, reading_rows
 from vtax.store.run import RunHandle, took_s
 
@@ -100,6 +100,7 @@ class Store:
         platforms: Sequence[PlatformRecord],
         cells: Sequence[CellRecord],
         metrics: Sequence[MetricRecord],
+        plugins: Sequence[PluginRecord] = (),
     ) -> RunHandle:
         """Write down a new run before its first trial: what will be measured, where, and on what.
 
@@ -114,6 +115,7 @@ class Store:
                     "name": name, "study": study, "declared": dict(declared), "seed": seed, "status": "running",
                     "vtax_version": vtax_version, "image_key": image_key, "host": dict(host),
                     "started_at": started_at, "stopped_because": "",
+                    "plugins": cleaned([vars(plugin) for plugin in plugins]),
                 }  # fmt: skip
                 run_id = new_id(connection, schema.run, row)
                 _add_platforms(connection, run_id, platforms)

@@ -5,10 +5,19 @@ What knows studies and topologies takes long to import, and is imported where it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vtax.report.analysis.values import Analysis
+from vtax.store.records import PluginRecord
+
+_DIRECTORIES = {
+    "platform": "platforms",
+    "benchmark": "benchmarks",
+    "topology": "network/topologies",
+    "view": "report/views",
+}
 
 if TYPE_CHECKING:
     from vtax.platforms.base import Driver
@@ -41,7 +50,25 @@ def commands(analysis: Analysis) -> tuple[str, ...]:
     return (
         f"# in a checkout of vtax {analysis.vtax_version}:",
         "sudo ./quickstart --install-only",
+        *_plugins(analysis),
         "sudo .venv/bin/vtax image build" + more,
         *(f"sudo .venv/bin/vtax {command}" for command in prepared),
         f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}",
     )
+
+
+def _plugins(analysis: Analysis) -> Iterator[str]:
+    """What installs the plug-ins that are not part of vtax: a line for each package, and for each module without."""
+    packages = dict.fromkeys((p.package, p.version, p.source) for p in analysis.plugins if p.package)
+    for package, version, source in packages:
+        if source == "local":
+            yield f"# {package} {version} was installed from a directory or file; install it from there:"
+        wanted = f"{package} @ {source}" if source not in ("", "local") else f"{package}=={version}"
+        yield f"sudo .venv/bin/pip install {shlex.quote(wanted)}"
+    yield from (_file(plugin) for plugin in analysis.plugins if not plugin.package)
+
+
+def _file(plugin: PluginRecord) -> str:
+    """Where the file of a module without a package belongs; a comment, since nothing has it but its author."""
+    place = f"src/vtax/{_DIRECTORIES.get(plugin.kind, plugin.kind)}/"
+    return f"# put {plugin.file} (SHA-256 {plugin.sha256}) into {place}"

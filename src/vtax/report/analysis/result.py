@@ -96,6 +96,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         vtax_version=run.vtax_version,
         image_key=run.image_key,
         host=run.host,
+        plugins=run.plugins,
         started_at=run.started_at,
         ended_at=run.ended_at,
         took_s=run.took_s,

@@ -17,7 +17,7 @@ from vtax.stats.ratio import BlockMeans, Ratio
 from vtax.stats.stopping import Rule
 from vtax.stats.verdict import Verdict
 from vtax.store.query import FailureRow, GuestRow
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord
 from vtax.study.units import format_levels
 
 Floats = NDArray[np.float64]
@@ -131,6 +131,7 @@ class Analysis:
     vtax_version: str
     image_key: str
     host: Mapping[str, Any]
+    plugins: tuple[PluginRecord, ...]
     started_at: float
     ended_at: float | None
     took_s: float | None

@@ -1,14 +1,16 @@
-"""The host that a run was made on, every fact that is kept of it."""
+"""The host that a run was made on, every fact that is kept of it, and the plug-ins that were installed there."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from vtax.report.analysis.source import Source
 from vtax.report.document import Column, Document, Group, Inline, Message, Row, Size, Table, joined, msg
 from vtax.report.views.base import Options, View
+from vtax.store.records import PluginRecord
 
 _NAMES: Mapping[str, Message] = {
     "cpu_model": msg("CPU"),
@@ -21,12 +23,32 @@ _NAMES: Mapping[str, Message] = {
 
 
 def document(source: Source, _: Options) -> Document:
-    """A table of facts."""
-    host = source.analysis.host
+    """A table of facts, and one of plug-ins when the run used some."""
+    host, plugins = source.analysis.host, source.analysis.plugins
     columns = (Column("fact", msg("fact")), Column("value", msg("value"), wraps=True))
     rows = tuple(Row(cells) for cells in fact_rows(host))
     table = Table(columns, (Group(rows),), key="host", label=msg("Host"), style="facts")
-    return Document(VIEW.title, (table,), data=host)
+    if not plugins:
+        return Document(VIEW.title, (table,), data=host)
+    data = {**host, "plugins": [asdict(plugin) for plugin in plugins]}
+    return Document(VIEW.title, (table, _plugins(plugins)), data=data)
+
+
+def _plugins(plugins: Sequence[PluginRecord]) -> Table:
+    """A row per plug-in that vtax does not ship."""
+    columns = (
+        Column("plugin", msg("plug-in")),
+        Column("package", msg("package"), wraps=True),
+        Column("file", msg("file")),
+        Column("sha256", msg("SHA-256"), wraps=True),
+    )
+    rows = tuple(Row((f"{p.kind} {p.name}", package_of(p) or msg("none"), p.file, p.sha256)) for p in plugins)
+    return Table(columns, (Group(rows),), key="plugins", label=msg("Plug-ins that are not part of vtax"))
+
+
+def package_of(plugin: PluginRecord) -> str:
+    """`my-package 1.0`; empty for a module without a package."""
+    return f"{plugin.package} {plugin.version}" if plugin.package else ""
 
 
 def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[Inline, Inline]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import groupby
 
 from vtax.report.analysis import Analysis
@@ -20,14 +21,19 @@ from vtax.report.document import (
     plural,
 )
 from vtax.report.views.base import Options, View
+from vtax.report.views.host import package_of
+from vtax.store.records import PluginRecord
 
 _ORDER_SHOWN = 10  # blocks
+_HASH_SHOWN = 12  # digits; all are in the table of the host
 
 
 def document(source: Source, _: Options) -> Document:
     """How the run was made and how its figures were computed, a paragraph each."""
-    paragraphs = tuple(Paragraph(text) for text in method(source.whole.analysis))
-    return Document(VIEW.title, paragraphs, data={"order": _plain_order(source.whole.analysis)})
+    analysis = source.whole.analysis
+    paragraphs = tuple(Paragraph(text) for text in method(analysis))
+    plugins = [asdict(plugin) for plugin in analysis.plugins]
+    return Document(VIEW.title, paragraphs, data={"order": _plain_order(analysis), "plugins": plugins})
 
 
 def method(analysis: Analysis) -> Iterator[Inline]:
@@ -35,6 +41,8 @@ def method(analysis: Analysis) -> Iterator[Inline]:
     yield joined(list(_blocks(analysis)), " ")
     if order_of(analysis):
         yield _order(analysis)
+    if analysis.plugins:
+        yield msg("Not part of vtax: {plugins}.", plugins="; ".join(map(_plugin, analysis.plugins)))
     yield joined([*_rule(analysis)], " ")
     yield msg(
         "The block is the unit of replication. Trials are averaged within a block; the mean and its interval "
@@ -59,6 +67,12 @@ def method(analysis: Analysis) -> Iterator[Inline]:
         "{alpha}.",
         margin=Share(analysis.rule.margin, "declared"), alpha=Share(analysis.rule.alpha, "declared"),
     )  # fmt: skip
+
+
+def _plugin(plugin: PluginRecord) -> str:
+    """`platform unshare (my-package 1.0)`, and for a module without a package its file and the start of its hash."""
+    file = f"{plugin.file}, SHA-256 {plugin.sha256[:_HASH_SHOWN]}"
+    return f"{plugin.kind} {plugin.name} ({package_of(plugin) or file})"
 
 
 def _blocks(analysis: Analysis) -> Iterator[Inline]:

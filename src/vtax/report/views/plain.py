@@ -25,6 +25,7 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "vtax_version": analysis.vtax_version,
         "image_key": analysis.image_key,
         "host": analysis.host,
+        "plugins": [vars(plugin) for plugin in analysis.plugins],
         "started_at": analysis.started_at,
         "ended_at": analysis.ended_at,
         "took_s": analysis.took_s,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 import vtax.report.views
-from vtax.host.plugins import discover
+from vtax.host.plugins import Origin, discover, origins
 from vtax.report.views.base import View
 
 DEFAULT = "result"
@@ -17,6 +17,11 @@ def views() -> Mapping[str, View]:
     """All views by name, the one that is shown when none is asked for first."""
     found: Mapping[str, View] = discover(vtax.report.views, "VIEW", View)
     return dict(sorted(found.items(), key=lambda each: (each[0] != DEFAULT, not each[1].place, each[0])))
+
+
+def foreign() -> Mapping[str, Origin]:
+    """Where views that vtax does not ship come from, by name."""
+    return origins(vtax.report.views, "VIEW", View)
 
 
 def in_reports() -> list[View]:

@@ -1,0 +1,31 @@
+"""The plug-ins that a plan uses and vtax does not ship."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+
+from vtax.benchmarks import registry as benchmarks
+from vtax.host.plugins import Origin
+from vtax.network import registry as topologies
+from vtax.platforms import registry as platforms
+from vtax.runner.check import resolve_platform
+from vtax.runner.plan import Plan
+from vtax.store.records import PluginRecord
+
+
+def plugins_of(plan: Plan, views: Mapping[str, Origin]) -> tuple[PluginRecord, ...]:
+    """A record of every one: platforms first, then benchmarks, topologies and views. views: those that are used."""
+    tested = [entry.platform.driver.name for entry in plan.platforms]
+    machines = [m for p in plan.points if p.link and (m := topologies.get(p.topology).machine(p.link))]
+    peers = [resolve_platform(plan.study, machine.platform, plan.source).driver.name for machine in machines]
+    return (
+        *_records("platform", [*tested, *peers], platforms.foreign()),
+        *_records("benchmark", [point.benchmark.name for point in plan.points], benchmarks.foreign()),
+        *_records("topology", [point.topology for point in plan.points if point.link], topologies.foreign()),
+        *_records("view", views, views),
+    )
+
+
+def _records(kind: str, used: Iterable[str], foreign: Mapping[str, Origin]) -> Iterable[PluginRecord]:
+    return (PluginRecord(kind, name, **asdict(foreign[name])) for name in dict.fromkeys(used) if name in foreign)

@@ -1,0 +1,221 @@
+"""Plug-ins that vtax does not ship are recorded with a run, shown, and part of what makes the run again."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from shown import english, values
+from synthetic_run import begin
+
+import vtax.benchmarks
+import vtax.network.topologies
+import vtax.platforms
+from vtax.benchmarks import registry as benchmark_registry
+from vtax.errors import StoreError
+from vtax.host.plugins import SHIPPED, Origin
+from vtax.image.image import Image
+from vtax.network import registry as topology_registry
+from vtax.platforms import registry as platform_registry
+from vtax.platforms.base import Probe
+from vtax.report.analysis import analyse
+from vtax.report.analysis.reproduce import commands
+from vtax.report.analysis.source import source_of
+from vtax.report.views.base import Options
+from vtax.report.views.host import VIEW as HOST
+from vtax.report.views.method import method
+from vtax.runner.plan import make_plan
+from vtax.runner.plugins import plugins_of
+from vtax.store.records import PluginRecord
+from vtax.store.store import Store
+from vtax.study.load import load
+
+ATTRIBUTES = {
+    vtax.platforms: "DRIVER",
+    vtax.benchmarks: "BENCHMARK",
+    vtax.network.topologies: "TOPOLOGY",
+}
+DRIVER = """
+from pydantic import BaseModel
+from vtax.platforms.base import Driver
+class Options(BaseModel):
+    pass
+class Theirs(Driver):
+    name = "theirs"
+    summary = "somebody else's"
+    Options = Options
+    variants = {"theirs": {}}
+    def probe(self, options, image):
+        raise RuntimeError("not probed here")
+    def start(self, options, spec):
+        raise RuntimeError("not started here")
+DRIVER = Theirs()
+"""
+TOPOLOGY = """
+from vtax.network.topology import Topology
+def wire(lab, settings):
+    raise NotImplementedError
+TOPOLOGY = Topology("theirs", "somebody else's", wire)
+"""
+STUDY = """
+name = "plugged"
+platforms = ["native", "theirs"]
+[[benchmark]]
+name = "iperf3"
+topology = "theirs"
+[[benchmark]]
+name = "sysbench-cpu"
+"""
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Installs a package of one module with one entry point for the time of a test."""
+
+    def installed(name: str, group: str, attribute: str, source: str, direct_url: object = None) -> None:
+        (tmp_path / f"{name}.py").write_text(source)
+        info = tmp_path / f"{name}-1.5.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {name}:{attribute}\n")
+        if direct_url is not None:
+            (info / "direct_url.json").write_text(json.dumps(direct_url))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    registries = (platform_registry.drivers, topology_registry.topologies, benchmark_registry.benchmarks)
+    for registry in registries:
+        registry.cache_clear()
+    yield installed
+    for registry in registries:
+        registry.cache_clear()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        yield opened
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("package", ATTRIBUTES, ids=lambda package: package.__name__)
+def test_what_is_shipped_is_what_is_there(package: ModuleType) -> None:
+    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
+    modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
+    found = {name for name, module in modules.items() if hasattr(module, ATTRIBUTES[package])}
+    assert found == set(SHIPPED[package.__name__].split()), "add new modules of vtax to SHIPPED in host/plugins.py"
+
+
+def test_shipped_plugins_have_no_origin(install: Install) -> None:
+    assert platform_registry.foreign() == topology_registry.foreign() == benchmark_registry.foreign() == {}
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "source"),
+    [
+        (None, ""),
+        ({"url": "file:///somewhere/private", "dir_info": {"editable": True}}, "local"),
+        ({"url": "https://example.org/x.whl", "archive_info": {}}, "local"),
+        (
+            {"url": "https://example.org/x.git", "vcs_info": {"vcs": "git", "commit_id": "abc123"}},
+            "git+https://example.org/x.git@abc123",
+        ),
+        ("damaged", "local"),
+    ],
+)
+def test_a_package_is_named_with_its_version_and_source(direct_url: object, source: str, install: Install) -> None:
+    install("third", "vtax.platforms", "DRIVER", DRIVER, direct_url)
+    expected = Origin("third", "1.5", source, "third.py", sha256(DRIVER))
+    assert platform_registry.foreign() == {"theirs": expected}
+
+
+def test_a_module_put_beside_the_shipped_ones_is_named_by_its_content(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "beside"
+    directory.mkdir()
+    (directory / "own.py").write_text(TOPOLOGY)
+    monkeypatch.setattr(vtax.network.topologies, "__path__", [*vtax.network.topologies.__path__, str(directory)])
+    try:
+        assert topology_registry.foreign() == {"theirs": Origin(file="own.py", sha256=sha256(TOPOLOGY))}
+    finally:
+        sys.modules.pop("vtax.network.topologies.own", None)
+
+
+def test_a_plan_names_what_it_uses_and_nothing_else(install: Install, tmp_path: Path) -> None:
+    install("third", "vtax.platforms", "DRIVER", DRIVER)
+    install("wires", "vtax.network.topologies", "TOPOLOGY", TOPOLOGY)
+    path = tmp_path / "plugged.toml"
+    views = {"failures": Origin("looks", "2.0")}
+    found = []
+    for text in (STUDY, STUDY.replace('"theirs"]', '"lxc"]').replace('"theirs"', '"router"')):
+        path.write_text(text)
+        probes = {name: Probe(True) for name in ("native", "theirs", "lxc")}
+        plan = make_plan(load(str(path), {}), image=Image("key", tmp_path), probes=probes)
+        found.append([(p.kind, p.name, p.package, p.version) for p in plugins_of(plan, views)])
+    view = ("view", "failures", "looks", "2.0")
+    assert found == [
+        [("platform", "theirs", "third", "1.5"), ("topology", "theirs", "wires", "1.5"), view],
+        [view],
+    ]
+
+
+PLUGINS = (
+    PluginRecord("platform", "theirs", "third", "1.5", "", "third.py", "ab" * 32),
+    PluginRecord("benchmark", "tool", "third", "1.5", "", "tool.py", "cd" * 32),
+    PluginRecord("topology", "chain", "", "", "", "chain.py", "ef" * 32),
+    PluginRecord("view", "look", "looks", "2.0", "git+https://example.org/x.git@abc123", "look.py", "01" * 32),
+    PluginRecord("view", "more", "mine", "0.1", "local", "more.py", "23" * 32),
+)
+
+
+def test_a_run_keeps_them_and_shows_them(store: Store) -> None:
+    begin(store, plugins=PLUGINS)
+    analysis = analyse(store)
+    assert analysis.plugins == store.open_run("last").plugins == PLUGINS
+    sentence = next(text for text in map(english, method(analysis)) if text.startswith("Not part of vtax"))
+    assert "platform theirs (third 1.5); benchmark tool (third 1.5); topology chain (chain.py, SHA-256 " in sentence
+    assert values(analysis)["plugins"][2]["sha256"] == "ef" * 32
+    _, table = HOST.document(source_of(store), Options()).parts
+    assert [row.cells[0] for row in table.groups[0].rows] == [f"{p.kind} {p.name}" for p in PLUGINS]
+
+
+def test_what_makes_the_run_again_installs_them(store: Store) -> None:
+    begin(store, plugins=PLUGINS)
+    lines = commands(analyse(store))
+    assert lines[2:7] == (
+        "sudo .venv/bin/pip install third==1.5",
+        "sudo .venv/bin/pip install 'looks @ git+https://example.org/x.git@abc123'",
+        "# mine 0.1 was installed from a directory or file; install it from there:",
+        "sudo .venv/bin/pip install mine==0.1",
+        f"# put chain.py (SHA-256 {'ef' * 32}) into src/vtax/network/topologies/",
+    )
+
+
+def test_names_from_a_store_cannot_become_commands(store: Store) -> None:
+    evil = "x\nsudo reboot; $(reboot)"
+    begin(store, plugins=[PluginRecord("view", evil, evil, evil), PluginRecord(evil, "a", file=evil)])
+    lines = commands(analyse(store))
+    assert lines[2] == "sudo .venv/bin/pip install 'x sudo reboot; $(reboot)==x sudo reboot; $(reboot)'"
+    assert lines[3].startswith("# put x sudo reboot")
+    assert not any("\n" in line for line in lines)
+
+
+@pytest.mark.parametrize("damaged", ['{"kind": "view"}', '[{"kind": "view"}]', "[7]"])
+def test_a_damaged_record_is_an_error_of_the_store(damaged: str, store: Store) -> None:
+    begin(store)
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("update run set plugins = ?", (damaged,))
+    with pytest.raises(StoreError, match="damaged"):
+        store.open_run("last")
