@@ -10,7 +10,9 @@ import click
 
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import how_to_go_on, json_option, print_json, width
+from vtax.cli.raw import EVERY, print_raw
 from vtax.cli.streams import whole_text
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.report.analysis import RESAMPLES, Analysis
 from vtax.report.analysis.source import Source, source_of
@@ -28,13 +30,25 @@ if TYPE_CHECKING:
 @click.command("show", epilog=FILTERS)
 @click.argument("run_name", metavar="[RUN]", default="last")
 @click.option("--all", "every_metric", is_flag=True, help="Every metric, not only the primary ones.")
+@click.option(
+    "--raw",
+    metavar="[TRIAL]",
+    is_flag=False,
+    flag_value=EVERY,
+    help="What the programs of a trial printed, by its number in --trials; without TRIAL of every one.",
+)
 @filter_options
 @json_option
-def command(run_name: str, every_metric: bool, as_json: bool, **options: Any) -> None:
+def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, **options: Any) -> None:
     """Print the result of RUN (default: the last one), or a further look at it."""
     store = Store.existing(Home.from_environment().store_url)
     only = wanted(options)
     chosen = {name: given for name in views() if (given := options[_parameter(name)])}
+    if raw is not None:
+        if chosen:
+            raise BadInput(f"--raw and --{next(iter(chosen))} are two looks", cure="ask for one of them")
+        print_raw(store, run_name, raw, only, as_json=as_json)
+        return
     is_full = as_json or every_metric  # every figure of a cell is listed
     source = source_of(store, run_name, resamples=RESAMPLES if is_full else 0, wanted=only)
     if chosen and list(chosen) != [DEFAULT]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,8 +86,9 @@ class FailureRow:
 
 @dataclass(frozen=True)
 class OutputRow:
-    """What a program of a trial said."""
+    """What a program of a trial printed. position: of the trial in the run."""
 
+    position: int
     cell: int
     block: int
     number: int
@@ -127,19 +128,26 @@ def load(engine: Engine, run: RunHandle) -> RunData:
         )
 
 
-def outputs(engine: Engine, run: RunHandle, block: int | None = None) -> list[OutputRow]:
-    """Raw outputs of a run's trials, of one block or all, in the order they happened. Raises StoreError."""
+def outputs(
+    engine: Engine, run: RunHandle, block: int | None = None, positions: Collection[int] | None = None
+) -> list[OutputRow]:
+    """Raw outputs of a run's trials, in the order they happened. Raises StoreError.
+
+    block, positions: of the trials; None for all.
+    """
     trial, output = schema.trial, schema.output
     query = select(
-        trial.c.cell_id, trial.c.block, trial.c.number, output.c.role, output.c.argv, output.c.status,
-        output.c.stdout, output.c.stderr,
+        trial.c.position, trial.c.cell_id, trial.c.block, trial.c.number, output.c.role, output.c.argv,
+        output.c.status, output.c.stdout, output.c.stderr,
     ).join_from(output, trial).where(trial.c.run_id == run.id).order_by(trial.c.position, output.c.id)  # fmt: skip
     if block is not None:
         query = query.where(trial.c.block == block)
+    if positions is not None:
+        query = query.where(trial.c.position.in_(positions))
     with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
         return [
-            OutputRow(index[r[0]], r[1], r[2], r[3], tuple(r[4]), r[5], unpack(r[6]), unpack(r[7]))
+            OutputRow(r[0], index[r[1]], r[2], r[3], r[4], tuple(r[5]), r[6], unpack(r[7]), unpack(r[8]))
             for r in fetch(connection, query)
         ]
 

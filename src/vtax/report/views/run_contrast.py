@@ -99,11 +99,14 @@ def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
 
 
 def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
+    run = found.left.analysis.name
     for kind, word in _KINDS.items():
         names = [_place(each) for each in shown if each.verdict is not None and each.verdict.kind == kind]
-        if names:
+        if len(names) == len(shown):
+            yield msg("{run} is {verdict} in all {count}", run=run, verdict=word, count=Count(len(names)))
+        elif names:
             text = msg(
-                "{run} is {verdict} in {count} of {total}", run=found.left.analysis.name, verdict=word,
+                "{run} is {verdict} in {count} of {total}", run=run, verdict=word,
                 count=Count(len(names)), total=Count(len(shown)),
             )  # fmt: skip
             yield joined([text, joined(list(_named(names)), "; ")], ": ")

@@ -1,0 +1,88 @@
+"""`vtax show --raw`: what the programs of a trial printed, as it is stored."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vtax.cli.output import print_json
+from vtax.cli.streams import whole_text
+from vtax.errors import BadInput
+from vtax.foreign_text import escaped, one_line
+from vtax.report.analysis.filters import Wanted, filter_of, narrowed
+from vtax.report.views.trials import Trial, plain, started, trials_of
+from vtax.store.query import OutputRow, load, outputs
+from vtax.store.store import RunHandle, Store
+from vtax.study.units import format_levels
+
+EVERY = "all"
+_AT_ONCE = 50  # trials whose outputs are held in memory
+
+
+def print_raw(store: Store, run_name: str, trial: str, wanted: Wanted, *, as_json: bool) -> None:
+    """Print the outputs of one trial, by its position, or of EVERY one that is wanted.
+
+    Raises BadInput for what is no position of a trial that is wanted, StoreError.
+    """
+    run = store.open_run(run_name)
+    trials = trials_of(narrowed(load(store.engine, run), filter_of(run, wanted).selects))
+    if trial != EVERY:
+        trials = [_chosen(run.name, trials, trial)]
+    if as_json:
+        entries = [
+            {**plain(each), "outputs": list(map(_plain, found))} for each, found in _with_outputs(store, run, trials)
+        ]
+        print_json({"schema": "vtax.raw/1", "run": run.name, "trials": entries})
+        return
+    for each, found in _with_outputs(store, run, trials):
+        whole_text().write(
+            "\n".join([_heading(each), *(line for output in found for line in _lines(output)), "", ""])
+        )
+
+
+def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
+    by_position = {str(each.position): each for each in trials}
+    if wanted in by_position:
+        return by_position[wanted]
+    hint = f"vtax show {run} --trials lists them"
+    if not wanted.isdecimal():
+        raise BadInput(f"{wanted!r} is no number of a trial", where="--raw", cure=f"write RUN before --raw; {hint}")
+    raise BadInput(f"{run} has no trial {wanted} among those selected", where="--raw", cure=hint)
+
+
+def _with_outputs(store: Store, run: RunHandle, trials: Sequence[Trial]) -> Iterator[tuple[Trial, list[OutputRow]]]:
+    for first in range(0, len(trials), _AT_ONCE):
+        some = trials[first : first + _AT_ONCE]
+        found: dict[int, list[OutputRow]] = {}
+        for output in outputs(store.engine, run, positions=[each.position for each in some]):
+            found.setdefault(output.position, []).append(output)
+        yield from ((each, found.get(each.position, [])) for each in some)
+
+
+def _heading(trial: Trial) -> str:
+    block = f"block {trial.block + 1}" if trial.block >= 0 else "before the first block"
+    outcome = "ok" if trial.is_ok else f"failed: {one_line(trial.error)}"
+    levels = format_levels(trial.cell.levels)
+    parts = [trial.cell.platform, trial.cell.label, levels, block, "warm-up" if trial.is_warmup else "", outcome]
+    return f"==== trial {trial.position}: {', '.join(filter(None, parts))} ({started(trial)})"
+
+
+def _lines(output: OutputRow) -> Iterator[str]:
+    """What a program printed, every character that a terminal would act on as its escape."""
+    ended = f"exit status {output.status}" if output.status >= 0 else f"signal {-output.status}"
+    yield f"---- {one_line(output.role)}: {one_line(escaped(shlex.join(output.argv)), 2000)} ({ended})"
+    for name, text in (("stdout", output.stdout), ("stderr", output.stderr)):
+        if text:
+            yield f"---- {one_line(output.role)} {name}"
+            yield escaped(text).removesuffix("\n")
+
+
+def _plain(output: OutputRow) -> dict[str, Any]:
+    return {
+        "role": output.role,
+        "argv": list(output.argv),
+        "status": output.status,
+        "stdout": output.stdout,
+        "stderr": output.stderr,
+    }

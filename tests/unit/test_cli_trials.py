@@ -1,0 +1,130 @@
+"""`vtax show --trials` and `--raw`: what was carried out, and what the programs printed. Figures are invented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+from command_line import output_of
+from synthetic_run import begin, fill, trial
+
+from vtax.cli.main import main
+from vtax.store.records import OutputRecord
+from vtax.store.store import Store
+
+HOSTILE = "\x1b]0;title\x07\x1b[2Jclear\u202eesrever\r\nnext\x00\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """tour-1 of two blocks, and odd-1: a trial with hostile output and one without any, before the first block."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('trials') / 'store.sqlite'}"
+    with Store.open(url) as opened, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VTAX_STORE", url)
+        run = begin(opened, "odd-1", started_at=1.0)
+        cell = next(cell for cell in run.cells if cell.key == "s-docker")
+        both = (
+            OutputRecord("client", ("iperf3", "-c", "a b\x1b[2J\nc"), -9, HOSTILE, "error \x9b2J\n"),
+            OutputRecord("server", ("iperf3", "-s"), 0, "", ""),
+        )
+        run.add_trial(trial(cell, block=0, position=1, outputs=both, started_at=1_700_000_001.25))
+        run.add_trial(
+            trial(cell, block=-1, position=0, outputs=(), status="failed", error="no guest\nno fun", is_warmup=True,
+                  values={}, outside_s=None)
+        )  # fmt: skip
+        run.finish("finished", "", 2.0)
+        fill(begin(opened), blocks=4)
+        yield opened
+
+
+def trials(*arguments: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(output_of("show", *arguments, "--trials", "--json"))["trials"]
+    return found
+
+
+def test_every_trial_is_listed_in_the_order_it_was_made() -> None:
+    found = trials("tour-1")
+    assert [each["position"] for each in found] == list(range(4 * 12 * 3))
+    assert {each["block"] for each in found} == {1, 2, 3, 4}
+    assert sum(each["is_warmup"] is True for each in found) == 4 * 12
+    (failed,) = (each for each in found if each["status"] == "failed")
+    assert (failed["cell"], failed["error"]) == ("r-qemu-tcg", "iperf3: unable to connect to server")
+    assert failed["levels"] == {"direction": "receive"}
+    lines = output_of("show", "tour-1", "--trials").splitlines()
+    assert sum(" native " in line for line in lines) == 4 * 9
+
+
+def test_start_times_are_of_iso_8601_in_utc() -> None:
+    last = trials("odd-1")[-1]
+    assert last["started_at"] == "2023-11-14T22:13:21.250Z"
+    assert datetime.fromisoformat(str(last["started_at"])).timestamp() == 1_700_000_001.25
+    assert "2023-11-14T22:13:21Z" in output_of("show", "odd-1", "--trials")
+
+
+def test_filters_leave_what_they_name_and_not_the_baseline() -> None:
+    found = trials("tour-1", "--platform", "docker", "--where", "direction=send")
+    assert {each["cell"] for each in found} == {"s-docker"}
+    assert len(found) == 12
+
+
+@pytest.mark.parametrize("width", ["80", "120", "160"])
+def test_the_table_of_trials_fits(width: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    text = output_of("show", "tour-1", "--trials")
+    assert max(map(len, text.splitlines())) <= int(width)
+    assert "iperf3: unable" in " ".join(text.split())
+
+
+def test_raw_output_is_shown_with_every_stream_and_no_control_character() -> None:
+    text = output_of("show", "odd-1", "--raw", "1")
+    assert text.startswith("==== trial 1: docker, iperf3, direction=send, block 1, ok (2023-11-14T22:13:21.250Z)\n")
+    assert "---- client: iperf3 -c 'a b\ufffd[2J c' (signal 9)\n" in text
+    assert "\\x1b]0;title\\x07\\x1b[2Jclear\\u202eesrever\nnext\\x00\n" in text
+    assert "---- client stderr\nerror \\x9b2J\n" in text
+    assert "---- server: iperf3 -s (exit status 0)\n" in text
+    assert "server stdout" not in text
+    assert all(char.isprintable() or char == "\n" for char in text)
+
+
+def test_raw_output_as_json_is_what_was_stored() -> None:
+    (found,) = json.loads(output_of("show", "odd-1", "--raw", "1", "--json"))["trials"]
+    assert [output["role"] for output in found["outputs"]] == ["client", "server"]
+    assert found["outputs"][0]["stdout"] == HOSTILE
+    assert found["position"] == 1
+
+
+def test_without_a_number_every_trial_that_is_wanted_is_printed() -> None:
+    whole = output_of("show", "odd-1", "--raw")
+    assert whole.count("==== trial ") == 2
+    assert (
+        "trial 0: docker, iperf3, direction=send, before the first block, warm-up, failed: no guest no fun" in whole
+    )
+    some = output_of("show", "tour-1", "--raw", "--platform", "lxc", "--benchmark", "sysbench-cpu")
+    assert some.count("==== trial ") == some.count("what it said\n") == 12
+    assert some.count(": lxc, sysbench-cpu, block ") == 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "hint"),
+    [
+        (("tour-1", "--raw", "999"), "tour-1 has no trial 999 among those selected", "vtax show tour-1 --trials"),
+        (
+            ("tour-1", "--raw", "0", "--where", "direction=send", "--platform", "lxc"),
+            "among those selected",
+            "--trials",
+        ),
+        (("--raw", "odd-1"), "'odd-1' is no number of a trial", "write RUN before --raw"),
+        (("tour-1", "--raw", "1", "--ranking"), "--raw and --ranking are two looks", "one of them"),
+    ],
+)
+def test_what_is_no_trial_is_refused(
+    arguments: tuple[str, ...], what: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["show", *arguments])
+    told = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert what in told
+    assert hint in told
