@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import re
 import runpy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from babel.messages.pofile import write_po
 from measured_run import measured, noisy
@@ -16,6 +17,7 @@ from rich.console import Console
 from shown import drawn, source_of
 from synthetic_run import begin, fill
 
+from vtax.counters.host import host_facts
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.contrast import contrast
@@ -34,11 +36,13 @@ from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.report.views.report import report
 from vtax.stats.notes import SENTENCES
+from vtax.stats.stopping import Rule, decide, within_budget
 from vtax.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDE = {ord(letter): ord(letter) + 0xFEE0 for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 UNITS = {"min", "ms", "MiB", "GiB", "KiB", "TiB", "Gbit", "bit"}
+OF_TOOLS = {"failed-trial", "lost-guest", "clock-skew"}  # codes of warnings that are words of a tool or a guest
 OURS = {"toml", "vtax", "show", "report", "all", "format", "csv", "Linux"}  # commands, and a proper name
 
 
@@ -48,17 +52,28 @@ def pseudo(text: str) -> str:
     return "".join(part if number % 2 else part.translate(WIDE) for number, part in enumerate(parts))
 
 
-@pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> Language:
-    """A language whose letters are all wide; its numbers are written as in Brazil."""
+def made_up(translate: Callable[[str], str], directory: Path) -> Language:
+    """A language that translates each message of the catalogue alike; its numbers are written as in Brazil."""
     catalogue = runpy.run_path(str(ROOT / ".ci" / "messages"))["catalogue"]()
     for message in catalogue:
         if message.id:
-            message.string = tuple(map(pseudo, message.id)) if message.pluralizable else pseudo(message.id)
-    path = tmp_path_factory.mktemp("language") / "pt-BR.po"
+            message.string = tuple(map(translate, message.id)) if message.pluralizable else translate(message.id)
+    path = directory / "pt-BR.po"
     with path.open("wb") as file:
         write_po(file, catalogue)
     return read("pt-BR", path)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Language:
+    """A language whose letters are all wide."""
+    return made_up(pseudo, tmp_path_factory.mktemp("wide"))
+
+
+@pytest.fixture(scope="module")
+def bracketed(tmp_path_factory: pytest.TempPathFactory) -> Language:
+    """A language that sets each message in brackets."""
+    return made_up("⟦{}⟧".format, tmp_path_factory.mktemp("bracketed"))
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -77,12 +92,14 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def data_words(analysis: Analysis) -> set[str]:
-    """Words that are data: names, units, and what tools, guests and the host say. Notes of ours are none."""
+    """Words that are data: names, units, and what tools, guests and the host say. Texts of ours are none, stored ones
+    neither: reasons, marks, notes, titles of metrics, names of the host's facts."""
     parts = (
-        analysis.name, analysis.study, analysis.declared, analysis.host, analysis.platforms, analysis.cells,
-        analysis.guests, analysis.failures, analysis.stopped_because, analysis.image_key, analysis.vtax_version,
-        [section.metric for section in analysis.sections],
-        [warning.data.get("text", "") for warning in analysis.warnings if warning.kind != "statistics"],
+        analysis.name, analysis.study, analysis.declared, list(analysis.host.values()), analysis.cells,
+        [(p.name, p.version, p.identity) for p in analysis.platforms], analysis.image_key, analysis.vtax_version,
+        [(guest.facts, guest.error) for guest in analysis.guests], analysis.failures,
+        [(section.metric.name, section.metric.unit) for section in analysis.sections],
+        [warning.data.get("text", "") for warning in analysis.warnings if warning.kind in OF_TOOLS],
         [warning.code for warning in analysis.warnings],
     )  # fmt: skip
     return {word for text in strings(parts) for word in re.findall(r"[A-Za-z]{2,}", text)}
@@ -107,7 +124,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     from vtax.report.analysis.source import source_of as stored
 
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('language') / 'store.sqlite'}") as store:
-        host = {"cpu_model": "Some CPU", "cpus": 2, "memory_bytes": 8 << 30, "kernel": "6.1", "virtualized": True,
+        host = {**dict.fromkeys(host_facts(), "x"), "cpu_model": "Some CPU", "cpus": 2, "memory_bytes": 8 << 30,
+                "swap_bytes": 0, "huge_page_bytes": 0, "kernel": "6.1", "virtualized": True, "hypervisor": "kvm",
                 "cpu_emulated": True}  # fmt: skip
         fill(run := begin(store, host=host))
         for platform, offset_s in (("native", 0.0), ("docker", 99.5)):
@@ -157,6 +175,54 @@ def test_no_text_of_a_report_escapes_the_catalogue(
     text = re.sub(r"```.*?```|`[^`]*`", "", markdown(document, wide), flags=re.DOTALL)
     assert english_words(text, source.analysis) == set()
     assert "booktabs" in latex(document, wide)
+
+
+def test_every_text_of_a_page_is_a_translation(source: Source, bracketed: Language, monkeypatch: Any) -> None:
+    """In a language that sets each message in brackets, what stands outside of all is data."""
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    document = report(source)
+    typed = r"<(pre|code)\b.*?</\1>"
+    for text in (
+        page_text(re.sub(typed, " ", html(document, bracketed), flags=re.DOTALL)),
+        re.sub(r"```.*?```|`[^`]*`", "", markdown(document, bracketed), flags=re.DOTALL),
+        *(re.sub(r"vtax show \S+ --all", "", terminal(views()[name].document(source, Options("all")), bracketed))
+          for name in views() if name not in ("reproduce", "contrast")),
+    ):  # fmt: skip
+        outside = text
+        while (shorter := re.sub(r"⟦[^⟦⟧]*⟧", " ", outside)) != outside:
+            outside = shorter
+        assert "⟦" in text
+        assert english_words(outside, source.analysis) == set()
+
+
+def test_what_a_run_stored_is_shown_in_the_readers_language_with_its_data(bracketed: Language) -> None:
+    for stored, shown in {
+        "emulated": "⟦emulated⟧",
+        "8 of 8 blocks are made": "⟦8 of 8 blocks are made⟧",
+        "this host has no /dev/kvm": "⟦this host has no /dev/kvm⟧",
+        "2 of 6 contrasts miss a verdict after 9 blocks; time is left":
+            "⟦2 of 6 contrasts miss a verdict after 9 blocks⟧; ⟦time is left⟧",
+        "qemu-img is not installed": "⟦qemu-img is not installed⟧",
+        "its probe failed: OSError: no {x}": "⟦its probe failed: OSError: no {x}⟧",
+        "the guest's own {words}": "the guest's own {words}",
+    }.items():  # fmt: skip
+        assert bracketed.stored(stored) == shown
+        assert Language().stored(stored) == stored
+
+
+@pytest.mark.parametrize("stop", ["fixed", "precision", "verdict", "budget"])
+@pytest.mark.parametrize(("contrasts", "spread"), [(1, 0.001), (1, 5.0), (3, 0.001), (3, 5.0), (0, 0.0)])
+def test_every_reason_of_the_stopping_rules_is_in_the_catalogue(
+    stop: Any, contrasts: int, spread: float, bracketed: Language
+) -> None:
+    rule = Rule(stop, blocks=6, min_blocks=5, max_blocks=8, precision=0.02, budget_s=90.0)
+    for blocks in (1, 5, 6, 8):
+        logs = {str(n): np.linspace(-spread, spread, blocks) for n in range(contrasts)}
+        refused = {**logs, "0": np.full(blocks, np.inf)} if contrasts else logs
+        for found in (decide(rule, logs, blocks), decide(rule, refused, blocks)):
+            for decision in (found, within_budget(rule, found, blocks, 90.0, 1.0)):
+                shown = bracketed.stored(decision.reason)
+                assert re.fullmatch("⟦[^⟦⟧]*⟧(; ⟦[^⟦⟧]*⟧|, the most allowed)*", shown), shown
 
 
 def test_numbers_are_written_as_the_language_does(source: Source, wide: Language) -> None:

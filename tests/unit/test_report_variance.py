@@ -243,7 +243,7 @@ def test_the_command_shows_every_view_as_text_and_as_json(tmp_path: Path, monkey
     ):
         assert expected in text
     assert "latency" not in text
-    assert "95th percentile latency" in output("--ranking", "--all")
+    assert "time of one event, 95th percentile" in output("--ranking", "--all")
     plain = json.loads(output("--variance", "--ranking", "--interaction", "--json"))
     assert set(plain) == {"schema", "run", "confidence", "variance", "ranking", "interaction"}
     assert {entry["platform"] for entry in plain["variance"]} == {"native", "docker", "lxc", "qemu-tcg"}

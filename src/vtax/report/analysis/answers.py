@@ -18,6 +18,7 @@ from vtax.report.document import (
     listed,
     msg,
     plural,
+    stored,
 )
 from vtax.stats.checks import Better
 from vtax.stats.verdict import Kind
@@ -54,7 +55,7 @@ def answers(analysis: Analysis) -> tuple[Answer, ...]:
         if platform.is_baseline:
             continue
         if not platform.available:
-            reason = msg("was not tested: {reason}", reason=platform.reason)
+            reason = msg("was not tested: {reason}", reason=stored(platform.reason))
             found.append(Answer(platform.name, platform.marks, reason))
             continue
         contrasts = [c for c in _contrasts(analysis) if c.row.platform.name == platform.name]

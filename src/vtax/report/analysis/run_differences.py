@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from vtax.report.analysis.facts import fact_name
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Inline, msg
 from vtax.store.records import CellRecord
@@ -24,7 +25,7 @@ def differences(
     facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
     for fact in facts:
         sides = {"left": _short(a.host.get(fact)), "right": _short(b.host.get(fact))}
-        yield msg("hosts differ in {fact}: {left} and {right}", fact=fact, **sides)
+        yield msg("hosts differ in {fact}: {left} and {right}", fact=fact_name(fact), **sides)
     if a.image_key != b.image_key:
         yield msg("images differ: {left} and {right}", left=a.image_key, right=b.image_key)
     if a.vtax_version != b.vtax_version:

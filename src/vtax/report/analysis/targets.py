@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report.analysis.warnings import place_of
-from vtax.report.document import Count, Inline, Place, Share, joined, msg, plural
+from vtax.report.document import Count, Inline, Place, Share, joined, msg, plural, stored
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
 
@@ -48,9 +48,9 @@ def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Target
     if targets.decision.reached:
         return []
     if rule.stop == "budget":
-        return [] if blocks else [because]
+        return [] if blocks else [stored(because)]
     if not targets.missed:
-        return [joined([_reason(rule, blocks, targets), because], ": ")]
+        return [joined([_reason(rule, blocks, targets), stored(because)], ": ")]
     return [joined([_lack(rule, aim), aim.place.inline], ": ") for aim in aims if aim.name in targets.missed]
 
 
@@ -61,14 +61,16 @@ def _reason(rule: Rule, blocks: int, targets: Targets) -> Inline:
         if blocks == 1:
             return plural("{made} of {count} block is made", "{made} of {count} blocks is made", total, made=made)
         return plural("{made} of {count} block are made", "{made} of {count} blocks are made", total, made=made)
-    return targets.decision.reason
+    return stored(targets.decision.reason)
 
 
 def failures(data: RunData) -> list[Inline]:
     """A sentence for a run that was not finished, and for every cell with failed trials."""
     found: list[Inline] = []
     if data.run.status in ("interrupted", "failed"):
-        found.append(msg("the run was not finished: {reason}", reason=data.run.stopped_because or data.run.status))
+        found.append(
+            msg("the run was not finished: {reason}", reason=stored(data.run.stopped_because or data.run.status))
+        )
     measured = [failure for failure in data.failures if not failure.is_warmup]
     for cell_index in dict.fromkeys(failure.cell for failure in measured):
         cell = data.run.cells[cell_index]

@@ -45,12 +45,14 @@ from vtax.report.document.text import (
     Joined,
     Link,
     Message,
+    Stored,
     Styled,
     joined,
     listed,
     msg,
     muted,
     plural,
+    stored,
     styled,
 )
 from vtax.report.document.warnings import Place, Warning, levels_of
@@ -59,6 +61,6 @@ __all__ = [
     "Bar", "Bullets", "Code", "Column", "Count", "Document", "Duration", "Efficiency", "Factor", "Figure",
     "FigureGroup", "FigureRow", "Group", "Inline", "Interval", "Joined", "Link", "Mean", "Message", "Moment",
     "Nothing", "Number", "Offset", "PValue", "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity",
-    "Range", "Ratio", "Row", "Scale", "Section", "Share", "Size", "Styled", "Table", "Verdict", "Warning",
-    "Warnings", "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "styled",
+    "Range", "Ratio", "Row", "Scale", "Section", "Share", "Size", "Stored", "Styled", "Table", "Verdict", "Warning",
+    "Warnings", "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "stored", "styled",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vtax.report.document.text import Message, msg
+from vtax.report.document.text import Message, msg, stored
 from vtax.report.document.warnings import Severity, Warning
 from vtax.stats.notes import SENTENCES
 
@@ -74,6 +74,8 @@ def sentence_of(code: str, data: Mapping[str, object]) -> Message:
     """The sentence of a code with the data it holds."""
     from vtax.report.document.cells import Count
 
+    if isinstance(text := data.get(TEXT), str):
+        data = {**data, TEXT: stored(text)}
     one, many = template_of(code)
     count = data.get("count")
     is_one = isinstance(count, Count) and count.value == 1

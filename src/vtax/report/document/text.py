@@ -53,7 +53,14 @@ class Link:
     key: str
 
 
-Inline = Union[str, Message, Joined, Styled, Link, "Value"]
+@dataclass(frozen=True)
+class Stored:
+    """A text that vtax stored in English, see stored_texts.py: shown in the reader's language where that has it."""
+
+    text: str
+
+
+Inline = Union[str, Message, Joined, Styled, Link, Stored, "Value"]
 
 
 def msg(template: str, /, **data: Inline) -> Message:
@@ -83,6 +90,11 @@ def listed(parts: Iterable[Inline]) -> Inline:
 def styled(text: Inline, role: Role) -> Inline:
     """A text with a role; nothing stays nothing."""
     return Styled(text, role) if text != "" else ""
+
+
+def stored(text: str) -> Inline:
+    """A text that vtax stored; nothing stays nothing, and a note of the statistics has its own code."""
+    return Stored(text) if text and type(text) is str else text
 
 
 def muted(text: Inline) -> Inline:

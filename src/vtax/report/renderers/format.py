@@ -12,7 +12,7 @@ from vtax.report.document import cells
 from vtax.report.document.cells import Nothing
 from vtax.report.document.notes import data_of
 from vtax.report.document.sentences import sentence, sentence_of
-from vtax.report.document.text import Inline, Joined, Link, Message, Role, Styled, msg, plural
+from vtax.report.document.text import Inline, Joined, Link, Message, Role, Stored, Styled, msg, plural, stored
 from vtax.report.document.warnings import Warning
 from vtax.report.renderers import numbers
 from vtax.report.renderers.language import ENGLISH, Language
@@ -57,6 +57,8 @@ class Formatter:
             yield from self._message(Message(one, data_of(inline), many, inline.data.get("count", 1)), role)
         elif isinstance(inline, str):
             yield Run(inline, role)
+        elif isinstance(inline, Stored):
+            yield Run(self.language.stored(inline.text), role)
         elif isinstance(inline, Message):
             yield from self._message(inline, role)
         elif isinstance(inline, Link):
@@ -87,6 +89,10 @@ class Formatter:
     def value(self, value: Any) -> str:
         """A typed value as characters."""
         return _FORMATS[type(value)](self, value)
+
+    def marks(self, platform: cells.Platform) -> list[str]:
+        """What must be said of a platform wherever it is shown."""
+        return [self.text(stored(mark)) for mark in platform.marks]
 
     def number(self, text: str) -> str:
         """A number that `numbers` made, as the language writes it."""
@@ -200,7 +206,7 @@ def _efficiency(f: Formatter, value: cells.Efficiency) -> str:
 
 
 def _platform(f: Formatter, value: cells.Platform) -> str:
-    return f"{value.name} ({', '.join(value.marks)})" if value.marks else value.name
+    return f"{value.name} ({', '.join(f.marks(value))})" if value.marks else value.name
 
 
 def _range(f: Formatter, value: cells.Range) -> str:

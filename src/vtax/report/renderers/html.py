@@ -136,7 +136,9 @@ class _Page:
         return text
 
     def _platform(self, platform: Platform) -> Markup:
-        marks = self._joined(Markup(' <span class="mark">{}</span>').format(mark) for mark in platform.marks)
+        marks = self._joined(
+            Markup(' <span class="mark">{}</span>').format(mark) for mark in self.formatter.marks(platform)
+        )
         number = platform.colour
         swatch = Markup('<span class="swatch" style="--colour:{}"></span>').format(vega.colour_of(number))
         return Markup("{}{}{}").format(swatch if number >= 0 else "", platform.name, marks)

@@ -37,7 +37,7 @@ def figures_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -
 
 def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
     """Every cell's mean with its interval, and one value per block."""
-    scale, title = shared.scale_of(section), section.metric.title or section.metric.name
+    scale, title = shared.scale_of(section), shared.metric_of(section)
 
     def row_of(row: Row, _: Point) -> FigureRow | None:
         if row.summary is None:

@@ -22,6 +22,7 @@ from vtax.report.document import (
     Table,
     joined,
     msg,
+    stored,
     styled,
 )
 from vtax.report.views import shared
@@ -55,7 +56,7 @@ def _rows(analysis: Analysis) -> Iterator[Row]:
         median = Quantity(statistics.median(ready), _SECONDS, 3, has_unit=True) if ready else Nothing()
         yield Row((
             shared.platform_of(platform, numbers), str(platform.identity.get("driver", "")), platform.version,
-            Count(len(guests)), median, joined([chosen, *(styled(note, "caution") for note in notes)], "; "),
+            Count(len(guests)), median, joined([chosen, *(styled(stored(note), "caution") for note in notes)], "; "),
         ))  # fmt: skip
 
 

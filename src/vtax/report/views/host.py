@@ -7,19 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from vtax.report.analysis.facts import fact_name
 from vtax.report.analysis.source import Source
-from vtax.report.document import Column, Document, Group, Inline, Message, Row, Size, Table, joined, msg
+from vtax.report.document import Column, Document, Group, Inline, Row, Size, Table, joined, msg
 from vtax.report.views.base import Options, View
 from vtax.store.records import PluginRecord
-
-_NAMES: Mapping[str, Message] = {
-    "cpu_model": msg("CPU"),
-    "cpus": msg("CPUs"),
-    "cpus_allowed": msg("CPUs vtax may use"),
-    "memory_bytes": msg("memory"),
-    "distribution": msg("system"),
-    "virtualized": msg("itself a virtual machine"),
-}
 
 
 def document(source: Source, _: Options) -> Document:
@@ -54,7 +46,7 @@ def package_of(plugin: PluginRecord) -> str:
 def fact_rows(facts: Mapping[str, Any]) -> Iterator[tuple[Inline, Inline]]:
     """Facts as (name, text), nested ones flattened one level."""
     for key, value in facts.items():
-        name: Inline = _NAMES.get(key, key.replace("_", " "))
+        name: Inline = fact_name(key)
         if isinstance(value, Mapping):
             yield from ((joined([name, inner], ": "), fact(inner, each)) for inner, each in value.items())
         else:

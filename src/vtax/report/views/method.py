@@ -19,6 +19,7 @@ from vtax.report.document import (
     joined,
     msg,
     plural,
+    stored,
 )
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import package_of
@@ -160,7 +161,7 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
     if rule.budget_s:
         yield msg("The time budget is {budget}.", budget=Duration(rule.budget_s))
     if analysis.stopped_because:
-        yield msg("It ended because: {reason}.", reason=analysis.stopped_because)
+        yield msg("It ended because: {reason}.", reason=stored(analysis.stopped_because))
 
 
 def _has_bootstrap(analysis: Analysis) -> bool:

@@ -34,6 +34,7 @@ from vtax.report.document import (
     msg,
     muted,
     plural,
+    stored,
     styled,
 )
 from vtax.report.document import Row as TableRow
@@ -81,8 +82,8 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
 
 def _why(reason: str, hint: str) -> Inline:
     if not (reason and hint):
-        return reason or hint
-    return joined([reason.rstrip(". "), msg("To do: {hint}", hint=hint)], ". ")
+        return stored(reason or hint)
+    return joined([stored(reason.rstrip(". ")), msg("To do: {hint}", hint=stored(hint))], ". ")
 
 
 def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
@@ -137,8 +138,7 @@ def result_table(section: Section, level: Share, baseline: str, names: Mapping[s
         Column("verdict", msg("verdict")),
     )
     rows = shared.groups(section.points, lambda row: _cells(row, section, scale), names)
-    label = joined([section.label, section.metric.title or section.metric.name], " · ")
-    return Table(columns, rows, key=section.name, label=label, style="result")
+    return Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
 
 
 def _cells(row: Row, section: Section, scale: Scale) -> Sequence[Inline]:
@@ -295,7 +295,7 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
 
 
 def _overview_name(section: Section, point: Point, analysis: Analysis) -> Inline:
-    details = joined([section.metric.title or section.metric.name, shared.levels(point)])
+    details = joined([shared.metric_of(section), shared.levels(point)])
     return joined([Link(section.label, _key(section, analysis)), muted(details)], " ")
 
 

@@ -18,6 +18,7 @@ from vtax.report.document import (
     levels_of,
     msg,
     scale_for,
+    stored,
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Part
@@ -40,7 +41,12 @@ def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None
 
 def title_of(section: Section) -> Inline:
     """`stream · triad`."""
-    return joined([section.label, section.metric.title or section.metric.name], " · ")
+    return joined([section.label, metric_of(section)], " · ")
+
+
+def metric_of(section: Section) -> Inline:
+    """What a section's metric is called."""
+    return stored(section.metric.title or section.metric.name)
 
 
 def subtitle_of(section: Section) -> Inline:

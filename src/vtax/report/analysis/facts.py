@@ -1,0 +1,28 @@
+"""What the facts that a run keeps of its host are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vtax.report.document import Inline, Message, msg
+
+_NAMES: Mapping[str, Message] = {
+    "cpu_model": msg("CPU"), "cpu_family_model_stepping": msg("CPU family, model, stepping"),
+    "cpu_microcode": msg("CPU microcode"), "cpu_sockets": msg("CPU sockets"), "cpu_cores": msg("CPU cores"),
+    "cpu_threads_per_core": msg("threads per core"), "cpu_emulated": msg("CPU is emulated"), "cpus": msg("CPUs"),
+    "cpus_allowed": msg("CPUs vtax may use"), "memory_bytes": msg("memory"), "swap_bytes": msg("swap"),
+    "huge_page_bytes": msg("huge page"), "transparent_huge_pages": msg("transparent huge pages"),
+    "numa_nodes": msg("NUMA nodes"), "hyperthreading": msg("hyperthreading"), "kernel": msg("kernel"),
+    "kernel_version": msg("kernel version"), "kernel_options": msg("kernel options"), "machine": msg("architecture"),
+    "machine_id": msg("machine id"), "distribution": msg("system"), "mitigations": msg("mitigations"),
+    "frequency_governor": msg("frequency governor"), "frequency_driver": msg("frequency driver"),
+    "clock_source": msg("clock source"), "cgroups": msg("cgroups"), "systemd": msg("systemd"),
+    "python": msg("Python"), "measured_at": msg("measured at"), "virtualized": msg("itself a virtual machine"),
+    "hypervisor": msg("hypervisor"),
+}  # fmt: skip
+"""Fact -> what it is called: all that counters.host keeps."""
+
+
+def fact_name(key: str) -> Inline:
+    """What a fact is called; one of another version by its key."""
+    return _NAMES.get(key, key.replace("_", " "))
