@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -24,7 +24,6 @@ from vtax.cli.commands import COMMANDS
 from vtax.cli.main import group, main
 from vtax.cli.measure import _tuned_host, measure
 from vtax.cli.output import as_typed
-from vtax.cli.run import refuse_too_little_time
 from vtax.errors import BadInput, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -33,7 +32,6 @@ from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle
 from vtax.study.load import shipped
-from vtax.study.model import DesignTable
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
 
@@ -85,14 +83,6 @@ def test_what_is_no_study_file_says_what_it_is_and_what_to_do(
     (tmp_path / "bad.toml").write_text("a = ", encoding="utf-8")
     status, told = failure_of(["run", str(tmp_path / "bad.toml")], capsys)
     assert (status, "not valid TOML" in told, "\n  to do: correct that place" in told) == (2, True, True)
-
-
-@pytest.mark.parametrize(("budget", "what"), [("5bananas", "'5bananas' is not understood"), ("0s", "above 0 s")])
-def test_a_wrong_budget_names_the_option(budget: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, told = failure_of(["run", "tour", "--budget", budget, "--plan"], capsys)
-    assert status == 2
-    assert what in told
-    assert "where: --budget\n" in told
 
 
 def test_an_unknown_run_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,107 +149,6 @@ def test_a_benchmark_lists_what_its_parameters_may_hold(name: str) -> None:
         assert each["allowed"]
         for choice in each["choices"]:
             assert str(choice) in told
-
-
-def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: pytest.fail("took the lock"))
-    told = output_of("run", "tour", "--plan")
-    assert "cells: 35, on native, podman" in told
-    assert re.search(r"^order: block 1: [a-z, -]+; block 2: [a-z, -]+; block 3: [a-z, -]+; and so on$", told, re.M)
-    assert "  iperf3, point-to-point: direction = send, receive\n" in told
-    assert "  sysbench-cpu\n" in told
-    assert "compared with native; equivalent: within ±2\N{NO-BREAK SPACE}%" in told
-    assert "was not probed: that needs root" in told
-    assert "the guest image is not built yet" in told
-    assert not Home.from_environment().root.exists()
-
-
-def test_a_plan_names_the_levels_of_links_and_of_tuning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    study = tmp_path / "mine.toml"
-    study.write_text(
-        'name = "mine"\nplatforms = ["native", "podman"]\ntuning = ["default", "pinned"]\n'
-        '[[benchmark]]\nname = "iperf3"\nlabel = "tcp"\nlink_factors = { mtu = [500, 1500] }\n'
-    )
-    told = output_of("run", str(study), "--plan")
-    assert (
-        "  tcp (iperf3), point-to-point: link.mtu = 500, 1500\n  everything with tuning = default, pinned\n" in told
-    )
-
-
-def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    study = tmp_path / "rates.toml"
-    study.write_text(
-        'name = "rates"\nplatforms = ["native"]\n[[benchmark]]\nname = "iperf3"\n'
-        'parameters = { protocol = "udp" }\nfactors = { rate_mbit_s = [5, 10] }\n'
-        "link_factors = { rate_mbit_s = [100, 200] }\n"
-    )
-    told = output_of("run", str(study), "--plan")
-    assert "  iperf3, point-to-point: rate_mbit_s = 5, 10; link.rate_mbit_s = 100, 200\n" in told
-
-
-def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "; a verdict needs 5 blocks\n" in output_of("run", "tour", "--plan", "--blocks", "3")
-    assert "a verdict needs" not in output_of("run", "tour", "--plan", "--blocks", "5")
-    refused = CliRunner().invoke(group, ["run", "tour", "--plan", "--budget", "5s"]).exception
-    assert isinstance(refused, BadInput)
-    assert "does not hold one block" in refused.what
-
-
-def test_a_plan_in_the_papers_order_says_which_platform_follows_which(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    study = tmp_path / "mine.toml"
-    benchmark = '[design]\norder = "sequential"\n[[benchmark]]\nname = "sysbench-cpu"\n'
-    study.write_text(f'name = "mine"\nplatforms = ["native", "podman"]\n{benchmark}')
-    assert "\norder: all blocks of native, then of podman\n" in output_of("run", str(study), "--plan")
-
-
-def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    plan = json.loads(output_of("run", "tour", "--plan", "--json", "--seed", "5", "--blocks", "3"))
-    assert (plan["study"], plan["seed"], plan["baseline"], plan["design"]["blocks"]) == ("tour", 5, "native", 3)
-    assert len(plan["cells"]) == 35
-    assert {cell["platform"] for cell in plan["cells"]} == {platform["name"] for platform in plan["platforms"]}
-    assert {cell["benchmark"] for cell in plan["cells"]} <= set(benchmarks())
-    assert all(cell["parameters"] and bool(cell["topology"]) == bool(cell["link"]) for cell in plan["cells"])
-    assert plan["block_s"] > 35
-    ran = {(cell["platform"], cell["key"]) for cell in plan["cells"]}
-    for block in (1, 2, 3):
-        guests = [guest for guest in plan["order"] if guest["block"] == block]
-        assert {(guest["platform"], key) for guest in guests for key in guest["cells"]} == ran
-    assert len({str([g["platform"] for g in plan["order"] if g["block"] == block]) for block in (1, 2, 3)}) > 1
-    assert "that needs root" in plan["not_probed"]
-
-
-def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("vtax.cli.run.free_to_probe", lambda name: nullcontext(""))
-    monkeypatch.setattr("vtax.cli.run.packages_for", lambda study: ("python3-os-ken",))
-    told = output_of("run", "tour", "--plan")
-    assert "sudo vtax image build --with python3-os-ken" in told
-
-
-def test_a_budget_that_holds_no_block_is_refused() -> None:
-    plan = SimpleNamespace(
-        study=SimpleNamespace(design=DesignTable(stop="budget", budget=9.0)), expected_block_s=lambda: 10.0
-    )
-    with pytest.raises(BadInput, match=r"the budget of 9\.0 s does not hold one block, which takes about 10 s"):
-        refuse_too_little_time(cast(Plan, plan))
-
-
-def test_a_plan_probes_nothing_while_something_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock = tmp_path / "host.lock"
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: measuring_lock(name, lock))
-    with measuring_lock("tour-1", lock):
-        assert "was not probed: tour-1 (process " in output_of("run", "tour", "--plan")
 
 
 def vtax_in_shell(redirections: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -385,3 +274,11 @@ def test_a_tuned_host_is_put_back_whatever_is_asked_meanwhile(monkeypatch: pytes
     with suppress(KeyboardInterrupt), _tuned_host(run, Home.from_environment().ensure(), True):
         pass
     assert done == ["the host was tuned for this run: swappiness: 60 -> 0", "put back"]
+
+
+@pytest.mark.parametrize(("budget", "what"), [("5bananas", "'5bananas' is not understood"), ("0s", "above 0 s")])
+def test_a_wrong_budget_names_the_option(budget: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, told = failure_of(["run", "tour", "--budget", budget, "--plan"], capsys)
+    assert status == 2
+    assert what in told
+    assert "where: --budget\n" in told

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vtax.cli.run import announce
+from vtax.cli.plan import announce
 from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.platforms.base import Probe

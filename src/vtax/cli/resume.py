@@ -8,7 +8,7 @@ import click
 
 from vtax.cli.measure import conclude, measure, prepare_host
 from vtax.cli.output import need_root, tell
-from vtax.cli.run import announce
+from vtax.cli.plan import announce
 from vtax.cli.trust import agreed, trust_option
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from itertools import groupby, islice
 from typing import Any
 
 import click
 
 from vtax import __version__
 from vtax.cli.measure import conclude, measure, prepare_host
-from vtax.cli.output import built_image, need_root, print_json, tell
+from vtax.cli.output import built_image, need_root, print_json
+from vtax.cli.plan import announce
+from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.quiet import free_to_probe
 from vtax.cli.trust import agreed, trust_option
 from vtax.errors import BadInput, placed, with_cure
@@ -21,23 +21,17 @@ from vtax.image.image import Image
 from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
-from vtax.report.renderers.numbers import plain_percent
 from vtax.report.views import registry as views
 from vtax.runner.check import further_problems
 from vtax.runner.execute import begin
-from vtax.runner.plan import Plan, Session, host_programs, make_plan
-from vtax.runner.points import Point
-from vtax.stats.verdict import MINIMUM_BLOCKS
+from vtax.runner.plan import Plan, host_programs, make_plan
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MOST_BLOCKS
 from vtax.study.load import LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
-from vtax.study.units import duration_s, format_count, format_duration
+from vtax.study.units import duration_s, format_duration
 
-_ORDER_SHOWN = 3  # blocks
 _TIMES = "give a time such as 90s, 45min or 2h"
-_CELLS_LISTED = 100_000
-_ENOUGH = f"{MINIMUM_BLOCKS} blocks"
 
 
 @click.command("run")
@@ -107,7 +101,7 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *,
     _refuse_named_but_unavailable(plan, named)
     refuse_too_little_time(plan)
     if as_json:
-        print_json({**_for_programs(plan), "not_probed": why_not})
+        print_json({**plan_as_json(plan), "not_probed": why_not})
         return
     announce(plan, click.echo)
     if plan.programs:
@@ -116,146 +110,9 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *,
         click.echo(f"whether these platforms run here was not probed: {why_not}")
 
 
-def _for_programs(plan: Plan) -> dict[str, Any]:
-    """A plan as JSON.
-
-    block_s: a first estimate of a block's length. order: guests of the blocks that are certain, until they hold
-    100 000 cells.
-    """
-    described = {point.key: _described(point) for point in plan.points}
-    return {
-        "study": plan.study.name,
-        "title": plan.study.title,
-        "seed": plan.seed,
-        "image": plan.image.key,
-        "baseline": plan.study.baseline,
-        "design": plan.study.design.model_dump(mode="json"),
-        "block_s": plan.expected_block_s(),
-        "order": [
-            {
-                "block": session.block + 1,
-                "platform": session.platform.name,
-                "cells": [cell.key for cell in session.cells],
-            }
-            for session in _as_many(_first_sessions(plan))
-        ],
-        "platforms": [
-            {"name": p.platform.name, "available": p.probe.available, "reason": p.probe.reason, "cure": p.probe.cure}
-            for p in plan.platforms
-        ],
-        "runs_as_root": [
-            {"platform": p.platform, "option": p.option, "value": p.value, "what": p.what} for p in plan.programs
-        ],
-        "cells": [
-            {"key": cell.key, "platform": cell.platform.name, **described[cell.point.key]} for cell in plan.cells
-        ],
-    }
-
-
-def _described(point: Point) -> dict[str, Any]:
-    """A point as JSON."""
-    return {
-        "benchmark": point.benchmark.name,
-        "label": point.label,
-        "levels": dict(point.levels),
-        "parameters": point.parameters.model_dump(mode="json"),
-        "topology": point.topology,
-        "link": point.link.model_dump(mode="json") if point.link else {},
-    }
-
-
 def packages_for(study: Study) -> tuple[str, ...]:
     """What the image must hold beyond the usual for the topologies of a study."""
     return topologies.packages_of(table.topology for table in study.benchmark if table.topology)
-
-
-def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
-    """What is about to happen, on stderr unless told elsewhere: cells, platforms, order, how long."""
-    design = plan.study.design
-    available = [p.platform.name for p in plan.platforms if p.probe.available]
-    rules = {
-        "fixed": format_count(design.blocks, "block"),
-        "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
-        f"±{plain_percent(design.precision)}",
-        "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
-        "budget": f"as many blocks as the time allows, after {design.min_blocks} of them where intervals are widest"
-        if design.spend == "widest"
-        else "as many blocks as the time allows",
-    }
-    say(plan.study.title or plan.study.name)
-    say(
-        f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
-        f"{design.order} order, seed {plan.seed}; "
-        f"about {format_duration(plan.expected_block_s())} a block{_in_all(plan)}"
-    )
-    for line in _what_varies(plan):
-        say(line)
-    say(_order(plan))
-    few = "" if plan.least_blocks >= MINIMUM_BLOCKS or design.stop == "verdict" else f"; a verdict needs {_ENOUGH}"
-    say(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
-    if design.budget is not None:
-        bought = int(design.budget / plan.expected_block_s())
-        few = f"; a verdict needs {_ENOUGH}" if bought < MINIMUM_BLOCKS else ""
-        say(f"the budget of {format_duration(design.budget)} buys about {format_count(bought, 'whole block')}{few}")
-    for program in plan.programs:
-        say(f"run by root of this host, since the study names it: {program}")
-    for planned in plan.platforms:
-        if not planned.probe.available:
-            say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
-
-
-def _first_sessions(plan: Plan) -> Iterator[Session]:
-    """The guests of the blocks that are certain to be made, in the order they run."""
-    if plan.study.design.order == "sequential":
-        return plan.in_a_row()
-    return (session for block in range(plan.least_blocks) for session in plan.sessions(block))
-
-
-def _as_many(sessions: Iterator[Session]) -> Iterator[Session]:
-    """Sessions until they hold _CELLS_LISTED."""
-    listed = 0
-    for session in sessions:
-        if listed >= _CELLS_LISTED:
-            return
-        yield session
-        listed += len(session.cells)
-
-
-def _order(plan: Plan) -> str:
-    """`order: block 1: lxc, native; block 2: native, lxc; and so on`."""
-    if plan.study.design.order == "sequential":
-        return f"order: all blocks of {', then of '.join(plan.platform_names)}"
-    groups = groupby(_first_sessions(plan), key=lambda session: session.block)
-    told = [
-        f"block {block + 1}: {', '.join(dict.fromkeys(session.platform.name for session in sessions))}"
-        for block, sessions in islice(groups, _ORDER_SHOWN + 1)
-    ]
-    return f"order: {'; '.join(told[:_ORDER_SHOWN])}" + ("; and so on" if len(told) > _ORDER_SHOWN else "")
-
-
-def _what_varies(plan: Plan) -> list[str]:
-    """Every benchmark with its topology and its factors' levels: `iperf3, point-to-point: link.mtu = 500, 1500`."""
-    lines = []
-    topologies_of = {point.label: point.topology for point in plan.points}
-    for table in plan.study.benchmark:
-        label = table.label or table.name
-        topology = topologies_of[label]
-        tool = f" ({table.name})" if label != table.name else ""
-        told = "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items())
-        lines.append(f"  {label}{tool}" + (f", {topology}" if topology else "") + (f": {told}" if told else ""))
-    if plan.study.tuning:
-        lines.append(f"  everything with tuning = {', '.join(plan.study.tuning)}")
-    return lines
-
-
-def _in_all(plan: Plan) -> str:
-    """How long all blocks take at first sight; nothing when a time decides how many there are."""
-    design, each = plan.study.design, plan.expected_block_s()
-    if design.stop == "budget":
-        return ""
-    if design.stop == "fixed":
-        return f", {format_duration(design.blocks * each)} in all"
-    return f", {format_duration(design.min_blocks * each)} to {format_duration(design.max_blocks * each)} in all"
 
 
 def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:

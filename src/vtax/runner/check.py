@@ -35,6 +35,7 @@ def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...],
     problems.found += _unknown_facts(loaded)
     if points is not None:
         problems.of(lambda: _refuse_too_short_timeout(loaded, points))
+        problems.of(lambda: _refuse_too_many_guests(loaded, points))
     if problems.found or points is None:
         raise refused(problems.found, loaded.source)
     return points, [platform for name in study.platforms if (platform := platforms[name])]
@@ -75,13 +76,30 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
             where=f"{where}, key vcpus" if "[guest]" in where else where,
             cure=f"ask for {allowed} or fewer",
         )
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    total = _host_memory()
     if memory_bytes > total:
         raise BadInput(
             f"{about_size(memory_bytes)} of memory are wanted and this host has {about_size(total)}",
             where=f"{where}, key memory" if "[guest]" in where else where,
             cure="ask for less; the host and the peer of a network benchmark need some too",
         )
+
+
+def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point]) -> None:
+    """Raise BadInput when this host lacks the memory of all guests that run at once; `check_host` checks one."""
+    memory, total = loaded.study.guest.memory, _host_memory()
+    most = max(points, key=lambda point: point.guests)
+    if memory <= total < most.guests * memory:
+        raise BadInput(
+            f"{most.guests} guests of {about_size(memory)} run at once in {most.topology}, {most.label}: "
+            f"{about_size(most.guests * memory)} of memory, and this host has {about_size(total)}",
+            where=f"{loaded.source}: [guest], key memory",
+            cure=f"ask for less than {about_size(total / most.guests)} a guest; the host needs some too",
+        )
+
+
+def _host_memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:

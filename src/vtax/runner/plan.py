@@ -99,6 +99,11 @@ class Plan:
         """What the guest of a session may use."""
         return tuning.resources_at(session.tuning, self.resources)
 
+    def largest_of(self, platform: str) -> Point | None:
+        """The point at which most guests of a platform run at once; None when it has no cells."""
+        points = (cell.point for cell in self.cells if cell.platform.name == platform)
+        return max(points, key=lambda point: point.guests, default=None)
+
     def context(self, resources: Resources | None = None) -> Context:
         """A context as trials will see it, with addresses of the right form, for checks before the run."""
         chosen = resources or self.resources

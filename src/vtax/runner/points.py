@@ -35,6 +35,11 @@ class Point:
     tuning: str = ""
 
     @property
+    def guests(self) -> int:
+        """How many guests of the platform under test run at once."""
+        return topology_registry.get(self.topology).guests(self.link) if self.link else 1
+
+    @property
     def surroundings(self) -> Surroundings:
         """What a guest must have been started with to run this point: tuning, topology, structure of its links."""
         return (self.tuning, (self.topology, self.link.structure()) if self.link else None)
