@@ -507,6 +507,8 @@ def test_guests_that_differ_where_they_must_match_are_refused_before_the_first_t
         executed(plan_of(study(must_match=["kernel_release"])), store, home)
     with pytest.raises(BadInput, match=r"audit has mitigation.mdss or hash; did you mean mitigation"):
         executed(plan_of(study(must_match=["mitigation.mdss", "mitigation", "hash"])), store, home)
+    assert store.open_run("last").is_refused()
+    assert not store.open_run(store.runs()[0].name).is_refused()
     assert len(load_run(store.engine, store.open_run("last")).trials.id) == 0
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from command_line import output_of
-from synthetic_run import begin, fill
+from planned_run import begin_planned
+from synthetic_run import begin, fill, trial
 
 from vtax.cli.main import main
 from vtax.cli.measure import prepare_host
@@ -28,8 +29,9 @@ def statuses() -> dict[str, str]:
     ("status", "because"), [("interrupted", "stopped on request (SIGINT)"), ("failed", "disk full")]
 )
 def test_every_run_that_can_be_resumed_says_how(status: str, because: str) -> None:
-    with Store.open(Home.from_environment().ensure().store_url) as store:
-        begin(store, "tour-1").finish(status, because, 1_700_000_300.0)
+    home = Home.from_environment().ensure()
+    with Store.open(home.store_url) as store:
+        begin_planned(store, home).finish(status, because, 1_700_000_300.0)
         begin(store, "tour-2", started_at=1.0).finish("finished", "all blocks", 2.0)
     how = "go on with: sudo vtax resume tour-1\n"
     assert f"tour-1 was not finished: {because}; {how}" in output_of("list")
@@ -89,9 +91,11 @@ def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(
 ) -> None:
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("vtax.store.store.is_measuring", lambda: is_measuring(lock))
-    with Store.open(Home.from_environment().ensure().store_url) as store:
-        fill(begin(store, "tour-1"), blocks=1)
-        store.open_run("tour-1").reopen()
+    home = Home.from_environment().ensure()
+    with Store.open(home.store_url) as store:
+        run = begin_planned(store, home)
+        run.add_trial(trial(run.cells[0], values={"events_per_s": 1.0}))
+        run.reopen()
     with measuring_lock("tour-1", lock):
         assert " running " in output_of("list")
         assert "tour-1: running: 1 block, " in output_of("show")

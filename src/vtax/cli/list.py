@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from vtax.cli.output import as_typed, how_to_go_on, json_option, print_json, print_table
+from vtax.cli.output import as_typed, how_to_resume, json_option, print_json, print_table
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.store.records import RunSummary
@@ -21,11 +21,13 @@ from vtax.study.units import format_duration
 def command(as_json: bool) -> None:
     """List the runs in the store, newest last."""
     try:
-        runs = Store.existing(Home.from_environment().store_url).runs()
+        store = Store.existing(Home.from_environment().store_url)
+        runs = store.runs()
     except BadInput:  # no run has ever made a store
         runs = []
+    how = {run.name: text for run in runs if (text := how_to_resume(store, run.name, run.status))}
     if as_json:
-        print_json([asdict(run) for run in runs])
+        print_json([{**asdict(run), "how_to_resume": how.get(run.name, "")} for run in runs])
         return
     if not runs:
         click.echo(as_typed("no runs yet; begin with: sudo vtax run tour"))
@@ -43,6 +45,6 @@ def command(as_json: bool) -> None:
         del columns["study"]
     print_table(list(columns), [[told(run) for told in columns.values()] for run in runs])
     for run in runs:
-        if go_on := how_to_go_on(run.name, run.status):
+        if run.name in how:
             because = (run.stopped_because or run.status).splitlines()[0]
-            click.echo(f"{run.name} was not finished: {because}; {go_on}")
+            click.echo(f"{run.name} was not finished: {because}; {how[run.name]}")

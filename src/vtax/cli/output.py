@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.text import Text
 
+    from vtax.store.store import Store
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
 
 
@@ -43,9 +45,15 @@ def as_typed(text: str) -> str:
     return re.sub(rf"(?<![\w./-])vtax (?=(?:{'|'.join(COMMANDS)})\b)", f"{program} ", text)
 
 
-def how_to_go_on(run_name: str, status: str) -> str:
-    """What to type to go on with a run; empty for one that is finished, or that is being made."""
-    return as_typed(f"go on with: sudo vtax resume {run_name}") if status in ("interrupted", "failed") else ""
+def how_to_resume(store: Store, run_name: str, status: str) -> str:
+    """What to type to resume a run, or why it cannot be; empty for one that is finished, or that is being made."""
+    if status not in ("interrupted", "failed"):
+        return ""
+    from vtax.runner.resume import obstacle  # it imports every driver
+
+    if reason := obstacle(store, run_name, Home.from_environment()):
+        return as_typed(f"it cannot be resumed: {reason}")
+    return as_typed(f"go on with: sudo vtax resume {run_name}")
 
 
 def print_json(value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import how_to_go_on, json_option, print_json, width
+from vtax.cli.output import how_to_resume, json_option, print_json, width
 from vtax.cli.raw import EVERY, print_raw
 from vtax.cli.streams import whole_text
 from vtax.errors import BadInput
@@ -86,8 +86,8 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -
         print_json(values_of(document))
         return
     render(document, console())
-    if go_on := how_to_go_on(source.analysis.name, source.analysis.status):
-        click.echo(go_on)
+    if source.store and (how := how_to_resume(source.store, source.analysis.name, source.analysis.status)):
+        click.echo(how)
 
 
 def console() -> Console:

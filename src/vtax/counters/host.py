@@ -142,7 +142,7 @@ def host_facts() -> dict[str, Any]:
         "kernel_version": platform.version(),
         "kernel_options": kernel_options(_text("/proc/cmdline")),
         "machine": platform.machine(),
-        "machine_id": _machine_id(_text("/etc/machine-id").strip() or platform.node()),
+        "machine_id": machine_id(),
         "distribution": distribution(_text("/etc/os-release")),
         "mitigations": _directory("/sys/devices/system/cpu/vulnerabilities"),
         "frequency_governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip(),
@@ -163,8 +163,9 @@ def host_facts() -> dict[str, Any]:
     return {name: value for name, value in found.items() if value not in (None, "", {}, [])}
 
 
-def _machine_id(secret: str) -> str:
-    """Tells hosts apart without giving away what machine-id(5) asks to keep confidential."""
+def machine_id() -> str:
+    """Tells hosts apart without giving away what machine-id(5) asks to keep confidential; empty when not known."""
+    secret = _text("/etc/machine-id").strip() or platform.node()
     return hashlib.sha256(f"vtax {secret}".encode()).hexdigest()[:12] if secret else ""
 
 

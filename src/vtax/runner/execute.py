@@ -27,7 +27,15 @@ from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, detected, detection_sessions
-from vtax.store.records import SAMPLES, CellRecord, MetricRecord, OutputRecord, PlatformRecord, TrialRecord
+from vtax.store.records import (
+    REFUSED,
+    SAMPLES,
+    CellRecord,
+    MetricRecord,
+    OutputRecord,
+    PlatformRecord,
+    TrialRecord,
+)
 from vtax.store.store import RunHandle, Store
 from vtax.study.units import format_levels
 
@@ -103,6 +111,9 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
             raise
         except VtaxError as error:
             because = error.what
+            if isinstance(error, BadInput):
+                with _quiet_store_errors(observer):
+                    run.add_warning(REFUSED, because)
             if isinstance(error, StoreError | PlatformError | ImageError):
                 error.cure = _then_resume(error.cure, run)
             raise

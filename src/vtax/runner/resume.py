@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Mapping, Set
 from typing import Any
 
-from vtax.errors import BadInput
+from vtax.counters.host import machine_id
+from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.image import contents
 from vtax.image.build import list_images
+from vtax.image.image import Image
 from vtax.platforms.base import HostProgram, Probe
 from vtax.runner.plan import Plan, make_plan
 from vtax.runner.plugins import plugins_of
-from vtax.store.store import RunHandle
+from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 from vtax.study.units import format_duration
 
@@ -50,6 +53,34 @@ def check_host(run: RunHandle, facts: Mapping[str, Any]) -> str:
     text = f"the host changed before the run was resumed: {', '.join(changed)}"
     run.add_warning("host-changed", text)
     return text
+
+
+def obstacle(store: Store, name: str, home: Home) -> str:
+    """Why `vtax resume` cannot complete a run that was not finished; empty when nothing is known to prevent it.
+
+    Starts nothing. Images that this user may not see are taken to be there.
+    """
+    try:
+        run = store.open_run(name)
+        known = run.host.get("machine_id")
+        if known and known != machine_id():
+            return "it was begun on another machine"
+        if run.is_refused():
+            return "the study asks for what these guests do not have; change it and start a new run"
+        started, ready = run.starts()
+        if run.status == "failed" and started and not ready:
+            return "no guest of it ever started; vtax doctor shows what this host lacks"
+        return _of_plan(run, home)
+    except VtaxError as error:
+        return error.what
+
+
+def _of_plan(run: RunHandle, home: Home) -> str:
+    """What prevents the plan of a run from being rebuilt. Raises BadInput for a study that is refused here."""
+    is_hidden = home.images.is_dir() and not os.access(home.images, os.R_OK | os.X_OK)
+    image = Image(run.image_key, home.images / "hidden") if is_hidden else _image_of(run, home)
+    _planned(run, image, dry=True)
+    return ""
 
 
 def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,15 +137,26 @@ def rebuild_plan(run: RunHandle, home: Home, agreed: Collection[HostProgram] = (
     the image is gone or when the cells would differ (another version of vtax changed a benchmark's defaults), and
     ImageError when the image is not as it was built.
     """
+    image = _image_of(run, home)
+    contents.check(image)
+    return _planned(run, image, agreed)
+
+
+def _image_of(run: RunHandle, home: Home) -> Image:
+    """The image that a run was begun with. Raises BadInput when it is gone, or when only root may see it."""
     image = next((image for image in list_images(home) if image.key == run.image_key), None)
     if image is None:
         raise BadInput(
             f"{run.name} ran in image {run.image_key}, which is no longer there",
             cure="vtax image list shows what is; start a new run with vtax run",
         )
-    contents.check(image)
+    return image
+
+
+def _planned(run: RunHandle, image: Image, agreed: Collection[HostProgram] = (), *, dry: bool = False) -> Plan:
+    """The plan of a run in its image. Raises BadInput when it is refused here, or its cells would be others."""
     probes = {p.name: Probe(p.available, p.reason, p.cure, tuple(p.marks), p.version) for p in run.platforms}
-    plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, agreed=agreed)
+    plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, agreed=agreed, dry=dry)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
         raise BadInput(
             f"{run.name} was begun by vtax {run.vtax_version}, whose cells are defined differently",

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+REFUSED = "refused"  # the code of the warning that a run ended because of what its study asks for
 SAMPLES = "samples"  # the key of TrialRecord.used that holds metric name -> values within the trial
 
 

@@ -16,7 +16,7 @@ from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.store import schema
 from vtax.store.database import new_id, writing
-from vtax.store.records import SAMPLES, CellRecord, MetricRecord, PlatformRecord, PluginRecord, TrialRecord
+from vtax.store.records import REFUSED, SAMPLES, CellRecord, MetricRecord, PlatformRecord, PluginRecord, TrialRecord
 from vtax.store.rows import check_declared, check_host, fetch, reading_rows
 
 MOST_UNPACKED = 32 << 20  # bytes of one output
@@ -193,6 +193,23 @@ class RunHandle:
             ]
             if connection.execute(select(table.c.id).where(*same)).first() is None:
                 connection.execute(insert(table), row)
+
+    def is_refused(self) -> bool:
+        """Whether the run ended because of what its study asks for: it would again. Raises StoreError."""
+        table = schema.warning
+        query = select(table.c.id).where(
+            table.c.run_id == self.id, table.c.code == REFUSED, table.c.text == self.stopped_because
+        )
+        with reading_rows(self._engine) as connection:
+            return connection.execute(query).first() is not None
+
+    def starts(self) -> tuple[int, int]:
+        """(guests that were started, those that became ready). Raises StoreError."""
+        table = schema.guest
+        query = select(func.count(), func.count(table.c.ready_s)).where(table.c.run_id == self.id)
+        with reading_rows(self._engine) as connection:
+            started, ready = connection.execute(query).one()
+        return int(started), int(ready)
 
     def reopen(self) -> None:
         """Mark the run as running, at first or again: its time goes on."""

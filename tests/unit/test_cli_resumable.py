@@ -1,0 +1,146 @@
+"""What is offered for runs that were not finished: to resume those that can be, and why the others cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+from command_line import output_of
+from planned_run import KEY, STUDY, begin_planned
+from sqlalchemy import update
+from synthetic_run import begin
+
+from vtax.host.home import Home
+from vtax.runner.plan import Plan
+from vtax.store import schema
+from vtax.store.records import REFUSED
+from vtax.store.run import RunHandle
+from vtax.store.store import Store
+
+pytestmark = pytest.mark.usefixtures("unmade_home")
+OFFER = "go on with: sudo vtax resume"
+
+
+@pytest.fixture
+def home() -> Home:
+    return Home.from_environment().ensure()
+
+
+@pytest.fixture
+def store(home: Home) -> Store:
+    return Store.open(home.store_url)
+
+
+def interrupted(store: Store, home: Home, **changes: object) -> RunHandle:
+    run = begin_planned(store, home, **changes)
+    run.finish("interrupted", "stopped on request (SIGINT)", 1_700_000_300.0)
+    return run
+
+
+def offered(name: str = "tour-1") -> bool:
+    """Whether the list and `show` offer to resume a run; both must say the same."""
+    listed, shown = output_of("list"), output_of("show", name)
+    (plain,) = (run for run in json.loads(output_of("list", "--json")) if run["name"] == name)
+    assert f"{name} was not finished: " in listed
+    is_offered = f"{OFFER} {name}\n" in listed
+    assert is_offered == (plain["how_to_resume"] == f"{OFFER} {name}")
+    assert shown.endswith(plain["how_to_resume"] + "\n")
+    assert is_offered != ("it cannot be resumed: " in listed)
+    return is_offered
+
+
+def reason(name: str = "tour-1") -> str:
+    assert not offered(name)
+    return output_of("list").partition("it cannot be resumed: ")[2]
+
+
+def started(run: RunHandle, block: int, *, ready_s: float | None, error: str = "") -> None:
+    guest = run.begin_guest("native", block, "", 1.0)
+    run.end_guest(guest, ready_s=ready_s, clock_offset_s=None, facts={}, notes=(), error=error)
+
+
+def changed(store: Store, **values: object) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(update(schema.run).values(values))
+
+
+def test_an_interrupted_run_whose_plan_can_be_made_again_is_offered(store: Store, home: Home) -> None:
+    interrupted(store, home)
+    assert offered()
+
+
+def test_a_run_that_failed_for_a_reason_of_the_host_is_offered(store: Store, home: Home) -> None:
+    begin_planned(store, home).finish("failed", "the disk is full", 3.0)
+    assert offered()
+
+
+def test_a_finished_run_and_one_that_is_being_made_are_not_told_of(store: Store, home: Home) -> None:
+    begin_planned(store, home).finish("finished", "all blocks", 3.0)
+    assert "resume" not in output_of("list") + output_of("show")
+    assert json.loads(output_of("list", "--json"))[0]["how_to_resume"] == ""
+
+
+def test_not_one_of_another_machine(store: Store, home: Home) -> None:
+    interrupted(store, home)
+    changed(store, host={"machine_id": "elsewhere"})
+    assert "it was begun on another machine" in reason()
+
+
+def test_not_one_whose_image_is_gone_or_in_another_home(store: Store, home: Home) -> None:
+    interrupted(store, home)
+    shutil.rmtree(home.images / KEY)
+    assert f"tour-1 ran in image {KEY}, which is no longer there" in reason()
+
+
+def test_not_one_whose_guests_never_started(store: Store, home: Home) -> None:
+    run = begin_planned(store, home)
+    for block in range(3):
+        started(run, block, ready_s=None, error="no such program")
+    run.finish("failed", "the last 3 guests did not start, on any platform: no such program", 3.0)
+    assert "no guest of it ever started; vtax doctor shows" in reason()
+    started(run, 3, ready_s=1.0)
+    assert offered()
+
+
+def test_not_one_that_its_study_ended(store: Store, home: Home) -> None:
+    run = begin_planned(store, home)
+    run.add_warning(REFUSED, "the guests differ")
+    run.finish("failed", "the guests differ", 3.0)
+    assert "change it and start a new run" in reason()
+    run.finish("interrupted", "stopped on request (SIGINT)", 4.0)  # it was resumed, and came further
+    assert offered()
+
+
+@pytest.mark.parametrize("values", [
+    {"declared": {**STUDY, "benchmark": [{"name": "sysbench-cpu", "parameters": {"threads": 9}}]}},
+    {"declared": {**STUDY, "benchmark": [{"name": "a-plug-in-of-theirs"}]}},
+    {"declared": {**STUDY, "no_such_key": 1}},
+    {"declared": {**STUDY, "guest": {"vcpus": 4096}}},
+])  # fmt: skip
+def test_not_one_whose_plan_would_be_refused(store: Store, home: Home, values: dict[str, object]) -> None:
+    interrupted(store, home)
+    changed(store, **values)
+    assert reason()
+
+
+def test_not_one_that_is_damaged(store: Store, home: Home) -> None:
+    interrupted(store, home)
+    begin(store, "whole-1", started_at=1.0).finish("finished", "", 2.0)
+    changed(store, host=[])
+    assert "it cannot be resumed: the store is damaged" in output_of("list")
+
+
+def test_who_may_not_see_the_images_is_offered_it(store: Store, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted(store, home)
+    access = os.access
+    monkeypatch.setattr("os.access", lambda path, mode, **how: path != home.images and access(path, mode, **how))
+    assert offered()
+
+
+def test_nothing_is_started_to_find_out(store: Store, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted(store, home)
+    monkeypatch.setattr("vtax.platforms.base.Platform.probe", lambda *_: pytest.fail("probed"))
+    monkeypatch.setattr(Plan, "sessions", lambda *_: pytest.fail("planned a session"))
+    assert offered()
