@@ -10,9 +10,8 @@ import numpy.typing as npt
 from noise import Array
 from scipy import special
 
-from vtax.stats.sequential import decide_studies
+from vtax.stats.sequential import MINIMUM_BLOCKS, decide_studies
 from vtax.stats.stopping import width_share
-from vtax.stats.verdict import MINIMUM_BLOCKS
 
 UNDECIDED, ABOVE, BELOW, EQUIVALENT = range(4)
 Codes = npt.NDArray[np.int64]

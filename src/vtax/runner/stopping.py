@@ -55,7 +55,9 @@ class Stopping:
         interrupted run made them; a budget need not hold them again.
         """
         families = {self._name(cell, metric): f"{cell.point.label} {metric.name}" for cell, metric in self._judged()}
-        goal = decide(self._rule, self._contrasts(blocks), blocks, families)
+        marks = {entry.platform.name: ", ".join(entry.probe.marks) for entry in self._plan.platforms}
+        groups = {self._name(cell, metric): marks.get(cell.platform.name, "") for cell, metric in self._judged()}
+        goal = decide(self._rule, self._contrasts(blocks), blocks, families, groups)
         left = self.owed(goal) - done
         if not left:
             return goal

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from vtax.stats.assumptions import (
+    FEWEST_OF_UNEQUAL,
+    allow_for_dependence,
+    dependence,
+    effective_blocks,
+    skewness_of,
+)
 from vtax.stats.checks import Array, Better, StatsError
 from vtax.stats.intervals import bootstrap_means
-from vtax.stats.ratio import Ratio, exp, ratio_of_logs
+from vtax.stats.moderation import moderate_family
+from vtax.stats.notes import Note
+from vtax.stats.ratio import Ratio, exp, ratio_of_logs, widened
 from vtax.stats.sequential import sequential_verdicts
 from vtax.stats.stopping import Rule, interval_confidence, look_level
 from vtax.stats.verdict import Kind, Verdict, blocks_needed, judge_family
@@ -15,10 +27,16 @@ from vtax.stats.verdict import Kind, Verdict, blocks_needed, judge_family
 
 @dataclass(frozen=True)
 class Contrast:
-    """One log-ratio per block in the order of the blocks (NaN: none), and which way is better for its metric."""
+    """One log-ratio per block in the order of the blocks (NaN: none), and which way is better for its metric.
+
+    noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`. group:
+    contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`.
+    """
 
     logs: Array
     better: Better
+    noise: float = 1.0
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +67,8 @@ def analyse(
             result[name] = error
     if resamples:
         ratios = _with_bootstrap(ratios, contrasts, resamples)
+    if rule.method > 1:
+        ratios = _without_assumptions(rule, ratios, contrasts)
     ratios = {name: replace(ratio, confidence=rule.confidence) for name, ratio in ratios.items()}
     names = list(ratios)
     better: list[Better] = [contrasts[name].better for name in names]
@@ -56,13 +76,63 @@ def analyse(
     verdicts = judge_family([ratios[name] for name in names], rule.margin, better, alpha)
     if rule.stop == "verdict":
         logs = [contrasts[name].logs for name in names]
-        words = sequential_verdicts(logs, rule.margin, rule.alpha, *rule.looks)
+        groups = [contrasts[name].group for name in names] if rule.is_moderated else None
+        words = sequential_verdicts(logs, rule.margin, rule.alpha, *rule.looks, groups)
         kinds = [_kind(word, b) for word, b in zip(words, better, strict=True)]
         verdicts = tuple(
             _with_kind(v, k, ratios[name], rule) for v, k, name in zip(verdicts, kinds, names, strict=True)
         )
+    if rule.method > 1:
+        verdicts = tuple(
+            _warranted(v, ratios[name], contrasts[name], rule) for name, v in zip(names, verdicts, strict=True)
+        )
     result.update({name: Comparison(ratios[name], v) for name, v in zip(names, verdicts, strict=True)})
     return {name: result[name] for name in contrasts}
+
+
+def _without_assumptions(
+    rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]
+) -> dict[str, Ratio]:
+    """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it."""
+    names = [name for name, ratio in ratios.items() if ratio.n_blocks > 1 and ratio.se_log > 0]
+    family = [contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names]
+    borrowed = moderate_family(family, [contrasts[name].group for name in names]) if rule.is_moderated else {}
+    result = dict(ratios)
+    for place, (name, logs, correlation) in enumerate(zip(names, family, dependence(family), strict=True)):
+        ratio, noise = ratios[name], contrasts[name].noise
+        variance, df = borrowed.get(place, (ratio.se_log**2 * ratio.n_blocks, ratio.df))
+        se, notes = math.sqrt(variance / ratio.n_blocks), list[str]()
+        effective = None
+        if correlation:
+            se, df = allow_for_dependence(se, df, ratio.n_blocks, correlation)
+            effective = effective_blocks(ratio.n_blocks, correlation)
+            notes.append(Note("dependent-blocks", blocks=ratio.n_blocks, effective=round(effective, 1)))
+        skewness = skewness_of(logs) if noise != 1 else 0.0
+        if skewness:
+            notes.append(Note("unequal-noise", times=round(max(noise, 1 / noise), 1)))
+        found = widened(ratio, ratio.confidence, se, df, skewness)
+        result[name] = replace(found, effective_blocks=effective, warnings=(*found.warnings, *notes))
+    return result
+
+
+def _warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Verdict:
+    """The verdict, withheld where it stands on an assumption that the blocks contradict or are too few to test."""
+    if verdict.kind == "undecided":
+        return verdict
+    inside = ratio.low > 1 - rule.margin and ratio.high < 1 + rule.margin
+    agrees = inside if verdict.kind == "equivalent" else (ratio.low > 1 or ratio.high < 1)
+    unlucky = "faster" if contrast.noise > 1 else "slower"
+    times = round(max(contrast.noise, 1 / contrast.noise), 1)
+    note = None
+    if contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
+        if ratio.n_blocks < FEWEST_OF_UNEQUAL or not agrees:
+            note = Note("withheld-noisier", times=times, least=FEWEST_OF_UNEQUAL)
+    elif ratio.effective_blocks is not None and not agrees:
+        note = Note("withheld-dependent")
+    if note is None:
+        return verdict
+    needed = blocks_needed(ratio, rule.margin, rule.alpha, verdict.family)
+    return replace(verdict, kind="undecided", blocks_needed=needed, warnings=(*verdict.warnings, note))
 
 
 def _with_bootstrap(

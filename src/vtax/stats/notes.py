@@ -69,6 +69,19 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "left-without-values": ("the left side has no values", ""),
     "right-without-values": ("the right side has no values", ""),
     "no-shared-block": ("no block holds both sides", ""),
+    "dependent-blocks": (
+        "blocks follow one another: {blocks} are worth about {effective}, so the interval is widened", "",
+    ),
+    "unequal-noise": (
+        "one side's noise is {times} times the other's, so the interval is widened for skewness", "",
+    ),
+    "withheld-noisier": (
+        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and fewer than "
+        "{least} blocks, or a wide interval, cannot exclude rare slow blocks", "",
+    ),
+    "withheld-dependent": (
+        "the verdict is withheld: blocks follow one another, and the widened interval does not support it", "",
+    ),
     "few-blocks": (
         "one block is too few for a verdict; at least {least} are needed",
         "{count} blocks are too few for a verdict; at least {least} are needed",

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from vtax.stats.assumptions import unequal_noise
 from vtax.stats.checks import (
     Array,
     Better,
@@ -42,7 +43,8 @@ class Ratio:
     bootstrap_low, bootstrap_high: BCa, None when not asked for. p_value: two-sided, of the ratio being 1 (1 from one
     block). mean_log, se_log, df: mean of the log-ratios, its standard error (nan from one block) and degrees of
     freedom. outliers: positions of blocks, in the arrays as given, whose ratio has a modified z above 3.5: flagged,
-    kept.
+    kept. skewness: of the log-ratios, where interval and tests allow for it (`skewed_t`), else 0. effective_blocks:
+    how many independent blocks these are worth where they follow one another, else None.
     """
 
     estimate: float
@@ -58,6 +60,8 @@ class Ratio:
     bootstrap_high: float | None
     outliers: tuple[int, ...]
     warnings: tuple[str, ...]
+    skewness: float = 0.0
+    effective_blocks: float | None = None
 
     @property
     def half_width(self) -> float:
@@ -72,7 +76,7 @@ class Ratio:
         return replace(
             self, estimate=exp(-self.mean_log), low=1 / self.high if self.high > 0 else math.inf,
             high=1 / self.low if self.low > 0 else math.inf, mean_log=-self.mean_log, bootstrap_low=None,
-            bootstrap_high=None,
+            bootstrap_high=None, skewness=-self.skewness,
         )  # fmt: skip
 
     def efficiency(self, better: Better) -> Interval:
@@ -133,6 +137,18 @@ def block_contrast(treatment: BlockMeans, baseline: BlockMeans | None = None) ->
     return log_ratios(sides[0], sides[1])
 
 
+def noise_ratio(treatment: BlockMeans, baseline: BlockMeans) -> float:
+    """How many times noisier the treatment is than the baseline, 1 where that may be chance: see `unequal_noise`.
+
+    Over the blocks that both sides have. Raises StatsError for means that are not positive or too large.
+    """
+    _, left, right = np.intersect1d(treatment.blocks, baseline.blocks, return_indices=True)
+    sides = [as_array(side.means[at]) for side, at in ((treatment, left), (baseline, right))]
+    for side in sides:
+        check_positive(side, "values")
+    return unequal_noise(np.log(sides[0]), np.log(sides[1])) if left.size else 1.0
+
+
 def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
     """Ratio from one log-ratio per block (NaN: no such block), without a bootstrap."""
     check_confidence(confidence)
@@ -154,6 +170,55 @@ def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:
         n_blocks=n, mean_log=mean, se_log=se, df=n - 1, p_value=min(1.0, 2 * tail(abs(mean), se, n - 1)),
         bootstrap_low=None, bootstrap_high=None, outliers=tuple(int(i) for i in outlying), warnings=warnings,
     )  # fmt: skip
+
+
+def widened(ratio: Ratio, level: float, se: float, df: float, skewness: float = 0.0) -> Ratio:
+    """The ratio with another standard error and degrees of freedom, and its interval of that level.
+
+    skewness: allow for it as well. The interval is then the hull of Student's and of Hall's (On the removal of
+    skewness by transformation, J. R. Statist. Soc. B 1992): his alone covers too little of heavy tails.
+    """
+    if not (ratio.n_blocks > 1 and se > 0):
+        return ratio
+    t = t_quantile((1 + level) / 2, df)
+    below = max(t, unskewed_t(t, skewness, ratio.n_blocks))
+    above = max(t, -unskewed_t(-t, skewness, ratio.n_blocks))
+    moved = replace(
+        ratio, low=exp(ratio.mean_log - below * se), high=exp(ratio.mean_log + above * se), se_log=se, df=df,
+        skewness=skewness,
+    )  # fmt: skip
+    return replace(moved, p_value=min(1.0, 2 * min(1.0, p_above(moved, 0.0), p_below(moved, 0.0))))
+
+
+def p_above(ratio: Ratio, point: float) -> float:
+    """One-sided p-value against a log-ratio of `point` or less: small when the ratio is above it."""
+    return _p(ratio.mean_log - point, ratio, ratio.skewness)
+
+
+def p_below(ratio: Ratio, point: float) -> float:
+    """One-sided p-value against a log-ratio of `point` or more."""
+    return _p(point - ratio.mean_log, ratio, -ratio.skewness)
+
+
+def _p(distance: float, ratio: Ratio, skewness: float) -> float:
+    if ratio.se_log == 0.0 or not skewness:
+        return tail(distance, ratio.se_log, ratio.df)
+    t = distance / ratio.se_log
+    return t_tail(min(t, skewed_t(t, skewness, ratio.n_blocks)), ratio.df)
+
+
+def skewed_t(t: float, skewness: float, n: int) -> float:
+    """Hall's transformation, which makes Student's t of skewed values nearly symmetric."""
+    a = skewness / math.sqrt(n)
+    return t + a * t * t / 3 + a * a * t**3 / 27 + a / 6
+
+
+def unskewed_t(t: float, skewness: float, n: int) -> float:
+    """The inverse of `skewed_t`."""
+    a = skewness / math.sqrt(n)
+    if abs(a) < 1e-6:
+        return t
+    return 3 / a * (math.cbrt(1 + a * (t - a / 6)) - 1)
 
 
 def exp(logarithm: float) -> float:

@@ -22,11 +22,13 @@ import numpy.typing as npt
 from scipy import special
 
 from vtax.stats.checks import Array, StatsError
+from vtax.stats.moderation import lending_groups, moderated, shared_noise
 
 Direction = Literal["above", "below", "equivalent", "undecided"]
 DIRECTIONS: tuple[Direction, ...] = ("undecided", "above", "below", "equivalent")  # codes 0 to 3 of `decide_studies`
 SHAPE = 1.0  # of the spending function: 1 is like Pocock's, early; -4 like O'Brien & Fleming's, late
 HELD_BACK = 0.8  # share of alpha that is spent: with t instead of z up to 1.2 times it is used (bench/statistics)
+MINIMUM_BLOCKS = 5  # of a verdict from a contrast's own variance: with fewer, t is at the mercy of the noise's shape
 GRID = 241  # points of the recursive integration: levels are within 1 % of those of 2001 points
 NEVER = 2**31
 
@@ -80,12 +82,13 @@ def _t_bounds(alpha: float, first: int, last: int) -> Array:
 
 
 def sequential_verdicts(
-    contrasts: Sequence[Array], margin: float, alpha: float, first: int, last: int
-) -> tuple[Direction, ...]:
+    contrasts: Sequence[Array], margin: float, alpha: float, first: int, last: int,
+    groups: Sequence[str] | None = None,
+) -> tuple[Direction, ...]:  # fmt: skip
     """What each contrast has been decided to be after all blocks given, under looks after every block.
 
     contrasts: one log-ratio per block each, NaN where a block has none. first, last: fewest and most blocks; blocks
-    beyond the last are ignored, because no error is left to spend on them.
+    beyond the last are ignored, because no error is left to spend on them. groups: see `decide_studies`.
     """
     if not contrasts:
         return ()
@@ -94,18 +97,20 @@ def sequential_verdicts(
     for row, values in enumerate(contrasts):
         present = values[~np.isnan(values)][:longest]
         logs[0, row, : present.size] = present
-    codes, _ = decide_studies(logs, margin, alpha, first, last)
+    codes, _ = decide_studies(logs, margin, alpha, first, last, groups)
     return tuple(DIRECTIONS[code] for code in codes[0])
 
 
 def decide_studies(
-    logs: Array, margin: float, alpha: float, first: int, last: int
+    logs: Array, margin: float, alpha: float, first: int, last: int, groups: Sequence[str] | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """(codes into DIRECTIONS, blocks at which each was decided, in a family at the latest), for many studies.
 
-    logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row.
+    logs: shape (studies, contrasts, blocks), each study a family; NaN only at the end of a row. groups: of each
+    contrast, when variances are moderated among those of one group; None: each has its own alone.
     """
-    difference, inside, mean = _t_values(logs[..., :last], margin, max(first, 2))
+    borrowed = None if groups is None else _borrowed(logs[..., :last], max(first, 2), groups)
+    difference, inside, mean = _t_values(logs[..., :last], margin, max(first, 2), borrowed)
     size = (mean < np.log1p(-margin)) | (mean > np.log1p(margin))
     at_difference = _step_down(np.where(size, difference, np.nan), alpha / 2, max(first, 2), last)
     at_inside = _step_down(inside, alpha, max(first, 2), last)
@@ -116,8 +121,35 @@ def decide_studies(
     return codes, at
 
 
-def _t_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Array]:
-    """Student's t of being different from 0 and of being inside the margin, and the mean, at every look."""
+def _borrowed(logs: Array, first: int, groups: Sequence[str]) -> tuple[Array, Array]:
+    """(moderated / own variance, degrees of freedom) of every contrast at every look; 1 and n - 1 without lenders.
+
+    A contrast that was left out of further blocks lends what it had.
+    """
+    counts = (~np.isnan(logs)).sum(axis=-1)
+    looks = np.arange(first, logs.shape[-1] + 1)
+    times = np.ones((*logs.shape[:-1], looks.size))
+    df = np.broadcast_to(looks - 1.0, times.shape).copy()
+    for members in lending_groups(groups, counts.min(axis=0).tolist()):
+        part = logs[:, members]
+        for look, n in enumerate(looks):
+            there = np.minimum(counts[:, members], n)
+            own = np.nanvar(part[..., :n], axis=-1, ddof=1)
+            shared = shared_noise(part[..., : there.min()])
+            variances, lent = moderated(own, there - 1.0, shared)
+            times[:, members, look] = variances / np.where(own > 0, own, 1.0)
+            df[:, members, look] = lent
+    return times, df
+
+
+def _t_values(
+    logs: Array, margin: float, first: int, borrowed: tuple[Array, Array] | None = None
+) -> tuple[Array, Array, Array]:
+    """Student's t of being different from 0 and of being inside the margin, and the mean, at every look.
+
+    A t of more degrees of freedom, which were borrowed, is given as the t of n - 1 that is as rare. Before
+    MINIMUM_BLOCKS only such a one is given.
+    """
     n = np.arange(1, logs.shape[-1] + 1, dtype=np.float64)
     shift = logs[..., :1]  # sums of small differences keep their digits
     mean = np.cumsum(logs - shift, axis=-1) / n
@@ -125,11 +157,16 @@ def _t_values(logs: Array, margin: float, first: int) -> tuple[Array, Array, Arr
     n, mean, square = n[first - 1 :], mean[..., first - 1 :] + shift, square[..., first - 1 :]
     se = np.sqrt(np.maximum(square, 0.0) / (n - 1) / n)
     is_still = se <= 1e-13
+    if borrowed is not None:
+        se, lent = se * np.sqrt(borrowed[0]), borrowed[1] > n - 1
 
     def t(distance: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             noisy = distance / se
-        return np.where(is_still, np.where(np.abs(distance) <= 1e-13, 0.0, np.copysign(np.inf, distance)), noisy)
+        if borrowed is not None:
+            noisy = np.where(lent, -special.stdtrit(n - 1, special.stdtr(borrowed[1], -noisy)), noisy)
+        t = np.where(is_still, np.where(np.abs(distance) <= 1e-13, 0.0, np.copysign(np.inf, distance)), noisy)
+        return t if borrowed is None else np.where(lent | (n >= MINIMUM_BLOCKS), t, np.nan)
 
     low, high = np.log1p(-margin), np.log1p(margin)
     return t(np.abs(mean)), t(np.minimum(mean - low, high - mean)), mean

@@ -15,9 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from vtax.stats.checks import Array, StatsError, without_missing
+from vtax.stats.moderation import FEWEST_BLOCKS
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.sequential import sequential_verdicts, t_levels
-from vtax.stats.verdict import MINIMUM_BLOCKS, check_margin
+from vtax.stats.sequential import MINIMUM_BLOCKS, sequential_verdicts, t_levels
+from vtax.stats.verdict import check_margin
 
 Stop = Literal["fixed", "precision", "verdict", "budget"]
 Spend = Literal["widest", "evenly"]
@@ -31,7 +32,8 @@ class Rule:
     "verdict": when every contrast has its verdict within `margin`, family-wise error alpha under looking after every
     block. "budget": when the next block would end after budget_s. budget_s bounds the other rules too.
     min_blocks, max_blocks: of "precision" and "verdict". spend: of "budget", once min_blocks are made: further blocks
-    hold the half of the contrasts with the widest intervals, or all.
+    hold the half of the contrasts with the widest intervals, or all. method: of the analysis; 1 is that of runs from
+    before there were two, 2 moderates variances and tests what Student's t assumes.
     """
 
     stop: Stop
@@ -43,6 +45,7 @@ class Rule:
     confidence: float = 0.95
     budget_s: float | None = None
     spend: Spend = "widest"
+    method: int = 1
 
     def __post_init__(self) -> None:
         """Raises StatsError on a rule that cannot be followed."""
@@ -61,14 +64,20 @@ class Rule:
 
     @property
     def looks(self) -> tuple[int, int]:
-        """Of "verdict": the numbers of blocks of its first and last look. Fewer than MINIMUM_BLOCKS never judge."""
-        first = max(self.min_blocks, MINIMUM_BLOCKS)
+        """Of "verdict": the numbers of blocks of its first and last look. Fewer never judge."""
+        first = max(self.min_blocks, FEWEST_BLOCKS if self.is_moderated else MINIMUM_BLOCKS)
         return first, max(self.max_blocks, first)
+
+    @property
+    def is_moderated(self) -> bool:
+        """Whether contrasts borrow from each other's variances: not where widths decide on what is measured."""
+        by_width = self.stop == "precision" or (self.stop == "budget" and self.spend == "widest")
+        return self.method > 1 and not by_width
 
 
 def rule_of(design: Mapping[str, Any]) -> Rule:
     """The rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError."""
-    known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend")
+    known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend", "method")
     given = {name: design[name] for name in known if design.get(name) is not None}
     return Rule(design.get("stop", "fixed"), **given, budget_s=design.get("budget"))
 
@@ -89,8 +98,9 @@ class Decision:
 
 
 def decide(
-    rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None = None
-) -> Decision:
+    rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None = None,
+    groups: Mapping[str, str] | None = None,
+) -> Decision:  # fmt: skip
     """Whether to stop after `blocks` whole blocks, time left out of account (see `within_budget`).
 
     contrasts: name -> one log-ratio per block, in the order of the blocks, NaN where a block has none. (For a study
@@ -98,6 +108,7 @@ def decide(
     A contrast with an infinite one holds a value that has no logarithm: it cannot be judged, nor do further blocks
     help, so only the others keep a run going.
     families: name -> the family it is judged in, which must be that of the result; absent, all are one.
+    groups: name -> the group within which variances are moderated, likewise.
     """
     if rule.stop == "budget":
         return Decision(False, False, "time is left", _widest(rule, contrasts, blocks))
@@ -110,7 +121,10 @@ def decide(
     if not contrasts:
         return Decision(True, False, "there is nothing to compare", (), ("no contrast has data in any block",))
     judged = _judgeable(contrasts)
-    missed = _imprecise(rule, judged) if rule.stop == "precision" else _undecided(rule, judged, families or {})
+    if rule.stop == "precision":
+        missed = _imprecise(rule, judged)
+    else:
+        missed = _undecided(rule, judged, families or {}, groups or {})
     return _towards(rule, tuple(contrasts), missed, tuple(name for name in contrasts if name not in judged), blocks)
 
 
@@ -230,7 +244,9 @@ def _imprecise(rule: Rule, contrasts: Mapping[str, Array]) -> tuple[str, ...]:
     )
 
 
-def _undecided(rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str, str]) -> tuple[str, ...]:
+def _undecided(
+    rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str, str], groups: Mapping[str, str]
+) -> tuple[str, ...]:
     """Contrasts without a verdict in their family, of which those without data are no members (as in `analyse`)."""
     members: dict[str, dict[str, Array]] = defaultdict(dict)
     for name, logs in contrasts.items():
@@ -238,6 +254,7 @@ def _undecided(rule: Rule, contrasts: Mapping[str, Array], families: Mapping[str
             members[families.get(name, "")][name] = logs
     decided = set()
     for family in members.values():
-        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, *rule.looks)
+        lending = [groups.get(name, "") for name in family] if rule.is_moderated else None
+        found = sequential_verdicts(list(family.values()), rule.margin, rule.alpha, *rule.looks, lending)
         decided |= {name for name, verdict in zip(family, found, strict=True) if verdict != "undecided"}
     return tuple(name for name in contrasts if name not in decided)

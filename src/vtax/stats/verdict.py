@@ -17,12 +17,13 @@ from typing import Literal
 import numpy as np
 
 from vtax.stats.checks import Array, Better, StatsError, Values, as_array
+from vtax.stats.moderation import FEWEST_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.planning import fewest_blocks
-from vtax.stats.ratio import Ratio, tail
+from vtax.stats.ratio import Ratio, p_above, p_below
+from vtax.stats.sequential import MINIMUM_BLOCKS
 
 Kind = Literal["slower", "faster", "equivalent", "undecided"]
-MINIMUM_BLOCKS = 5  # fewer never give a verdict: Student's t with fewer is at the mercy of the noise's shape
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def verdict_of(
     """The verdict that adjusted p-values and the estimate's size give together."""
     kind: Kind = "undecided"
     warnings: tuple[str, ...] = ()
-    if ratio.n_blocks < MINIMUM_BLOCKS:
+    if ratio.n_blocks < fewest_to_judge(ratio):
         warnings = (Note("few-blocks", count=ratio.n_blocks, least=MINIMUM_BLOCKS),)
     elif p_difference <= alpha and outside(ratio.mean_log, margin):
         kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
@@ -108,6 +109,11 @@ def verdict_of(
         kind = "equivalent"
     needed = 0 if kind != "undecided" else blocks_needed(ratio, margin, alpha, family)
     return Verdict(kind, margin, alpha, family, p_difference, p_equivalent, needed, warnings)
+
+
+def fewest_to_judge(ratio: Ratio) -> int:
+    """Blocks below which a ratio has no verdict: fewer where it has borrowed from others what few blocks lack."""
+    return FEWEST_BLOCKS if ratio.df > ratio.n_blocks - 1 else MINIMUM_BLOCKS
 
 
 def check_margin(margin: float) -> None:
@@ -125,9 +131,7 @@ def p_equivalence(ratio: Ratio, margin: float) -> float:
     """P-value of the two one-sided tests: small when the ratio is inside 1 +- margin. 1 from a single block."""
     if ratio.n_blocks < 2:
         return 1.0
-    above = tail(ratio.mean_log - math.log1p(-margin), ratio.se_log, ratio.df)
-    below = tail(math.log1p(margin) - ratio.mean_log, ratio.se_log, ratio.df)
-    return max(above, below)
+    return max(p_above(ratio, math.log1p(-margin)), p_below(ratio, math.log1p(margin)))
 
 
 def p_text(p: float) -> str:

@@ -88,6 +88,11 @@ class DesignTable(_Table):
         "the widest intervals, or every cell",
     )
     margin: float = Field(0.02, gt=0, lt=1, description="ratios within 1 +- margin count as equivalent")
+    method: Literal[1, 2] = Field(
+        2,
+        description="of the analysis: 2 moderates variances over a family and tests what intervals assume; 1 is that "
+        "of stored runs from before there were two",
+    )
 
     @model_validator(mode="after")
     def _blocks_in_order(self) -> DesignTable:

@@ -17,14 +17,14 @@ from vtax.errors import BadInput
 from vtax.report.analysis.lookup import Levels, unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import differences
-from vtax.report.analysis.values import Analysis, Row, Section
+from vtax.report.analysis.values import Analysis, Row, Section, lending_group
 from vtax.report.document import Inline
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError, check_positive
 from vtax.stats.contrasts import unpaired_ratio
 from vtax.stats.notes import Note
-from vtax.stats.ratio import Ratio, block_contrast
+from vtax.stats.ratio import Ratio, block_contrast, noise_ratio
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.verdict import Verdict, judge_either_way
 from vtax.store.records import CellRecord
@@ -291,7 +291,8 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
             logs = block_contrast(pair.left.means_of_blocks, pair.right.means_of_blocks)
             if np.isnan(logs).all():
                 raise StatsError(Note("no-shared-block"))
-            contrasts[str(number)] = Contrast(logs, pair.section.better)
+            noise = noise_ratio(pair.left.means_of_blocks, pair.right.means_of_blocks)
+            contrasts[str(number)] = Contrast(logs, pair.section.better, noise, lending_group(pair.left.platform))
         except StatsError as error:
             result[number] = replace(pair, trouble=error.note)
     for name, answer in judge(side.analysis.rule, contrasts).items():

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
-from vtax.report.analysis.values import Analysis, Floats, Ints, Point, Row, Section, place_of
+from vtax.report.analysis.values import Analysis, Floats, Ints, Point, Row, Section, lending_group, place_of
 from vtax.report.analysis.warnings import warnings_of
 from vtax.report.document import Place
 from vtax.stats.analysis import Contrast
@@ -25,7 +25,7 @@ from vtax.stats.checks import StatsError
 from vtax.stats.describe import describe_blocks, with_bootstrap
 from vtax.stats.means import Average, average_with
 from vtax.stats.notes import Note
-from vtax.stats.ratio import block_contrast
+from vtax.stats.ratio import block_contrast, noise_ratio
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
 from vtax.store.records import MetricRecord
@@ -241,7 +241,7 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
                 continue
             name = row.cell.key
             try:
-                contrasts[name] = Contrast(_logs(row, base), section.better)
+                contrasts[name] = _contrast(row, base, section)
             except StatsError as error:
                 trouble[name] = error.note
     found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
@@ -256,6 +256,12 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
 
     points = tuple(Point(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
     return replace(section, points=points, family=len(contrasts))
+
+
+def _contrast(row: Row, base: Row | None, section: Section) -> Contrast:
+    logs = _logs(row, base)
+    noise = noise_ratio(row.means_of_blocks, base.means_of_blocks) if base else 1.0
+    return Contrast(logs, section.better, noise, lending_group(row.platform))
 
 
 def _logs(row: Row, base: Row | None) -> Floats:
@@ -274,7 +280,8 @@ def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
             for row in point.rows:
                 if section.metric.is_primary and (is_alone or row is not base):
                     logs = _own_logs(row) if is_alone else _logs_or_none(row, base)
-                    yield Aim(_aim_name(section, row), section.name, place_of(section, point, row), logs)
+                    name, group = _aim_name(section, row), lending_group(row.platform)
+                    yield Aim(name, section.name, place_of(section, point, row), logs, group)
 
 
 def _aim_name(section: Section, row: Row) -> str:

@@ -20,13 +20,14 @@ _MISSES = {"precision", "verdict"}  # rules with a target for every contrast
 class Aim:
     """A contrast of a primary metric, or, of a single platform, a cell. logs: as `decide` takes them.
 
-    name: unique in the run. family: what its verdict is judged in.
+    name: unique in the run. family: what its verdict is judged in. group: see `stats.analysis.Contrast`.
     """
 
     name: str
     family: str
     place: Place
     logs: NDArray[np.float64]
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Targets:
 
 def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
     """Whether a run of so many blocks reached what its rule wanted, and which aims did not."""
-    decision = decide(rule, {a.name: a.logs for a in aims}, blocks, {a.name: a.family for a in aims})
+    families, groups = {a.name: a.family for a in aims}, {a.name: a.group for a in aims}
+    decision = decide(rule, {a.name: a.logs for a in aims}, blocks, families, groups)
     return Targets(decision, frozenset(decision.open if rule.stop in _MISSES else ()))
 
 

@@ -21,10 +21,11 @@ from vtax.report.document import Place
 from vtax.stats.checks import StatsError
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio
+from vtax.stats.sequential import MINIMUM_BLOCKS
 from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.variance import MOST_BLOCKS, Components, Plan, components, plan
-from vtax.stats.verdict import MINIMUM_BLOCKS, holm
+from vtax.stats.verdict import holm
 from vtax.store.query import RunData
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtax.report.document.cells import Count
+from vtax.report.document.cells import Count, Number
 from vtax.report.document.text import Inline, Message
 from vtax.stats.notes import TERMS, Note
 
@@ -14,5 +14,5 @@ def data_of(note: Note) -> dict[str, Inline]:
         if isinstance(value, str):
             found[name] = Message(value) if value in TERMS else value
         else:
-            found[name] = Count(int(value))
+            found[name] = Number(value, 2) if isinstance(value, float) else Count(int(value))
     return found

@@ -23,6 +23,8 @@ from vtax.report.document import (
 )
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import package_of
+from vtax.stats.assumptions import FEWEST_OF_UNEQUAL, FEWEST_TO_TEST
+from vtax.stats.moderation import FEWEST_LENDERS
 from vtax.store.records import PluginRecord
 
 _ORDER_SHOWN = 10  # blocks
@@ -60,6 +62,7 @@ def method(analysis: Analysis) -> Iterator[Inline]:
         bootstrap = msg("Beside it, and beside means, stands the BCa bootstrap interval, which no verdict uses.")
         ratios = joined([ratios, bootstrap], " ")
     yield ratios
+    yield _analysis(analysis)
     yield msg(
         "A verdict needs significance and size: slower or faster, when a ratio of 1 is rejected and the estimate "
         "lies outside ±{margin}; equivalent, when two one-sided tests (TOST) place the ratio "
@@ -93,6 +96,29 @@ def _blocks(analysis: Analysis) -> Iterator[Inline]:
         "A cell has {count} measured trials in a block{warmup}",
         trials, warmup=_warmup(warmup),
     )  # fmt: skip
+
+
+def _analysis(analysis: Analysis) -> Inline:
+    """Which of the two methods judged the run."""
+    rule = analysis.rule
+    if rule.method == 1:
+        return msg(
+            "Judged by method 1, that of runs from before there were two: every comparison has its own variance, "
+            "and nothing tests whether blocks follow one another or noise is on one side."
+        )
+    tested = msg(
+        "Judged by method 2. From {fewest} blocks on, blocks that follow one another widen an interval, and so does "
+        "noise on one side alone; below {least} blocks no verdict favours the far noisier side.",
+        fewest=Count(FEWEST_TO_TEST), least=Count(FEWEST_OF_UNEQUAL),
+    )  # fmt: skip
+    if not rule.is_moderated:
+        return tested
+    moderated = msg(
+        "The variance of a comparison is shrunk towards those of the others in its table, where at least {lenders} "
+        "of like platforms can be compared (Smyth 2004, tempered).",
+        lenders=Count(FEWEST_LENDERS),
+    )
+    return joined([tested, moderated], " ")
 
 
 def order_of(analysis: Analysis) -> list[tuple[int, tuple[str, ...]]]:

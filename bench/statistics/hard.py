@@ -1,0 +1,202 @@
+"""Noise that breaks what Student's t assumes, and what the two methods of analysis make of it.
+
+    python bench/statistics/hard.py                # prints all tables
+    python bench/statistics/hard.py --studies 300 --only assumptions
+
+Every study is judged by `vtax.stats.analysis.analyse` itself. Values are logarithms, one per block; a platform has
+noise of 1 %, and so has a block. "Lent" and "own" below are the moderated and the plain variance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from noise import Array
+
+from vtax.stats.analysis import Comparison, Contrast, analyse
+from vtax.stats.assumptions import unequal_noise
+from vtax.stats.stopping import Rule
+
+FAMILY = 6
+MARGIN = 0.02
+METHODS = (1, 2)
+
+
+def generator(*key: object) -> np.random.Generator:
+    """A stream of random numbers of its own for every point."""
+    return np.random.default_rng([2004, zlib.crc32(repr(key).encode())])
+
+
+@dataclass(frozen=True)
+class Hard:
+    """shape: of the noise beside the 1 % that all have. on: "both", "treatments" (all six), "one" (the last) or
+    "baseline". follow: lag-1 correlation of blocks, of every platform on its own. marked: the noisy platform is
+    emulated, and known to be."""
+
+    name: str
+    shape: str = "none"
+    on: str = "both"
+    follow: float = 0.0
+    marked: bool = False
+
+
+NOISES = (
+    Hard("normal"),
+    Hard("blocks follow one another (0.3)", follow=0.3),
+    Hard("blocks follow one another (0.6)", follow=0.6),
+    Hard("log-normal of shape 0.5, CV 15 %, on the platforms", "0.5", "treatments"),
+    Hard("log-normal of shape 0.5, CV 15 %, on the baseline", "0.5", "baseline"),
+    Hard("log-normal of shape 1, CV 15 %, on the platforms", "1", "treatments"),
+    Hard("log-normal of shape 1, CV 15 %, on the baseline", "1", "baseline"),
+    Hard("log-normal of shape 1.5, CV 15 %, on the platforms", "1.5", "treatments"),
+    Hard("exponential tail of 15 % on the platforms", "exponential", "treatments"),
+    Hard("normal, 15 % on the platforms", "normal", "treatments"),
+    Hard("heavy-tailed (t, 2.1 df)", "t2.1"),
+    Hard("one platform of six ten times noisier", "normal10", "one"),
+    Hard("the same, marked as emulated", "normal10", "one", marked=True),
+)
+
+
+def _skewed(shape: float, z: Array) -> Array:
+    """Logarithm of 1 + 15 % of a standardized log-normal: a time with a tail of slow trials."""
+    sd = np.exp(shape**2 / 2) * np.sqrt(np.expm1(shape**2))
+    return np.asarray(np.log1p(0.15 * (np.exp(shape * z) - np.exp(shape**2 / 2)) / sd))
+
+
+@lru_cache
+def _centre(shape: float) -> float:
+    return float(_skewed(shape, np.random.default_rng(0).standard_normal(4_000_000)).mean())
+
+
+def extra(shape: str, size: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Noise of mean 0 in logarithms of times."""
+    if shape == "none":
+        return np.zeros(size)
+    if shape == "normal":
+        return 0.15 * rng.standard_normal(size)
+    if shape == "normal10":
+        return 0.1 * rng.standard_normal(size)
+    if shape == "t2.1":
+        return 0.02 * rng.standard_t(2.1, size)
+    if shape == "exponential":
+        return 0.15 * (rng.standard_exponential(size) - 1)
+    return _skewed(float(shape), rng.standard_normal(size)) - _centre(float(shape))
+
+
+def values(noise: Hard, studies: int, blocks: int, truth: float, rng: np.random.Generator) -> Array:
+    """Log-times of shape (studies, 1 + FAMILY, blocks), the baseline first; truth: log-ratio of all others to it."""
+    size = (studies, 1 + FAMILY, blocks)
+    own = 0.01 * rng.standard_normal(size)
+    if noise.follow:
+        for k in range(1, blocks):
+            own[..., k] = noise.follow * own[..., k - 1] + np.sqrt(1 - noise.follow**2) * own[..., k]
+    on = {"both": slice(None), "treatments": slice(1, None), "one": slice(FAMILY, None), "baseline": slice(0, 1)}
+    part = own[:, on[noise.on]]
+    own[:, on[noise.on]] = part + extra(noise.shape, part.shape, rng)
+    own[:, 1:] += truth
+    return np.asarray(own + 0.01 * rng.standard_normal((studies, 1, blocks)))
+
+
+def judged(rule: Rule, logs: Array, noise: Hard, members: int) -> list[Comparison]:
+    """What vtax makes of one study, the last `members` platforms against the baseline."""
+    contrasts = {
+        str(k): Contrast(
+            logs[k] - logs[0], "lower", unequal_noise(logs[k], logs[0]),
+            "emulated" if noise.marked and k == FAMILY else "",
+        )
+        for k in range(FAMILY, FAMILY - members, -1)
+    }  # fmt: skip
+    return [c for c in analyse(rule, contrasts).values() if isinstance(c, Comparison)]
+
+
+def assumptions(noise: Hard, studies: int) -> list[str]:
+    """Coverage of the worst contrast at 10 and 20 blocks; any false alarm, and false `equivalent` at the margin."""
+    row = [f"{noise.name}"]
+    for blocks in (10, 20):
+        logs = values(noise, studies, blocks, 0.0, generator("cover", noise, blocks))
+        found = []
+        for method in METHODS:
+            rule = Rule("fixed", blocks=blocks, method=method)
+            held = np.array(
+                [[c.ratio.low <= 1 <= c.ratio.high for c in judged(rule, x, noise, FAMILY)] for x in logs]
+            )
+            found.append(percent(float(held.mean(axis=0).min())))
+        row.append(" → ".join(found))
+    for stop, blocks in (("fixed", 10), ("verdict", 30)):
+        logs = values(noise, studies, blocks, 0.0, generator("alarm", noise, stop))
+        row.append(" → ".join(_any(stop, logs, noise, FAMILY, method, ("slower", "faster")) for method in METHODS))
+    for stop, blocks in (("fixed", 10), ("verdict", 30)):
+        worst = []
+        for method in METHODS:
+            rates = []
+            for end in (np.log1p(-MARGIN), np.log1p(MARGIN)):
+                logs = values(noise, studies, blocks, end, generator("equal", noise, stop, end))
+                rates.append(float(_any(stop, logs, noise, 1, method, ("equivalent",))))
+            worst.append(f"{max(rates):.1f}")
+        row.append(" → ".join(worst))
+    return row
+
+
+def _any(stop: str, logs: Array, noise: Hard, members: int, method: int, kinds: tuple[str, ...]) -> str:
+    """Share of studies with any of these verdicts, under a rule that stops when vtax would."""
+    wrong, last = 0, logs.shape[-1]
+    rule = Rule(stop, blocks=last, max_blocks=last, method=method)  # type: ignore[arg-type]
+    for study in logs:
+        made = _stopped(rule, study, noise, members) if stop == "verdict" else last
+        wrong += any(c.verdict.kind in kinds for c in judged(rule, study[:, :made], noise, members))
+    return percent(wrong / len(logs))
+
+
+def _stopped(rule: Rule, study: Array, noise: Hard, members: int) -> int:
+    """Blocks after which the run would have ended: when the boundaries have decided every contrast."""
+    from vtax.stats.sequential import decide_studies
+
+    rows = study[FAMILY : FAMILY - members : -1] - study[0]
+    groups = None
+    if rule.is_moderated:
+        groups = ["emulated" if noise.marked and k == 0 else "" for k in range(members)]
+    _, at = decide_studies(rows[None], rule.margin, rule.alpha, *rule.looks, groups)
+    return int(min(at.max(), study.shape[-1]))
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+HEADS = {
+    "assumptions": [
+        "noise (method 1 → method 2)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
+        "any alarm of six, verdict", "`equivalent` at the margin, fixed 10", "the same, verdict",
+    ],
+}  # fmt: skip
+PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], int]] = {  # the number divides the studies
+    "assumptions": (assumptions, NOISES, 1),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--studies", type=int, default=2000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", choices=PLANS)
+    options = parser.parse_args()
+    began = time.monotonic()
+    with ProcessPoolExecutor(options.processes) as pool:
+        for name, (function, items, share) in PLANS.items():
+            if options.only in (None, name):
+                rows = pool.map(function, items, [options.studies // share] * len(items))
+                print(f"\n## {name}\n\n| {' | '.join(HEADS[name])} |\n|{'---|' * len(HEADS[name])}")
+                for row in rows:
+                    print(f"| {' | '.join(row)} |", flush=True)
+    print(f"{options.studies} studies per point; {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

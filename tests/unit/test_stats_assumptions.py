@@ -1,0 +1,165 @@
+"""Method 2: what blocks show against Student's t widens intervals and withholds verdicts; likeness narrows them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from vtax.runner.resume import stored_study
+from vtax.stats.analysis import Contrast, analyse
+from vtax.stats.assumptions import allow_for_dependence, dependence, effective_blocks, unequal_noise
+from vtax.stats.moderation import moderate_family
+from vtax.stats.ratio import BlockMeans, noise_ratio, p_above, ratio_of_logs, skewed_t, unskewed_t, widened
+from vtax.stats.stopping import Rule, decide, rule_of
+
+rng = np.random.default_rng(5)
+
+
+@pytest.fixture(autouse=True)
+def reseeded(monkeypatch):
+    """Every test sees the same noise, alone or after others."""
+    monkeypatch.setitem(globals(), "rng", np.random.default_rng(5))
+
+
+def following(correlation, blocks, contrasts=6):
+    noise = rng.standard_normal((contrasts, blocks))
+    for k in range(1, blocks):
+        noise[:, k] = correlation * noise[:, k - 1] + math.sqrt(1 - correlation**2) * noise[:, k]
+    return list(noise)
+
+
+def test_blocks_that_follow_one_another_are_seen_and_independent_ones_rarely():
+    assert np.mean([np.mean(dependence(following(0.6, 20))) > 0 for _ in range(100)]) > 0.9
+    alone = [dependence(following(0.0, 20, contrasts=1))[0] > 0 for _ in range(1000)]
+    assert 0.02 < np.mean(alone) < 0.08
+    assert np.mean([dependence(following(0.6, 40))[0] for _ in range(100)]) == pytest.approx(0.6, abs=0.1)
+
+
+def test_fewer_than_eight_blocks_say_nothing_of_dependence():
+    assert dependence([np.arange(7.0)]) == [0.0]
+    assert dependence([np.zeros(20)]) == [0.0]
+
+
+def test_dependent_blocks_are_worth_fewer():
+    assert effective_blocks(20, 0.0) == 20
+    assert effective_blocks(20, 0.6) == 5
+    assert allow_for_dependence(0.1, 19, 20, 0.0) == pytest.approx((0.1, 19))
+    se, df = allow_for_dependence(0.1, 19, 20, 0.5)
+    assert se > 0.1 * math.sqrt(3)
+    assert 2 <= df < 19
+
+
+def test_a_warning_says_what_dependent_blocks_are_worth():
+    logs = {str(k): Contrast(0.01 * row, "higher") for k, row in enumerate(following(0.7, 30))}
+    plain, allowed = (analyse(Rule("fixed", method=method), logs)["0"].ratio for method in (1, 2))
+    assert allowed.half_width > 1.5 * plain.half_width
+    (note,) = (text for text in allowed.warnings if getattr(text, "code", "") == "dependent-blocks")
+    assert note.data["blocks"] == 30
+    assert note.data["effective"] == pytest.approx(allowed.effective_blocks, abs=0.05)
+
+
+def test_noise_of_one_side_is_told_from_noise_of_both():
+    shared, quiet, loud = 0.02 * rng.standard_normal(20), *rng.standard_normal((2, 20))
+    assert unequal_noise(shared + 0.1 * loud, shared + 0.01 * quiet) > 3
+    assert unequal_noise(shared + 0.01 * quiet, shared + 0.1 * loud) < 1 / 3
+    assert unequal_noise(shared + 0.01 * loud, shared + 0.01 * quiet) == 1
+    assert unequal_noise(loud[:4], 0.001 * quiet[:4]) == 1
+
+
+def test_noise_is_compared_over_the_blocks_that_both_sides_have():
+    blocks = np.arange(20)
+    loud = BlockMeans(blocks, np.exp(0.2 * rng.standard_normal(20)))
+    quiet = BlockMeans(blocks[5:], np.exp(0.01 * rng.standard_normal(15)))
+    assert noise_ratio(loud, quiet) > 5
+    assert noise_ratio(quiet, BlockMeans(blocks[:2], np.ones(2))) == 1
+
+
+@pytest.mark.parametrize("skewness", [-2.0, -0.1, 0.0, 0.5, 3.0])
+def test_halls_transformation_is_undone(skewness):
+    for t in (-4.0, -0.3, 0.0, 2.0):
+        assert unskewed_t(skewed_t(t, skewness, 10), skewness, 10) == pytest.approx(t, abs=1e-5)
+
+
+def test_skewness_widens_the_interval_towards_the_long_tail():
+    ratio = ratio_of_logs(0.1 * rng.standard_exponential(12))
+    allowed = widened(ratio, 0.95, ratio.se_log, ratio.df, skewness=1.5)
+    assert allowed.low <= ratio.low
+    assert allowed.high > 1.05 * ratio.high
+    assert allowed.inverse.low == pytest.approx(1 / allowed.high)
+    assert p_above(allowed.inverse, 0.0) == pytest.approx(1 - p_above(ratio, 0.0), abs=0.1)
+    same = widened(ratio, 0.95, ratio.se_log, ratio.df)
+    assert (same.low, same.high, same.p_value) == pytest.approx((ratio.low, ratio.high, ratio.p_value))
+
+
+def test_a_verdict_for_the_far_noisier_side_is_withheld_and_one_against_it_is_not():
+    logs = -0.2 + 0.01 * rng.standard_normal(10)
+    for noise, kind in ((8.0, "undecided"), (1.0, "faster"), (1 / 8, "faster")):
+        found = analyse(Rule("fixed", method=2), {"a": Contrast(logs, "lower", noise)})["a"]
+        assert found.verdict.kind == kind
+        assert ("withheld" in " ".join(found.verdict.warnings)) == (kind == "undecided")
+    old = analyse(Rule("fixed", method=1), {"a": Contrast(logs, "lower", 8.0)})["a"]
+    assert old.verdict.kind == "faster"
+    many = -0.2 + 0.01 * rng.standard_normal(20)
+    assert analyse(Rule("fixed", method=2), {"a": Contrast(many, "lower", 8.0)})["a"].verdict.kind == "faster"
+
+
+def family(blocks, contrasts=6, spread=0.01):
+    base = rng.standard_normal(blocks)
+    return [spread * (rng.standard_normal(blocks) - base) for _ in range(contrasts)]
+
+
+def test_contrasts_that_are_alike_lend_each_other_degrees_of_freedom():
+    gained = moderate_family(family(5), [""] * 6)
+    assert len(gained) >= 4
+    assert all(4 < df <= 6 for _, df in gained.values())
+    assert moderate_family(family(5, contrasts=3), [""] * 3) == {}
+    assert moderate_family(family(2), [""] * 6) == {}
+
+
+def test_what_is_unlike_neither_borrows_nor_moves_the_others():
+    logs = family(10)
+    apart = moderate_family([*logs[:5], 30 * logs[5]], [""] * 6)
+    marked = moderate_family([*logs[:5], 30 * logs[5]], [""] * 5 + ["emulated"])
+    assert 5 not in apart
+    assert 5 not in marked
+    for k in marked:
+        assert marked[k][0] < 4 * max(x.var(ddof=1) for x in logs[:5])
+
+
+def test_three_blocks_give_verdicts_where_a_family_lends_what_they_lack():
+    contrasts = {str(k): Contrast(math.log(0.5) + row, "higher") for k, row in enumerate(family(3))}
+    kinds = [found.verdict.kind for found in analyse(Rule("fixed", method=2), contrasts).values()]
+    assert kinds.count("slower") >= 4
+    assert set(kinds) <= {"slower", "undecided"}
+    plain = analyse(Rule("fixed", method=1), contrasts).values()
+    assert {found.verdict.kind for found in plain} == {"undecided"}
+    assert analyse(Rule("fixed", method=2), {"0": contrasts["0"]})["0"].verdict.kind == "undecided"
+
+
+@pytest.mark.parametrize("stop", ["precision", "budget"])
+def test_widths_that_decide_on_blocks_borrow_nothing(stop):
+    contrasts = {str(k): Contrast(row, "higher") for k, row in enumerate(family(6))}
+    plain, same = (
+        analyse(Rule(stop, method=method, budget_s=1.0), contrasts)["1"].ratio.half_width for method in (1, 2)
+    )
+    assert plain == same
+
+
+def test_runner_and_result_agree_on_verdicts_of_method_2():
+    rule = Rule("verdict", min_blocks=3, max_blocks=20, method=2)
+    logs = {str(k): math.log(0.9) + row for k, row in enumerate(family(20))}
+    for blocks in (3, 4, 6, 20):
+        seen = {name: row[:blocks] for name, row in logs.items()}
+        found = analyse(rule, {name: Contrast(row, "higher") for name, row in seen.items()})
+        undecided = tuple(name for name, each in found.items() if each.verdict.kind == "undecided")
+        assert decide(rule, seen, blocks).open == undecided
+    assert len(decide(rule, {name: row[:3] for name, row in logs.items()}, 3).open) < 6
+
+
+def test_a_run_from_before_there_were_two_methods_keeps_its_own():
+    class Stored:
+        name, declared = "old", {"name": "s", "platforms": ["native"], "design": {"blocks": 2}, "benchmark": [
+            {"name": "sysbench-cpu"}]}  # fmt: skip
+
+    assert rule_of(Stored.declared["design"]).method == 1
+    assert stored_study(Stored).study.design.method == 1
