@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from vtax.cli.output import as_typed, json_option, print_json, print_table
+from vtax.cli.output import as_typed, json_option, missing_image, print_json, print_table
 from vtax.cli.quiet import free_to_probe
 from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
@@ -34,10 +34,13 @@ def command(calibrate_for: str | None, as_json: bool) -> None:
         return
     with free_to_probe("vtax doctor") as why_not:
         examination = examine(checked(Home.from_environment()), not_probed=why_not)
+    hint = missing_image(Home.from_environment())
     if as_json:
-        print_json(examination.as_json())
+        print_json({**examination.as_json(), "image": {"hint": hint}})
         return
     _print_platforms(examination)
+    if hint:
+        click.echo(as_typed(f"{hint}\n"))
     _print_findings(examination)
 
 

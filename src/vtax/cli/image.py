@@ -6,7 +6,7 @@ import json
 
 import click
 
-from vtax.cli.output import json_option, need_root, print_json, print_table, tell
+from vtax.cli.output import json_option, missing_image, need_root, print_json, print_table, tell
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
@@ -55,6 +55,9 @@ def list_(as_json: bool) -> None:
         rows.append({"key": image.key, "directory": str(image.directory), "current": image == current, **manifest})
     if as_json:
         print_json(rows)
+    if hint := missing_image(home):
+        tell(hint)
+    if as_json or not rows:
         return
     print_table(
         ("image", "suite", "kernel", "packages", "disk", "for this version"),

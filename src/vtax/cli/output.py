@@ -113,10 +113,24 @@ def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
     from vtax.image.recipe import DEFAULT
 
     image = checked(home, DEFAULT.with_packages(packages))
-    if image is None and home.images.is_dir() and not os.access(home.images, os.X_OK):
+    if image is None and _hides_images(home):
         raise BadInput("only root can see whether the guest image is built", cure="run it again with sudo")
     if image is None:
         more = "".join(f" --with {package}" for package in packages)
         what = f"the guest image with {', '.join(packages)}" if packages else "the guest image"
         raise BadInput(f"{what} is not built yet", cure=f"sudo vtax image build{more}")
     return image
+
+
+def missing_image(home: Home) -> str:
+    """What to type when the guest image of this version is not built; empty when it is, or cannot be seen."""
+    from vtax.image.build import find
+
+    if find(home) is not None or _hides_images(home):
+        return ""
+    return "the guest image of this version is not built: sudo vtax image build"
+
+
+def _hides_images(home: Home) -> bool:
+    """Whether this user may not see which images there are."""
+    return home.images.is_dir() and not os.access(home.images, os.X_OK)

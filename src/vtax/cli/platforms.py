@@ -6,27 +6,30 @@ from typing import Any
 
 import click
 
-from vtax.cli.output import json_option, print_json, print_keys, print_table, tell
+from vtax.cli.output import as_typed, json_option, missing_image, print_json, print_keys, print_table, tell
 from vtax.cli.quiet import free_to_probe
 from vtax.errors import with_cure
+from vtax.foreign_text import printable
+from vtax.host.consents import is_agreed
 from vtax.host.home import Home
 from vtax.image.build import checked
-from vtax.platforms.base import Driver, Probe
+from vtax.platforms.base import Driver, Platform, Probe
 from vtax.platforms.registry import drivers, forms, get, names
 from vtax.study.keys import keys
 
 
 @click.command("platforms")
-@click.argument("driver_name", metavar="[DRIVER]", required=False)
+@click.argument("name", metavar="[NAME]", required=False)
 @click.option("--no-probe", is_flag=True, help="Only list; do not try what runs here.")
 @json_option
-def command(driver_name: str | None, no_probe: bool, as_json: bool) -> None:
-    """List platforms and, found out by starting each, whether this host can run them. With DRIVER, its options.
+def command(name: str | None, no_probe: bool, as_json: bool) -> None:
+    """List platforms and, found out by starting each, whether this host can run them.
 
-    While something measures on this host nothing is started, and platforms are only listed.
+    With NAME of one platform: its description, what its probe found, and its options. With NAME of a driver: the
+    driver's options. While something measures on this host nothing is started, and platforms are only listed.
     """
-    if driver_name:
-        _explain(_driver(driver_name), as_json)
+    if name:
+        _explain_named(name, as_json, no_probe=no_probe)
         return
     probes = {} if no_probe else _probes()
     rows = [(name, get(name).driver.name, get(name).driver.summary, probes.get(name)) for name in names()]
@@ -53,20 +56,60 @@ def _probes() -> dict[str, Probe]:
         return {name: get(name).probe(image) for name in names()}
 
 
-def _driver(name: str) -> Driver:
-    if name in drivers():
-        return drivers()[name]
-    return get(name).driver
-
-
-def _explain(driver: Driver, as_json: bool) -> None:
-    if as_json:
-        options = [key.as_json() for key in keys(driver.Options)]
-        print_json(
-            {"driver": driver.name, "summary": driver.summary, "options": options, "variants": driver.variants}
-        )
+def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
+    """A platform with its probe, or a driver that has no platform of its name. Raises BadInput with the nearest."""
+    if name in drivers() and name not in names():
+        if as_json:
+            print_json(_driver_json(drivers()[name]))
+            return
+        click.echo(f"{name}: {drivers()[name].summary}\n")
+        _print_driver(drivers()[name])
         return
-    click.echo(f"{driver.name}: {driver.summary}\n")
+    platform = get(name)
+    probe, why_not = (None, "--no-probe") if no_probe else _probe_of(platform)
+    own = platform.options.model_dump(exclude_unset=True)
+    if as_json:
+        print_json({"platform": name, **_driver_json(platform.driver), "own_options": own,
+                    **_probe_json(probe), "not_probed": why_not})  # fmt: skip
+        return
+    told = ", ".join(f"{key}={value}" for key, value in own.items())
+    click.echo(f"{name}: {platform.driver.summary}\n  driver: {platform.driver.name}" + (f", {told}" if told else ""))
+    for what, text in _told(probe, why_not):
+        if text:
+            click.echo(as_typed(f"  {what}: {printable(text)}"))
+    click.echo()
+    _print_driver(platform.driver)
+
+
+def _told(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
+    if probe is None:
+        return [("runs here", f"not probed ({why_not})")]
+    return [
+        ("runs here", "yes" if probe.available else "no"),
+        ("marks", ", ".join(probe.marks)),
+        ("note" if probe.available else "reason", probe.reason),
+        ("hint", probe.cure),
+        ("hint", missing_image(Home.from_environment()) if probe.available else ""),
+        ("version", probe.version),
+        ("probe", f"{probe.seconds:.2f} s"),
+    ]
+
+
+def _probe_of(platform: Platform) -> tuple[Probe | None, str]:
+    """(what the platform's probe found, why it was not probed)."""
+    home = Home.from_environment()
+    if platform.host_programs and not is_agreed(home, [each.identity for each in platform.host_programs], ""):
+        return None, "root would run what it names, and nobody agreed to that: see vtax shell --trust"
+    with free_to_probe(f"vtax platforms {platform.name}") as why_not:
+        return (None, why_not) if why_not else (platform.probe(checked(home)), "")
+
+
+def _driver_json(driver: Driver) -> dict[str, Any]:
+    options = [key.as_json() for key in keys(driver.Options)]
+    return {"driver": driver.name, "summary": driver.summary, "options": options, "variants": driver.variants}
+
+
+def _print_driver(driver: Driver) -> None:
     print_keys("option", driver.Options)
     print_table(
         ("platform", "its options"),

@@ -1,0 +1,126 @@
+"""`vtax platforms NAME`, and what the commands say where the guest image is missing."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from command_line import output_of
+
+from vtax.cli.main import group, main
+from vtax.doctor.examine import Examination
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.image.recipe import DEFAULT
+from vtax.platforms.base import HostProgram, Platform, Probe
+from vtax.platforms.registry import get
+
+pytestmark = pytest.mark.usefixtures("unmade_home")
+NO_IMAGE = "the guest image of this version is not built: sudo vtax image build"
+BROKEN = Probe(
+    False, "this host's /dev/kvm cannot run ordinary kernels (QEMU aborted in x)", "use a physical machine",
+    ("nested",), "QEMU 7.2", 0.25,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: nullcontext())
+
+
+def probed(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> list[str]:
+    """Names of what is probed; each answers alike."""
+    names: list[str] = []
+
+    def answer(platform: Platform, image: object) -> Probe:
+        names.append(platform.name)
+        return probe
+
+    monkeypatch.setattr(Platform, "probe", answer)
+    return names
+
+
+def test_a_platform_is_described_and_probed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = probed(monkeypatch, BROKEN)
+    text = output_of("platforms", "kvm-e1000")
+    assert names == ["kvm-e1000"]
+    for line in (
+        f"kvm-e1000: {get('kvm-e1000').driver.summary}\n", "  driver: qemu, accel=kvm, nic=e1000, disk=ide\n",
+        "  runs here: no\n", "  marks: nested\n", f"  reason: {BROKEN.reason}\n", f"  hint: {BROKEN.cure}\n",
+        "  version: QEMU 7.2\n", "  probe: 0.25 s\n",
+    ):  # fmt: skip
+        assert line in text
+    assert "vhost" in text
+    assert NO_IMAGE not in text
+
+
+def test_a_platform_that_runs_says_that_its_image_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    probed(monkeypatch, Probe(True, version="5.0"))
+    assert "  runs here: yes\n" in output_of("platforms", "lxc")
+    assert f"  hint: {NO_IMAGE}\n" in output_of("platforms", "lxc")
+    Home.from_environment().ensure()
+    Path(Home.from_environment().images, DEFAULT.key).mkdir(parents=True)
+    monkeypatch.setattr("vtax.cli.platforms.checked", lambda home: None)
+    assert "hint" not in output_of("platforms", "lxc")
+
+
+def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    probed(monkeypatch, BROKEN)
+    driver = json.loads(output_of("platforms", "qemu", "--json"))
+    platform = json.loads(output_of("platforms", "kvm-e1000", "--json"))
+    assert {key: platform[key] for key in driver} == driver
+    assert platform["own_options"] == {"accel": "kvm", "nic": "e1000", "disk": "ide"}
+    assert (platform["available"], platform["reason"]) == (False, BROKEN.reason)
+    assert platform["not_probed"] == ""
+
+
+@pytest.mark.parametrize("arguments", [("qemu",), ("lxc", "--no-probe"), ("ssh:me@there", "--no-probe")])
+def test_a_driver_is_not_probed_nor_what_was_not_asked_for(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = probed(monkeypatch, BROKEN)
+    assert output_of("platforms", *arguments).startswith(f"{arguments[0]}: ")
+    assert names == []
+
+
+def test_nothing_is_probed_while_something_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measuring(name: str) -> None:
+        raise BadInput("tour-7 (process 1) measures on this host")
+
+    names = probed(monkeypatch, BROKEN)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", measuring)
+    assert "runs here: not probed (tour-7 (process 1) measures on this host)" in output_of("platforms", "lxc")
+    assert names == []
+
+
+def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = probed(monkeypatch, BROKEN)
+    program = HostProgram("lxc", "lxc", "program", "/usr/bin/other", "a program")
+    monkeypatch.setattr(Platform, "host_programs", property(lambda platform: (program,)))
+    assert "nobody agreed to that" in output_of("platforms", "lxc")
+    assert names == []
+
+
+def test_a_misspelt_platform_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["platforms", "lxcc"])
+    assert caught.value.code == 2
+    assert "there is no platform 'lxcc'; did you mean lxc?" in capsys.readouterr().err
+
+
+def test_the_list_of_images_and_doctor_say_how_to_build_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: Examination({}, (), 1.0))
+    listed = CliRunner().invoke(group, ["image", "list"])
+    assert (listed.stdout, listed.stderr) == ("", f"{NO_IMAGE}\n")
+    assert CliRunner().invoke(group, ["image", "list", "--json"]).stdout == "[]\n"
+    assert NO_IMAGE in output_of("doctor")
+    assert json.loads(output_of("doctor", "--json"))["image"] == {"hint": NO_IMAGE}
+    Home.from_environment().ensure()
+    Path(Home.from_environment().images, DEFAULT.key).mkdir(parents=True)
+    monkeypatch.setattr("vtax.cli.doctor.checked", lambda home: None)
+    assert NO_IMAGE not in output_of("doctor")
+    assert json.loads(output_of("doctor", "--json"))["image"] == {"hint": ""}
