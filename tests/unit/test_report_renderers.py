@@ -176,6 +176,15 @@ def test_latex_has_a_booktabs_row_for_every_cell_and_escapes_what_means_somethin
     assert text.isascii()
 
 
+def test_latex_sets_wide_tables_within_a_line(document: Document) -> None:
+    columns = (Column("a", msg("one\ntwo"), is_number=True), Column("b", msg("text"), wraps=True))
+    wide = Table(columns, (Group((Row((Count(1), "long")),)),))
+    text = latex(replace(document, parts=(wide, replace(wide, repeats=True))))
+    assert "\\begin{longtable}[l]{r >{\\raggedright\\arraybackslash}p{0.80\\linewidth}}" in text
+    assert "\\shortstack[r]{one \\\\ two} & text \\\\" in text
+    assert "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{\\begin{tabular}{r l}" in text
+
+
 def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document: Document) -> None:
     ((entry),) = json.loads(json.dumps(as_json(document), allow_nan=False))
     assert entry["table"] == "every"

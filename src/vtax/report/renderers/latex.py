@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from vtax.report.document import Bullets, Code, Document, Figure, Inline, Paragraph, Part, Section, Table, Warnings
+from vtax.report.document import Code, Document, Inline, Section, Table, Warning
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.language import ENGLISH, Language
-from vtax.report.renderers.pages import grid_of, one_line, warning_lines
+from vtax.report.renderers.pages import grid_of, one_line, titles_of, warning_lines
+from vtax.report.renderers.walk import TextPage
 
 _HEAD = r"""\documentclass{article}
+\usepackage[margin=18mm]{geometry}
 \usepackage[utf8]{inputenc}
 \usepackage[T1]{fontenc}
-\usepackage{amssymb,booktabs,longtable,textcomp}
+\usepackage{amssymb,array,booktabs,graphicx,longtable,textcomp}
 \title{%s}
 \date{}
 \begin{document}
@@ -27,75 +29,73 @@ _CHARACTERS: Mapping[str, str] = {
     "\N{NO-BREAK SPACE}": "~", "\N{NARROW NO-BREAK SPACE}": r"\,",
 }  # fmt: skip
 _TABLE = str.maketrans(dict(_CHARACTERS))
+_LONG, _LONG_END = r"{\footnotesize\setlength{\tabcolsep}{3pt}\begin{longtable}[l]{%s}", r"\end{longtable}}"
+_SHRUNK = r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{%s}"
+_SHRUNK_END = r"\end{tabular}}\par"
+_ROOM, _ROOM_OF_OTHERS, _LEAST_ROOM = 0.92, 0.12, 0.3  # of a line: for columns that wrap, less that of each other
 _HEADINGS = ("section", "subsection", "subsubsection", "paragraph")
 
 
 def latex(document: Document, language: Language = ENGLISH) -> str:
     """A document as a LaTeX file that needs nothing but common packages."""
     page = _Page(Formatter(language))
-    lead = [page.text(line) + r"\par" for line in document.lead]
-    blocks = [block for part in document.parts for block in page.part(part, 0)]
-    return "\n".join([_HEAD % page.text(document.title), *lead, *blocks, r"\end{document}", ""])
+    return "\n".join([_HEAD % page.text(document.title), *page.blocks(document), r"\end{document}", ""])
 
 
-class _Page:
-    def __init__(self, formatter: Formatter) -> None:
-        self.formatter = formatter
+class _Page(TextPage):
+    def heading(self, section: Section, level: int) -> Iterator[str]:
+        yield rf"\{_HEADINGS[min(level, 3)]}*{{{self.text(section.title)}}}"
+        if section.subtitle != "":
+            yield rf"\emph{{{self.text(section.subtitle)}}}\par"
 
-    def part(self, part: Part, level: int) -> Iterator[str]:
-        """The blocks of a part."""
-        if isinstance(part, Section):
-            yield rf"\{_HEADINGS[min(level, 3)]}*{{{self.text(part.title)}}}"
-            if part.subtitle != "":
-                yield rf"\emph{{{self.text(part.subtitle)}}}\par"
-            for each in part.parts:
-                yield from self.part(each, level + 1)
-        elif isinstance(part, Table):
-            yield self.table(part)
-        elif isinstance(part, Bullets):
-            yield self._items([self.text(item) for item in part.items])
-        elif isinstance(part, Warnings):
-            yield self._items(list(self._warnings(part)))
-        elif isinstance(part, Code):
-            title = [self.text(part.title) + r"\par"] if part.title != "" else []
-            lines = [rf"\texttt{{{escaped(line)}}}\\" for line in part.text.splitlines() if line.strip()]
-            yield "\n".join([*title, r"\begin{flushleft}\small", *lines, r"\end{flushleft}"])
-        elif isinstance(part, Paragraph):
-            yield self.text(part.text) + r"\par"
-        elif not isinstance(part, Figure):
-            raise TypeError(f"{type(part).__name__} is no part of a document")
+    def paragraph(self, text: Inline) -> str:
+        return self.text(text) + r"\par"
+
+    def code(self, code: Code) -> str:
+        title = [self.text(code.title) + r"\par"] if code.title != "" else []
+        lines = [rf"\texttt{{{escaped(line)}}}\\" for line in code.text.splitlines() if line.strip()]
+        return "\n".join([*title, r"\begin{flushleft}\small", *lines, r"\end{flushleft}"])
+
+    def items(self, items: Iterable[str]) -> str:
+        return "\n".join([r"\begin{itemize}", *(rf"\item {{}}{item}" for item in items), r"\end{itemize}"])
+
+    def warning(self, warning: Warning, shows_code: bool) -> str:
+        sentence, places = warning_lines(warning, self.formatter)
+        code = rf"\texttt{{{escaped(warning.code)}}}: " if shows_code else ""
+        return f"{code}{escaped(sentence)}" + (f" ({escaped(places)})" if places else "")
 
     def text(self, inline: Inline) -> str:
-        """A text on one line, whose characters mean nothing to LaTeX."""
         return "".join(
             rf"\texttt{{{escaped(run.text)}}}" if run.role == "code" else escaped(run.text)
             for run in self.formatter.runs(inline)
         )
 
     def table(self, table: Table) -> str:
-        """A table that may run over pages; the title of a group stands in a line of its own."""
+        """A table over as many pages as it needs; one that repeats others on one line's width, however small."""
         grid = grid_of(table, self.formatter)
-        width = len(grid.titles)
+        width, wrapped = len(grid.titles), 0 if table.repeats else sum(grid.wraps)
+        room = max(_ROOM - _ROOM_OF_OTHERS * (width - wrapped), _LEAST_ROOM) / max(wrapped, 1)
+        wraps = rf">{{\raggedright\arraybackslash}}p{{{room:.2f}\linewidth}}"
+        kinds = " ".join(
+            wraps if wrapped and is_wrapped else "r" if is_number else "l"
+            for is_number, is_wrapped in zip(grid.is_number, grid.wraps, strict=True)
+        )
+        titles = " & ".join(map(self._title, titles_of(table), grid.is_number)) + r" \\"
         lines = [
             rf"\multicolumn{{{width}}}{{l}}{{\emph{{{escaped(title)}}}}} \\"
             if title
             else " & ".join(map(escaped, cells)) + r" \\"
             for title, cells in grid.lines
         ]
-        return "\n".join([
-            r"\begin{longtable}{" + "".join("r" if is_number else "l" for is_number in grid.is_number) + "}",
-            r"\toprule", " & ".join(map(escaped, grid.titles)) + r" \\", r"\midrule", r"\endhead", *lines,
-            r"\bottomrule", r"\end{longtable}",
-        ])  # fmt: skip
+        begin, end = (_SHRUNK, _SHRUNK_END) if table.repeats else (_LONG, _LONG_END)
+        head = [r"\toprule", titles, r"\midrule", *([] if table.repeats else [r"\endhead"])]
+        return "\n".join([begin % kinds, *head, *lines, r"\bottomrule", end])
 
-    def _items(self, items: list[str]) -> str:
-        return "\n".join([r"\begin{itemize}", *(rf"\item {{}}{item}" for item in items), r"\end{itemize}"])
-
-    def _warnings(self, part: Warnings) -> Iterator[str]:
-        for warning in part.warnings:
-            sentence, places = warning_lines(warning, self.formatter)
-            code = rf"\texttt{{{escaped(warning.code)}}}: " if part.shows_code else ""
-            yield f"{code}{escaped(sentence)}" + (f" ({escaped(places)})" if places else "")
+    def _title(self, title: Inline, is_number: bool) -> str:
+        """A heading of a column, on as many lines as it has."""
+        lines = [escaped(line) for line in self.formatter.text(title).splitlines()]
+        stacked = r" \\ ".join(lines)
+        return rf"\shortstack[{'r' if is_number else 'l'}]{{{stacked}}}" if len(lines) > 1 else stacked
 
 
 def escaped(text: str) -> str:

@@ -15,6 +15,7 @@ class Grid:
 
     titles: tuple[str, ...]
     is_number: tuple[bool, ...]
+    wraps: tuple[bool, ...]
     lines: tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -24,8 +25,14 @@ def grid_of(table: Table, formatter: Formatter) -> Grid:
     return Grid(
         tuple(one_line(formatter.text(column.title)) for _, column in shown),
         tuple(column.is_number for _, column in shown),
+        tuple(column.wraps for _, column in shown),
         tuple(line for group in table.groups for line in _lines(group, shown, formatter)),
     )
+
+
+def titles_of(table: Table) -> list[Inline]:
+    """The titles of the columns of a grid, with their lines."""
+    return [column.title for column in table.columns if column.room != "sketch"]
 
 
 def _lines(
