@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import synthetic_run
-from shown import english, values
+from shown import english, terminal, values
 from synthetic_run import begin, fill
 
 import vtax.report
@@ -69,3 +70,23 @@ def test_reports_name_no_driver() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert texts.isdisjoint(drivers())
+
+
+def test_ratio_and_efficiency_are_told_apart_where_lower_is_better(store: Store) -> None:
+    sentence = "Where lower is better a ratio above 1 is slower; efficiency is then 1 / ratio"
+    assert sentence in told(store)
+    analysis = analyse(store)
+    (latency,) = [section for section in analysis.sections if section.better == "lower"]
+    row = next(row for point in latency.points for row in point.rows if row.ratio)
+    assert row.ratio is not None
+    assert row.ratio.efficiency("lower").estimate == pytest.approx(1 / row.ratio.estimate)
+    note = "lower is better here: a ratio above 1 is slower, and efficiency is 1 / ratio"
+    assert note not in terminal(analysis)
+    first = replace(latency, metric=replace(latency.metric, is_primary=True))
+    assert terminal(replace(analysis, sections=(first, *analysis.sections))).count(note) == 1
+
+
+def test_a_table_names_the_tool_whose_version_it_gives(store: Store) -> None:
+    text = told(store) and terminal(analyse(store))
+    assert "higher is better, sysbench-cpu (sysbench 1.0.20)" in text
+    assert "higher is better, iperf3 3.18" in text

@@ -58,6 +58,13 @@ def method(analysis: Analysis) -> Iterator[Inline]:
         "heat, the neighbours) cancels; their geometric mean is shown with a Student's t-interval on the log-ratios.",
         baseline=analysis.baseline,
     )
+    if any(section.better == "lower" for section in analysis.sections):
+        turned = msg(
+            "Where lower is better a ratio above 1 is slower; efficiency is then 1 / ratio, so that 100 % is "
+            "{baseline} and higher is better for every metric, and overhead is 100 % minus efficiency.",
+            baseline=analysis.baseline,
+        )  # fmt: skip
+        ratios = joined([ratios, turned], " ")
     if _has_bootstrap(analysis):
         bootstrap = msg("Beside it, and beside means, stands the BCa bootstrap interval, which no verdict uses.")
         ratios = joined([ratios, bootstrap], " ")

@@ -253,7 +253,10 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
             "corrected for {family}",
             family=Count(section.family),
         )
-    if section is next((each for each in analysis.primary if each.family), None):
+    compared = [each for each in analysis.primary if each.family]
+    if section is next((each for each in compared if each.better == "lower"), None):
+        yield msg("lower is better here: a ratio above 1 is slower, and efficiency is 1 / ratio")
+    if section is next(iter(compared), None):
         yield msg("ratios are geometric means of the ratios within blocks, not ratios of the two means")
 
 
@@ -270,8 +273,9 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
     if not compared:
         return
     text = msg(
-        "Efficiency with its {level} interval: the ratio to {baseline}, which is 100 %, turned so that higher is "
-        "better in every row. Overhead is 100 % minus it.",
+        "Efficiency with its {level} interval: {baseline} is 100 %, and higher is better in every row. It is the "
+        "ratio to {baseline} where higher is better, and 1 / ratio where lower is better (twice the time is 50 %). "
+        "Overhead is 100 % minus efficiency.",
         level=analysis.level, baseline=analysis.baseline,
     )  # fmt: skip
     columns = (

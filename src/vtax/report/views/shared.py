@@ -51,8 +51,20 @@ def metric_of(section: Section) -> Inline:
 
 def subtitle_of(section: Section) -> Inline:
     """Which way is better, and the tool."""
-    tool = f"{section.benchmark} {section.tool_version}".strip() if section.tool_version else ""
-    return joined([direction_of(section), tool], ", ")
+    return joined([direction_of(section), tool_of(section.benchmark, section.tool_version)], ", ")
+
+
+def tool_of(benchmark: str, version: str) -> str:
+    """`iperf3 3.18`, `sysbench-cpu (sysbench 1.0.20)`: a benchmark, and the tool whose version was found.
+
+    The tool is the one that the benchmark declares, where that is installed here.
+    """
+    from vtax.benchmarks.registry import benchmarks
+
+    if not version:
+        return ""
+    tool = benchmarks()[benchmark].tool if benchmark in benchmarks() else benchmark
+    return f"{benchmark} {version}" if tool == benchmark else f"{benchmark} ({tool} {version})"
 
 
 def direction_of(section: Section) -> Message:
