@@ -233,7 +233,8 @@ class _Page:
             Markup('<th scope="col"{}>{}</th>').format(_class(column), self.inline(column.title))
             for _, column in columns
         )
-        body = Markup("\n").join(self._body(group, columns) for group in table.groups)
+        labels = self._labels(table)
+        body = Markup("\n").join(self._body(group, columns, labels) for group in table.groups)
         label = escape(self.formatter.text(table.label))
         kind = Markup(' class="{}"').format(table.style) if table.style else ""
         legend = self._legend() if table.style == "overview" else ""
@@ -242,6 +243,16 @@ class _Page:
             "{}\n</table>\n</div>{}"
         ).format(label, kind, head, body, legend)
 
+    def _labels(self, table: Table) -> list[Markup]:
+        """Of the cells of each column, for windows so narrow that the headings have no room above them."""
+        if table.style not in ("result", "overview"):
+            return [Markup("")] * len(table.columns)
+        titles = [" ".join(self.formatter.text(column.title).split()) for column in table.columns]
+        return [
+            Markup(' data-label="{}"').format(title) if column.is_number else Markup("")
+            for title, column in zip(titles, table.columns, strict=True)
+        ]
+
     def _legend(self) -> Markup:
         keys = [
             Markup('<span class="key {}">{} {}</span>').format(kind, SIGNS[kind], self.formatter.text(word))
@@ -249,32 +260,36 @@ class _Page:
         ]
         return Markup('<p class="legend">{}</p>').format(Markup(" ").join(keys))
 
-    def _body(self, group: Group, columns: list[tuple[int, Column]]) -> Markup:
+    def _body(self, group: Group, columns: list[tuple[int, Column]], labels: list[Markup]) -> Markup:
         title = ""
         if group.title != "":
             title = Markup('<tr class="point"><th scope="rowgroup" colspan="{}">{}</th></tr>').format(
                 len(columns), self.inline(group.title)
             )
-        rows = Markup("\n").join(self._row(row, columns) for row in group.rows)
+        rows = Markup("\n").join(self._row(row, columns, labels) for row in group.rows)
         return Markup("<tbody>{}{}</tbody>").format(title, rows)
 
-    def _row(self, row: Row, columns: list[tuple[int, Column]]) -> Markup:
-        cells = self._joined(self._cell(row.cells[n], n, column) for n, column in columns if n < len(row.cells))
+    def _row(self, row: Row, columns: list[tuple[int, Column]], labels: list[Markup]) -> Markup:
+        cells = self._joined(
+            self._cell(row.cells[n], n, column, labels[n]) for n, column in columns if n < len(row.cells)
+        )
         kind = Markup(' class="{}"').format(row.role) if row.role else ""
         return Markup("<tr{}>{}</tr>").format(kind, cells)
 
-    def _cell(self, cell: Inline, number: int, column: Column) -> Markup:
+    def _cell(self, cell: Inline, number: int, column: Column, label: Markup) -> Markup:
         if isinstance(cell, Efficiency):
             kind, title = cell.verdict.kind, self._overhead(cell)
-            return Markup('<td class="kept {}" title="{}">{}</td>').format(kind, title, self._efficiency(cell))
+            return Markup('<td class="kept {}" title="{}"{}>{}</td>').format(
+                kind, title, label, self._efficiency(cell)
+            )
         if isinstance(cell, Nothing):
-            return Markup('<td class="number none">{}</td>').format(self.formatter.value(cell))
+            return Markup('<td class="number none"{}>{}</td>').format(label, self.formatter.value(cell))
         shown = self.inline(cell)
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
             shown = Markup("<details><summary>{} …</summary>{}</details>").format(text[:_SHOWN], shown)
         if number == 0:
             return Markup('<th scope="row">{}</th>').format(shown)
-        return Markup("<td{}>{}</td>").format(_class(column), shown)
+        return Markup("<td{}{}>{}</td>").format(_class(column), label, shown)
 
     def _figure(self, figure: Figure) -> Markup:
         spec, name = vega.spec_of(figure, self.formatter), f"f{len(self.specs)}"
