@@ -125,7 +125,8 @@ class Stream:
         result = results["single"]
         if "invalid" in result.stdout.split():
             raise BenchmarkError("STREAM's arrays hold wrong values: the guest computed or stored them wrongly")
-        lines = {line.split()[0]: line.split()[1:] for line in succeeded("vtax-stream", results).stdout.splitlines()}
+        report = succeeded("vtax-stream", results).stdout.splitlines()
+        lines = {line.split()[0]: line.split()[1:] for line in report if line.split()}
         try:
             used: dict[str, Any] = {name: int(lines[name][0]) for name in ("threads", "array_bytes", "repetitions")}
             values = {kernel: float(lines[kernel][0]) for kernel in KERNELS}

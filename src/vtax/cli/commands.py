@@ -16,6 +16,7 @@ COMMANDS = {
     "topologies": "List where the ends of a network benchmark can stand, and link settings.",
     "studies": "List the studies that come with vtax.",
     "image": "Build, list and remove the guest image.",
+    "conformance": "Check a platform, benchmark, topology or view of one's own.",
     "schema": "Print the JSON Schema of a study file.",
     "shell": "Open a shell in a fresh guest.",
     "clean": "Remove what a killed run left behind.",

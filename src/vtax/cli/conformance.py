@@ -1,0 +1,125 @@
+"""`vtax conformance`: check a platform, benchmark, topology or view against what vtax expects of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vtax.cli.output import json_option, print_json, print_table, tell
+from vtax.conformance.check import Result, results
+from vtax.conformance.stage import Grounds
+from vtax.conformance.target import Target, find
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("conformance")
+@click.argument("module")
+@click.option("--output", "outputs", multiple=True, type=_FILE, help="A file that a benchmark's tool printed.")
+@click.option(
+    "--failed-output", "failed", multiple=True, type=_FILE, help="A file that its tool printed as it failed."
+)
+@click.option(
+    "--set", "values", multiple=True, metavar="NAME=VALUE", help="A parameter of the benchmark, as in TOML."
+)
+@click.option("--strict", is_flag=True, help="Exit with 1 when a check was skipped, too.")
+@json_option
+def command(
+    module: str,
+    outputs: tuple[Path, ...],
+    failed: tuple[Path, ...],
+    values: tuple[str, ...],
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Check MODULE: a Python file, an importable module, or the name of an installed entry point.
+
+    Its platform, benchmark, topology or view is checked against what vtax expects. Checks that start guests need root
+    and the image, and are skipped otherwise. Exit status: 0 no check failed, 1 one failed, 2 MODULE cannot be loaded.
+    """
+    targets, parameters = find(module), _parameters(values)
+    made = []
+    with _guests_allowed() as why_not:
+        grounds = Grounds(Home.from_environment(), None, why_not) if why_not else Grounds.here()
+        for target in targets:
+            found = []
+            for result in _results(target, grounds, outputs, failed, parameters):
+                found.append(result)
+                if not as_json:
+                    tell(f"{result.status}: {target.kind} {result.name}")
+            made.append((target, found))
+    if as_json:
+        print_json([_described(target, found) for target, found in made])
+    else:
+        _print(made)
+    statuses = {result.status for _, found in made for result in found}
+    sys.exit(1 if "fail" in statuses or (strict and "skipped" in statuses) else 0)
+
+
+def _results(
+    target: Target, grounds: Grounds, outputs: tuple[Path, ...], failed: tuple[Path, ...], parameters: dict[str, Any]
+) -> Iterator[Result]:
+    """The results of all checks of a plug-in's kind."""
+    from vtax.conformance import benchmark, platform, topology, view
+
+    if target.kind == "platform":
+        subject = platform.PlatformSubject(target, grounds)
+        try:
+            yield from results(platform.CHECKS, subject)
+        finally:
+            subject.close()
+    elif target.kind == "benchmark":
+        tried = benchmark.BenchmarkSubject(target, grounds, outputs, failed, parameters)
+        yield from results(benchmark.CHECKS, tried)
+    elif target.kind == "topology":
+        yield from results(topology.CHECKS, topology.TopologySubject(target, grounds))
+    else:
+        yield from results(view.CHECKS, view.ViewSubject(target))
+
+
+@contextmanager
+def _guests_allowed() -> Iterator[str]:
+    """Hold the lock of measuring; without root there is none, and no guests. Yields why no guests are started."""
+    if os.geteuid() != 0:
+        yield "guests are started as root"
+        return
+    with measuring_lock("vtax conformance"):
+        yield ""
+
+
+def _parameters(values: tuple[str, ...]) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads("\n".join(values))
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(
+            f"{', '.join(values)}: {error}", where="--set", cure="as in TOML: --set 'size=\"1MiB\"'"
+        ) from error
+
+
+def _described(target: Target, found: list[Result]) -> dict[str, Any]:
+    return {
+        "kind": target.kind,
+        "module": target.argument,
+        "checks": [asdict(result) for result in found],
+        **{status: sum(result.status == status for result in found) for status in ("pass", "fail", "skipped")},
+    }
+
+
+def _print(made: list[tuple[Target, list[Result]]]) -> None:
+    """A table for each plug-in: what failed with its hint."""
+    for target, found in made:
+        click.echo(f"{target.kind} of {target.argument}\n")
+        rows = [(r.name, r.status, r.reason + (f" (hint: {r.hint})" if r.hint else "")) for r in found]
+        print_table(("check", "result", "reason"), rows)

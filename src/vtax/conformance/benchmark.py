@@ -1,0 +1,245 @@
+"""What vtax expects of a benchmark: its declarations, its commands, its parser on outputs, and a real trial."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Place, Role
+from vtax.conformance import declared
+from vtax.conformance.check import Check, Failed, Skipped, require
+from vtax.conformance.stage import MEMORY_BYTES, Grounds, Stage
+from vtax.conformance.target import Target
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.network import registry as topologies
+from vtax.platforms import registry as platforms
+from vtax.runner.plan import Cell
+from vtax.runner.points import Point
+from vtax.runner.trial import Lane, TrialResult, run_trial
+from vtax.stats.checks import Better
+from vtax.stats.means import Average
+
+_LONGEST_S = 3600.0
+_TIMEOUT_S = 300.0
+_GARBAGE = ("", "\n", "{}", "[]", "null", "0 0 0\n", "vtax: \ufffd\x00 is no output\n" * 50)
+_CONTEXT = Context(1, MEMORY_BYTES, guest_address="198.18.0.1", peer_address="198.18.0.2", mtu=1500)
+
+
+class BenchmarkSubject:
+    """A benchmark. outputs, failed_outputs: files that its tool printed. values: of parameters, over the defaults."""
+
+    def __init__(
+        self,
+        target: Target,
+        grounds: Grounds,
+        outputs: Sequence[Path] = (),
+        failed_outputs: Sequence[Path] = (),
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.target, self.grounds = target, grounds
+        self.benchmark: Benchmark = target.plugin
+        self.outputs, self.failed_outputs = tuple(outputs), tuple(failed_outputs)
+        self._values = dict(values or {})
+        self._trial: TrialResult | None = None
+
+    @property
+    def parameters(self) -> Parameters:
+        """The defaults, with the values that were given. Raises Failed."""
+        try:
+            return self.benchmark.Parameters(**self._values)
+        except ValidationError as error:
+            raise Failed(f"parameters {self._values or 'by default'}: {error.errors()[0]['msg']}") from error
+
+    def parsed(self, text: str, status: int = 0) -> Outcome:
+        """What the parser makes of a text that every program of the trial printed, on both streams."""
+        commands = self.benchmark.commands(self.parameters, _CONTEXT)
+        longest_s = max(10.0, self.benchmark.expected_s(self.parameters, _CONTEXT))
+        made: dict[Role, CommandResult] = {
+            command.role: CommandResult(command.argv, status, text, text, longest_s, longest_s)
+            for command in commands
+        }
+        return self.benchmark.parse(self.parameters, _CONTEXT, made)
+
+    def trial(self) -> TrialResult:
+        """A trial in native guests, made once."""
+        if self._trial is None:
+            self._trial = _trial(self.benchmark, self.parameters, self.grounds)
+        return self._trial
+
+
+def _trial(benchmark: Benchmark, parameters: Parameters, grounds: Grounds) -> TrialResult:
+    native = platforms.get("native")
+    with Stage(grounds) as stage:
+        if not benchmark.needs_network:
+            stage.start(native)
+            lane = Lane(Context(1, MEMORY_BYTES), {"guest": stage.endpoints["guest"]})
+            point = Point("point", benchmark.name, benchmark, parameters, "", None, {})
+            return run_trial(Cell("cell", native, point), [lane], stage.endpoints, None, _TIMEOUT_S)
+        settings = topologies.settings("point-to-point", {})
+        links = topologies.get("point-to-point").build(stage.journal, settings)
+        stage.start_ends(links, {"guest": native})
+        links.apply(settings)
+        flow = links.flows[0]
+        context = Context(
+            1, MEMORY_BYTES, guest_address=flow.client_address, peer_address=flow.server_address, mtu=settings.mtu
+        )
+        lane = Lane(context, {"guest": stage.endpoints[flow.client], "peer": stage.endpoints[flow.server]})
+        point = Point("point", benchmark.name, benchmark, parameters, "point-to-point", settings, {})
+        return run_trial(Cell("cell", native, point), [lane], stage.endpoints, links, _TIMEOUT_S)
+
+
+def _metrics(subject: BenchmarkSubject) -> None:
+    metrics = subject.benchmark.metrics
+    require(metrics and all(isinstance(m, Metric) for m in metrics), f"metrics is {metrics!r}")
+    names = [metric.name for metric in metrics]
+    require(len(set(names)) == len(names), f"two metrics have the same name: {', '.join(names)}")
+    require(any(metric.primary for metric in metrics), "no metric is primary")
+    for metric in metrics:
+        require(metric.unit, f"{metric.name} has no unit")
+        require(metric.better in get_args(Better), f"{metric.name}: better is {metric.better!r}")
+        require(metric.average in get_args(Average), f"{metric.name}: average is {metric.average!r}")
+
+
+def _json(subject: BenchmarkSubject) -> None:
+    declared.check_json(subject.parameters)
+
+
+def _commands(subject: BenchmarkSubject) -> None:
+    benchmark = subject.benchmark
+    commands = benchmark.commands(subject.parameters, _CONTEXT)
+    require(commands and all(isinstance(c, Command) for c in commands), f"commands returns {commands!r}")
+    roles = [command.role for command in commands]
+    foreground = [role for role in roles if role in ("single", "client")]
+    require(set(roles) <= set(get_args(Role)) and len(foreground) == 1, f"the roles are {', '.join(roles)}")
+    for command in commands:
+        require(command.place in get_args(Place), f"{command.role} runs at {command.place!r}")
+        for argv in (command.argv, *command.before, *command.after):
+            words = isinstance(argv, tuple) and argv and all(isinstance(word, str) for word in argv)
+            require(words, f"{command.role}: {argv!r} is no tuple of words")
+    uses_peer = any(command.place == "peer" for command in commands)
+    require(uses_peer <= benchmark.needs_network, "a command runs at the peer, and needs_network is false")
+
+
+def _expected(subject: BenchmarkSubject) -> None:
+    expected_s = subject.benchmark.expected_s(subject.parameters, _CONTEXT)
+    is_time = isinstance(expected_s, int | float) and 0 < expected_s < _LONGEST_S
+    require(is_time, f"expected_s returns {expected_s!r}")
+
+
+def _version(subject: BenchmarkSubject) -> None:
+    argv = subject.benchmark.version_argv
+    require(isinstance(argv, tuple) and argv, f"version_argv is {argv!r}")
+    _refuses("version_of", lambda: subject.benchmark.version_of("sh: command not found\n"))
+
+
+def _garbage(subject: BenchmarkSubject) -> None:
+    for text in _GARBAGE:
+        _refuses(f"parse of {text[:20]!r}", partial(subject.parsed, text))
+
+
+def _failed_tool(subject: BenchmarkSubject) -> None:
+    texts = [path.read_text() for path in subject.outputs] or [""]
+    for text in texts:
+        _refuses("parse of a tool that ended with status 1", partial(subject.parsed, text, 1))
+
+
+def _outputs(subject: BenchmarkSubject) -> None:
+    if not subject.outputs:
+        raise Skipped("no output of the tool is given (--output FILE)")
+    for path in subject.outputs:
+        try:
+            _check_outcome(subject.benchmark, subject.parsed(path.read_text()))
+        except (BenchmarkError, Failed) as error:
+            raise Failed(f"{path.name}: {error}") from error
+
+
+def _failed_outputs(subject: BenchmarkSubject) -> None:
+    if not subject.failed_outputs:
+        raise Skipped("no output of a failed run is given (--failed-output FILE)")
+    for path in subject.failed_outputs:
+        _refuses(f"parse of {path.name}", partial(subject.parsed, path.read_text()))
+
+
+def _refuses(what: str, call: Any) -> None:
+    try:
+        returned = call()
+    except BenchmarkError:
+        return
+    except Exception as error:
+        raise Failed(f"{what} raises {type(error).__name__}: {error}, not BenchmarkError") from error
+    raise Failed(f"{what} returns {returned!r}")
+
+
+def _runs(subject: BenchmarkSubject) -> None:
+    result = subject.trial()
+    require(not result.error, f"a trial in a native guest fails: {result.error}")
+    _check_outcome(subject.benchmark, result.outcome)
+
+
+def _versions(subject: BenchmarkSubject) -> None:
+    benchmark = subject.benchmark
+    with Stage(subject.grounds) as stage:
+        stage.start(platforms.get("native"))
+        result = stage.guest().run(benchmark.version_argv, timeout_s=30.0)
+        version = benchmark.version_of(result.stdout + result.stderr)
+    require(isinstance(version, str) and version.strip(), f"version_of returns {version!r}")
+
+
+def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
+    """Values are of declared metrics, finite and never negative, and every primary one is there."""
+    known = {metric.name for metric in benchmark.metrics}
+    unknown = sorted(set(outcome.values) - known)
+    require(not unknown, f"values of metrics that are not declared: {', '.join(unknown)}")
+    missing = [metric.name for metric in benchmark.metrics if metric.primary and metric.name not in outcome.values]
+    require(not missing, f"no value of {', '.join(missing)}")
+    wrong = [f"{name} = {value!r}" for name, value in outcome.values.items() if not _is_value(value)]
+    require(not wrong, f"values that are no finite numbers from 0 on: {', '.join(wrong)}")
+    try:
+        json.dumps({**outcome.used, **outcome.samples}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Failed(f"`used` or `samples` as JSON: {error}") from error
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+_S = BenchmarkSubject
+CHECKS: tuple[Check[BenchmarkSubject], ...] = (
+    Check[_S]("type", lambda s: declared.check_type(s.benchmark, Benchmark), "define what benchmarks/base.py lists"),
+    Check[_S](
+        "name",
+        lambda s: declared.check_name(s.benchmark.name, s.target.shipped_names),
+        "choose a name of small letters, digits and hyphens",
+        ("type",),
+    ),
+    Check[_S]("title", lambda s: declared.check_line("title", s.benchmark.title), "say it in a line", ("type",)),
+    Check[_S](
+        "parameters-model",
+        lambda s: declared.check_model(s.benchmark.Parameters, defaults=False),
+        "derive from vtax.benchmarks.base.Parameters; Field(..., description=...) for each parameter",
+        ("type",),
+    ),
+    Check[_S](
+        "parameters-json", _json, "use types that pydantic writes as JSON and reads again", ("parameters-model",)
+    ),
+    Check[_S]("metrics", _metrics, "declare a Metric for each value, at least one of them primary", ("type",)),
+    Check[_S](
+        "commands", _commands, "one `single`, or a `client` and a `server`; words in tuples", ("parameters-json",)
+    ),
+    Check[_S]("expected-time", _expected, "return seconds, above 0 and below an hour", ("parameters-json",)),
+    Check[_S]("version", _version, "raise BenchmarkError for what is no version", ("type",)),
+    Check[_S]("parser-garbage", _garbage, "raise BenchmarkError for what is not recognized", ("commands",)),
+    Check[_S]("parser-failed-tool", _failed_tool, "raise BenchmarkError unless the tool ended with 0", ("commands",)),
+    Check[_S]("parser-outputs", _outputs, "accept what the tool prints", ("commands", "metrics")),
+    Check[_S]("parser-failed-outputs", _failed_outputs, "raise BenchmarkError for a failed run", ("commands",)),
+    Check[_S]("runs", _runs, "see the error; `vtax shell native` opens the same guest", ("commands", "metrics")),
+    Check[_S]("version-in-guest", _versions, "print the version with version_argv", ("version",)),
+)

@@ -1,0 +1,62 @@
+"""Checks of what a plug-in declares: its type, its name, its description and its model of settings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from vtax.conformance.check import Failed, require
+from vtax.host.plugins import problem_of
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_LONGEST_LINE = 100
+
+
+def check_type(plugin: Any, shape: type) -> None:
+    """A plug-in has what its protocol or base class declares, with values of the declared types."""
+    if problem := problem_of(plugin, shape):
+        raise Failed(problem)
+
+
+def check_name(name: object, shipped: Collection[str]) -> None:
+    """A name is of small letters, digits and hyphens, at most 40 of them, and not the name of a shipped plug-in."""
+    require(isinstance(name, str), f"the name is {name!r}, which is no text")
+    require(_NAME.fullmatch(str(name)), f"the name is {name!r}")
+    require(name not in shipped, f"vtax ships one of the name {name!r}, which wins")
+
+
+def check_line(what: str, text: object) -> None:
+    """A description is one line of at most 100 characters."""
+    require(isinstance(text, str) and text.strip(), f"{what} is empty")
+    require("\n" not in str(text), f"{what} has several lines")
+    require(len(str(text)) <= _LONGEST_LINE, f"{what} has {len(str(text))} characters")
+
+
+def check_model(model: object, *, defaults: bool) -> None:
+    """A model refuses unknown names, cannot be changed, and describes every field.
+
+    defaults: whether every field must have one.
+    """
+    if not isinstance(model, type) or not issubclass(model, BaseModel):
+        raise Failed(f"{model!r} is no pydantic model")
+    config, fields = model.model_config, model.model_fields
+    require(config.get("extra") == "forbid", f"{model.__name__} accepts unknown names")
+    require(config.get("frozen"), f"values of {model.__name__} can be changed")
+    bare = [name for name, field in fields.items() if not field.description]
+    require(not bare, f"{', '.join(bare)} of {model.__name__}: no description")
+    required = [name for name, field in fields.items() if field.is_required()]
+    require(not (defaults and required), f"{', '.join(required)} of {model.__name__}: no default")
+
+
+def check_json(value: BaseModel) -> None:
+    """A model's values become JSON, and the same values again."""
+    try:
+        plain = value.model_dump(mode="json")
+        again = type(value).model_validate(json.loads(json.dumps(plain, allow_nan=False)))
+    except (ValidationError, ValueError, TypeError) as error:
+        raise Failed(f"{type(value).__name__} as JSON: {type(error).__name__}: {error}") from error
+    require(again == value, f"{plain!r} from JSON is {again!r}")

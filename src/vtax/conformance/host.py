@@ -1,0 +1,124 @@
+"""What is on the host, so that what a guest or a lab leaves can be named; and the guest or lab that is killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.conformance.check import Failed, require
+from vtax.conformance.target import Target
+from vtax.host import journal as journals
+from vtax.host.home import Home
+from vtax.host.patience import patience
+from vtax.host.waiting import wait_until
+
+TAG = "VTAX_CONFORMANCE"
+"""Environment variable that every process started by a check inherits."""
+_SETTLE_S = 5.0  # for the kernel to take down what has ended
+_START_S = 180.0
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Host:
+    """What of the host a guest or a lab may change: kind -> names."""
+
+    found: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def now(cls, home: Home, token: str) -> Host:
+        """As it is. token: value of TAG in the processes of this check."""
+        return cls(
+            {
+                "process": frozenset(_processes(token)),
+                "mount": frozenset(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+                "interface": frozenset(_names(Path("/sys/class/net"))),
+                "network namespace": frozenset(_names(Path("/run/netns"))),
+                "control group": frozenset(str(path) for path in _CGROUPS.rglob("*vtax*")),
+                "file": frozenset(str(p) for d in (home.guests, home.journal) for p in _entries(d)),
+            }
+        )
+
+    def more_than(self, before: Host) -> list[str]:
+        """What was not there before: `mount /tmp/x`."""
+        return [f"{kind} {name}" for kind, names in self.found.items() for name in sorted(names - before.found[kind])]
+
+
+def check_nothing_left(before: Host, home: Home, token: str) -> None:
+    """The host has no more than before, at the latest when the kernel has settled."""
+    wait_until(lambda: not Host.now(home, token).more_than(before), _SETTLE_S * patience(), 0.2)
+    left = Host.now(home, token).more_than(before)
+    require(not left, f"left on the host: {', '.join(left[:5])}")
+
+
+def check_killed(target: Target, home: Home, token: str) -> None:
+    """A process that started the plug-in's guest or lab is killed; `vtax clean` leaves the host as it was before."""
+    before = Host.now(home, token)
+    argv = [sys.executable, "-m", "vtax.conformance.killed", target.kind, target.argument]
+    environment = {**os.environ, TAG: token, "VTAX_HOME": str(home.root), "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            said = _first_line(child)
+        finally:
+            child.kill()
+        _, errors = child.communicate()
+    tail = errors.strip().splitlines()[-1:]
+    if said != "started":
+        _clean(home)
+        raise Failed(f"it did not start in a process of its own: {''.join(tail) or said}")
+    _clean(home)
+    check_nothing_left(before, home, token)
+
+
+@contextmanager
+def tagged(token: str) -> Iterator[None]:
+    """Within the block, processes that are started inherit TAG."""
+    os.environ[TAG] = token
+    try:
+        yield
+    finally:
+        del os.environ[TAG]
+
+
+def _first_line(child: subprocess.Popen[str]) -> str:
+    import select
+
+    assert child.stdout is not None
+    ready, _, _ = select.select([child.stdout], [], [], _START_S * patience())
+    return child.stdout.readline().strip() if ready else "it has not started in time"
+
+
+def _clean(home: Home) -> None:
+    problems = journals.clean(home.journal, lambda _: None).problems
+    require(not problems, f"vtax clean could not remove: {'; '.join(problems[:3])}")
+
+
+def _processes(token: str) -> list[str]:
+    mark, own = f"{TAG}={token}".encode(), str(os.getpid())
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or entry.name == own:
+            continue
+        try:
+            environment, words = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if mark in environment.split(b"\0") or token.encode() in words:
+            name = words.split(b"\0")[0].decode(errors="replace")
+            found.append(f"{entry.name} ({name})")
+    return found
+
+
+def _names(directory: Path) -> list[str]:
+    return [path.name for path in _entries(directory)]
+
+
+def _entries(directory: Path) -> list[Path]:
+    return list(directory.iterdir()) if directory.is_dir() else []

@@ -1,0 +1,26 @@
+"""Starts a plug-in's guest or lab and waits to be killed: `python -m vtax.conformance.killed KIND MODULE`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from vtax.conformance import platform, topology
+from vtax.conformance.stage import Grounds, Stage
+from vtax.conformance.target import find
+
+
+def main(kind: str, argument: str) -> None:
+    """Start it, say so on standard output, and wait."""
+    plugin = next(target.plugin for target in find(argument) if target.kind == kind)
+    with Stage(Grounds.here()) as stage:
+        if kind == "platform":
+            stage.start(platform.platform_of(plugin))
+        else:
+            stage.start_ends(topology.built(plugin, stage.journal), {})
+        print("started", flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,266 @@
+"""What vtax expects of a platform: its driver's declarations, its probe, a guest's life, its network, its traces."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from vtax.conformance import declared, host
+from vtax.conformance.check import Check, Failed, Skipped, require
+from vtax.conformance.host import Host
+from vtax.conformance.stage import MEMORY_BYTES, Grounds, Stage, must
+from vtax.conformance.target import Target
+from vtax.host.patience import patience
+from vtax.network import registry as topologies
+from vtax.platforms import registry
+from vtax.platforms.base import Driver, NetworkLimits, Platform, Probe, RunningGuest
+from vtax.study.model import Tuning
+
+PROBE_S = 20.0
+STOP_S = 60.0
+_PAYLOAD_BYTES = 1 << 20
+_LAB_MTU = 1400
+
+
+def platform_of(driver: Driver) -> Platform:
+    """The first platform that a driver ships, or one with its default options."""
+    name, options = next(iter(driver.variants.items()), (driver.name, {}))
+    return Platform(name, driver, driver.Options.model_validate(dict(options)))
+
+
+class PlatformSubject:
+    """A driver, and its guest while one runs."""
+
+    def __init__(self, target: Target, grounds: Grounds) -> None:
+        self.target, self.grounds = target, grounds
+        self.driver: Driver = target.plugin
+        self.token = secrets.token_hex(8)
+        self.probed: Probe | None = None
+        self.before: Host | None = None
+        self.stage: Stage | None = None
+        self.running: RunningGuest | None = None
+
+    def close(self) -> None:
+        """End what still runs."""
+        if self.stage is not None:
+            self.stage.__exit__()
+            self.stage = None
+
+    @property
+    def started(self) -> tuple[Stage, RunningGuest]:
+        """The guest that `start` started."""
+        assert self.stage is not None
+        assert self.running is not None
+        return self.stage, self.running
+
+
+def _name(subject: PlatformSubject) -> None:
+    declared.check_name(subject.driver.name, subject.target.shipped_names)
+
+
+def _variants(subject: PlatformSubject) -> None:
+    driver = subject.driver
+    require(driver.variants or driver.argument, "it ships no platform and takes no argument")
+    for name, options in driver.variants.items():
+        shipped = {n for d in registry.drivers().values() if d.name != driver.name for n in d.variants}
+        declared.check_name(name, shipped)
+        driver.Options.model_validate(dict(options))
+
+
+def _argument(subject: PlatformSubject) -> None:
+    driver = subject.driver
+    if not driver.argument:
+        raise Skipped("its platforms take no argument")
+    require(driver.argument in driver.Options.model_fields, f"Options has no field {driver.argument!r}")
+
+
+def _tunes(subject: PlatformSubject) -> None:
+    known = get_args(Tuning)
+    unknown = [word for word in subject.driver.tunes if word not in known]
+    require(not unknown, f"tunes has {', '.join(unknown)}; it may have {', '.join(known)}")
+
+
+def _network_limits(subject: PlatformSubject) -> None:
+    limits = subject.driver.network_limits(platform_of(subject.driver).options)
+    require(isinstance(limits, NetworkLimits), f"network_limits returns {limits!r}")
+    sizes = (limits.interfaces, limits.mtu, limits.queues)
+    require(all(isinstance(size, int) and size > 0 for size in sizes), f"limits of {sizes}")
+
+
+def _probe_without_image(subject: PlatformSubject) -> None:
+    _probed(subject, with_image=False)
+
+
+def _probe(subject: PlatformSubject) -> None:
+    subject.grounds.need_image()
+    probe = subject.probed = _probed(subject, with_image=True)
+    if not probe.available:
+        raise Skipped(f"it does not run here: {probe.reason}")
+    require(probe.version, "the probe names no version of the runtime")
+
+
+def _probed(subject: PlatformSubject, *, with_image: bool) -> Probe:
+    platform = platform_of(subject.driver)
+    image = subject.grounds.image if with_image else None
+    began = time.monotonic()
+    probe = subject.driver.probe(platform.options, image)
+    elapsed_s = time.monotonic() - began
+    require(isinstance(probe, Probe), f"probe returns {probe!r}")
+    require(elapsed_s <= PROBE_S * patience(), f"the probe ended after {elapsed_s:.0f} s")
+    require(probe.available or probe.reason, "the probe gives no reason why the platform is not available")
+    return probe
+
+
+def _probe_leaks(subject: PlatformSubject) -> None:
+    home, before = subject.grounds.home, Host.now(subject.grounds.home, subject.token)
+    with host.tagged(subject.token):
+        _probed(subject, with_image=True)
+    host.check_nothing_left(before, home, subject.token)
+
+
+def _start(subject: PlatformSubject) -> None:
+    subject.before = Host.now(subject.grounds.home, subject.token)
+    subject.stage = Stage(subject.grounds)
+    with host.tagged(subject.token):
+        subject.running = subject.stage.start(platform_of(subject.driver))
+    require(isinstance(subject.running, RunningGuest), f"start returns {subject.running!r}")
+
+
+def _journal(subject: PlatformSubject) -> None:
+    stage, _ = subject.started
+    made = [str(resource) for resource in stage.journal.held]
+    require(len(made) > 1, "the journal names nothing of the running guest but its directory")
+
+
+def _run(subject: PlatformSubject) -> None:
+    guest = subject.started[0].guest()
+    result = guest.run(["sh", "-c", "echo out; echo err >&2; exit 7"], timeout_s=30.0)
+    seen = (result.status, result.stdout, result.stderr)
+    require(seen == (7, "out\n", "err\n"), f"a program that ends with status 7 gives {seen!r}")
+
+
+def _files(subject: PlatformSubject) -> None:
+    stage, running = subject.started
+    payload, path = os.urandom(_PAYLOAD_BYTES), f"{running.scratch}/vtax-conformance"
+    stage.guest().put(path, payload)
+    require(stage.guest().get(path) == payload, f"a file in {running.scratch} comes back changed")
+    must(stage.guest(), ["rm", path])
+
+
+def _same_files(subject: PlatformSubject) -> None:
+    stage, running = subject.started
+    if running.is_remote:
+        raise Skipped("its machine has files of its own")
+    name = "/usr/bin/env"
+    expected = (stage.image.tree / name.lstrip("/")).read_bytes()
+    require(stage.guest().get(name) == expected, f"{name} is not the image's")
+
+
+def _limits(subject: PlatformSubject) -> None:
+    stage, running = subject.started
+    notes = running.notes
+    require(isinstance(notes, tuple) and all(isinstance(note, str) for note in notes), f"notes is {notes!r}")
+    cpus = must(stage.guest(), ["nproc"]).strip()
+    require(cpus == "1" or notes, f"a guest with one vCPU may use {cpus} CPUs, and no note says so")
+    in_force = running.limits_in_force()
+    require(isinstance(in_force, Mapping), f"limits_in_force returns {in_force!r}")
+    seen = must(stage.guest(), ["awk", "/^MemTotal:/ {print $2}", "/proc/meminfo"]).strip()
+    is_limited = "limit.memory" in in_force or int(seen or 0) * 1024 <= MEMORY_BYTES
+    require(is_limited or notes, "its memory has no limit, and no note says so")
+
+
+def _cpu_time(subject: PlatformSubject) -> None:
+    stage, running = subject.started
+    first = running.host_cpu_s()
+    if first is None:
+        raise Skipped("the host does not account its CPU time")
+    must(stage.guest(), ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
+    second = running.host_cpu_s()
+    require(second is not None and 0 <= first < second, f"host_cpu_s is {first!r}, and {second!r} after work")
+
+
+def _stop(subject: PlatformSubject) -> None:
+    _, running = subject.started
+    began = time.monotonic()
+    running.stop()
+    running.stop()
+    elapsed_s = time.monotonic() - began
+    require(elapsed_s <= STOP_S * patience(), f"stop ended after {elapsed_s:.0f} s")
+
+
+def _leaks_after_stop(subject: PlatformSubject) -> None:
+    assert subject.before is not None
+    subject.close()
+    host.check_nothing_left(subject.before, subject.grounds.home, subject.token)
+
+
+def _leaks_after_kill(subject: PlatformSubject) -> None:
+    host.check_killed(subject.target, subject.grounds.home, subject.token)
+
+
+def _network(subject: PlatformSubject) -> None:
+    if not subject.driver.joins_topologies:
+        raise Skipped("its network interfaces are the user's")
+    topology = topologies.get("point-to-point")
+    settings = topologies.settings("point-to-point", {})
+    with Stage(subject.grounds) as stage:
+        links = topology.build(stage.journal, settings)
+        stage.start_ends(links, {"guest": platform_of(subject.driver)})
+        links.apply(settings)
+        before = links.counters()
+        must(stage.guest("guest"), ["ping", "-q", "-c", "3", "-W", "10", links.peer_address])
+        after = links.counters()
+        grown = [name for name in after if name.endswith("_bytes") and after[name] > before.get(name, 0.0)]
+        require(grown, "no interface of the lab counts what the guest sends")
+        if subject.driver.links_change:
+            links.apply(settings.model_copy(update={"mtu": _LAB_MTU}))
+            seen: Any = links.effective["link"]["mtu"]
+            require(seen == _LAB_MTU, f"the link's MTU is {seen} after a change to {_LAB_MTU}")
+    if links.warnings:
+        raise Failed(f"the guest's interface: {links.warnings[0]}")
+
+
+_S = PlatformSubject
+CHECKS: tuple[Check[PlatformSubject], ...] = (
+    Check[_S]("type", lambda s: declared.check_type(s.driver, Driver), "derive from vtax.platforms.base.Driver"),
+    Check[_S]("name", _name, "choose a name of small letters, digits and hyphens", ("type",)),
+    Check[_S]("summary", lambda s: declared.check_line("summary", s.driver.summary), "say it in a line", ("type",)),
+    Check[_S](
+        "options-model",
+        lambda s: declared.check_model(s.driver.Options, defaults=True),
+        'ConfigDict(extra="forbid", frozen=True), and Field(default, description=...) for each option',
+        ("type",),
+    ),
+    Check[_S]("variants", _variants, "map names of platforms to values of options", ("options-model",)),
+    Check[_S]("argument", _argument, "name a field of Options", ("options-model",)),
+    Check[_S](
+        "options-json",
+        lambda s: declared.check_json(platform_of(s.driver).options),
+        "use types of options that pydantic writes as JSON and reads again",
+        ("variants",),
+    ),
+    Check[_S]("tunes", _tunes, "use the words of a study's `tuning`", ("type",)),
+    Check[_S]("network-limits", _network_limits, "return a NetworkLimits of positive sizes", ("variants",)),
+    Check[_S](
+        "probe-without-image",
+        _probe_without_image,
+        "return a Probe with a reason; do not raise",
+        ("variants",),
+    ),
+    Check[_S]("probe", _probe, "start a guest, hear it, stop it, and return a Probe within 20 s", ("variants",), 60),
+    Check[_S]("probe-leaks", _probe_leaks, "stop what the probe starts; register it in a journal first", ("probe",)),
+    Check[_S]("start", _start, "run bootstrap.argv(...) in the guest with the channel as its stream", ("probe",)),
+    Check[_S]("journal", _journal, "spec.journal.hold(...) before anything is made", ("start",)),
+    Check[_S]("run", _run, "leave the guest's processes and their exit status to the agent", ("start",)),
+    Check[_S]("files", _files, "set scratch to a directory that the guest may write", ("start",)),
+    Check[_S]("image-files", _same_files, "start the guest from spec.image", ("start",)),
+    Check[_S]("limits", _limits, "enforce spec.resources, or name in notes what is not enforced", ("start",)),
+    Check[_S]("cpu-time", _cpu_time, "return seconds of CPU time since the guest's start", ("start",)),
+    Check[_S]("stop", _stop, "end the guest; a second call has nothing to do", ("start",)),
+    Check[_S]("leaks-after-stop", _leaks_after_stop, "remove in stop() what start() made", ("stop",)),
+    Check[_S]("leaks-after-kill", _leaks_after_kill, "register in spec.journal before making", ("leaks-after-stop",)),
+    Check[_S]("network", _network, "join spec.plugboard: plug_namespace(...) or taps()", ("leaks-after-stop",)),
+)

@@ -1,0 +1,112 @@
+"""Where checks start guests: an image, a journal, and native guests at the ends of a topology."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from vtax.conformance.check import Skipped
+from vtax.errors import GuestError
+from vtax.guest.guest import Guest
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.host.resources import Tree
+from vtax.image.build import checked
+from vtax.image.image import Image
+from vtax.network.end import End
+from vtax.network.links import Links
+from vtax.platforms import registry
+from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
+from vtax.runner.trial import Endpoint
+
+READY_TIMEOUT_S = 120.0
+MEMORY_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What starting guests needs. image: None when there is none, or who asks is not root; reason: why."""
+
+    home: Home
+    image: Image | None
+    reason: str = ""
+
+    @classmethod
+    def here(cls) -> Grounds:
+        """Those of this host."""
+        home = Home.from_environment()
+        if os.geteuid() != 0:
+            return cls(home, None, "guests are started as root")
+        image = checked(home)
+        return cls(home.ensure(), image, "" if image else "there is no image: vtax image build makes one")
+
+    def need_image(self) -> Image:
+        """The image. Raises Skipped."""
+        if self.image is None:
+            raise Skipped(self.reason)
+        return self.image
+
+
+class Stage:
+    """A journal, and the guests that are started with it. Leaving it stops them and closes the journal."""
+
+    def __init__(self, grounds: Grounds) -> None:
+        self.image = grounds.need_image()
+        self._home = grounds.home
+        self._stack = ExitStack()
+        self.journal = self._stack.enter_context(Journal(grounds.home.journal))
+        self.endpoints: dict[str, Endpoint] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def directory(self, name: str) -> Path:
+        """A private directory for a guest, registered."""
+        path = self._home.guests / name
+        self._stack.callback(self.journal.hold(Tree(str(path))).release)
+        path.mkdir(parents=True)
+        return path
+
+    def spec(self, end: End | None = None) -> GuestSpec:
+        """A guest with one vCPU, to be joined to an end."""
+        name = f"vtax-{secrets.token_hex(3)}"
+        resources = Resources(1, MEMORY_BYTES, tuple(sorted(os.sched_getaffinity(0)))[-1:])
+        return GuestSpec(name, self.image, resources, self.directory(name), self.journal, end)
+
+    def start(self, platform: Platform, end: End | None = None, role: str = "guest") -> RunningGuest:
+        """Start a guest and wait for its agent."""
+        running = platform.start(self.spec(end))
+        self._stack.callback(running.stop)
+        guest = Guest(running.channel)
+        self._stack.callback(guest.close)
+        guest.hello(timeout_s=READY_TIMEOUT_S)
+        self.endpoints[role] = Endpoint(running, guest)
+        return running
+
+    def guest(self, role: str = "guest") -> Guest:
+        """The calls into a started guest."""
+        return self.endpoints[role].guest
+
+    def start_ends(self, links: Links, platforms: Mapping[str, Platform]) -> None:
+        """Start a guest at every end: of a platform by its role, or a native one. The links are closed at the end."""
+        self._stack.callback(links.close)
+        for end in links.ends:
+            self.start(platforms.get(end.role) or registry.get("native"), end, end.role)
+            end.connected(partial(must, self.guest(end.role)))
+
+
+def must(guest: Guest, argv: Sequence[str]) -> str:
+    """What a command prints in a guest. Raises GuestError when it fails."""
+    result = guest.run(argv, timeout_s=30.0)
+    if result.status != 0:
+        raise GuestError(f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}")
+    return result.stdout

@@ -1,0 +1,83 @@
+"""The plug-in that is checked: from a file, an importable module, or an entry point of an installed package."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from vtax.errors import BadInput
+from vtax.host.plugins import SHIPPED
+
+ATTRIBUTES = {"platform": "DRIVER", "benchmark": "BENCHMARK", "topology": "TOPOLOGY", "view": "VIEW"}
+GROUPS = {
+    "platform": "vtax.platforms",
+    "benchmark": "vtax.benchmarks",
+    "topology": "vtax.network.topologies",
+    "view": "vtax.report.views",
+}
+_FORMS = "a file such as my_package/unshare.py, a module such as my_package.unshare, or the name of an entry point"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A plug-in. kind: a key of ATTRIBUTES. argument: as it was named on the command line."""
+
+    kind: str
+    plugin: Any
+    argument: str
+
+    @property
+    def shipped_names(self) -> frozenset[str]:
+        """Names that a plug-in of this kind cannot have, since a shipped one has them; none for a shipped one."""
+        modules = "" if self.argument.startswith("vtax.") else SHIPPED.get(GROUPS[self.kind], "")
+        return frozenset(modules.replace("_", "-").split())
+
+
+def find(argument: str) -> list[Target]:
+    """Every plug-in that a file, a module or an entry point's name leads to, in the order of ATTRIBUTES.
+
+    Raises BadInput when there is none, or when its code cannot be imported.
+    """
+    try:
+        found = _plugins(argument)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(
+            f"{argument} cannot be loaded: {type(error).__name__}: {error}", cure=f"name {_FORMS}"
+        ) from error
+    if not found:
+        raise BadInput(f"{argument} defines none of {', '.join(ATTRIBUTES.values())}", cure=f"name {_FORMS}")
+    return [Target(kind, plugin, argument) for kind, plugin in found]
+
+
+def _plugins(argument: str) -> list[tuple[str, Any]]:
+    if argument.endswith(".py") or Path(argument).is_file():
+        return _defined(_from_file(Path(argument)))
+    entries = [(k, e) for k, group in GROUPS.items() for e in entry_points(group=group) if e.name == argument]
+    if entries:
+        return [(kind, entry.load()) for kind, entry in entries]
+    return _defined(importlib.import_module(argument))
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}", cure=f"name {_FORMS}")
+    name = f"vtax_conformance_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"{path} is no Python module", cure=f"name {_FORMS}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # pydantic resolves annotations through it
+    spec.loader.exec_module(module)
+    return module
+
+
+def _defined(module: ModuleType) -> list[tuple[str, Any]]:
+    return [(kind, vars(module)[name]) for kind, name in ATTRIBUTES.items() if name in vars(module)]

@@ -1,0 +1,100 @@
+"""What vtax expects of a view: its declarations, and a document that every renderer can show."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from vtax.conformance import declared, sample
+from vtax.conformance.check import Check, Skipped, require
+from vtax.conformance.target import Target
+from vtax.report.analysis.source import Source, source_of
+from vtax.report.document import Document
+from vtax.report.renderers.format import english
+from vtax.report.renderers.html import html
+from vtax.report.renderers.json import as_json
+from vtax.report.renderers.latex import latex
+from vtax.report.renderers.markdown import markdown
+from vtax.report.renderers.terminal import render
+from vtax.report.views.base import Options, View
+
+_OPTION = re.compile(r"[a-z][a-z0-9-]{0,29}")
+_WIDTHS = (80, 160)
+
+
+class ViewSubject:
+    """A view, and runs with invented figures."""
+
+    def __init__(self, target: Target) -> None:
+        self.view: View = target.plugin
+
+    @contextmanager
+    def documents(self) -> Iterator[list[Document]]:
+        """Of a run without trials and of one with trials, a failed one among them, at every depth."""
+        if self.view.arguments:
+            raise Skipped("its option takes arguments, which only its author knows")
+        with sample.runs() as stores:
+            yield [self._document(source_of(store)) for store in stores]
+
+    def _document(self, source: Source) -> Document:
+        for depth in ("brief", "all", "report"):
+            document = self.view.document(source, Options(depth))
+        return document
+
+
+def _type(subject: ViewSubject) -> None:
+    require(isinstance(subject.view, View), f"VIEW is {subject.view!r}, no vtax.report.views.base.View")
+
+
+def _name(subject: ViewSubject) -> None:
+    require(_OPTION.fullmatch(subject.view.name), f"--{subject.view.name} is no option's name")
+
+
+def _help(subject: ViewSubject) -> None:
+    declared.check_line("title", english(subject.view.title))
+    declared.check_line("help", english(subject.view.help))
+
+
+def _document(subject: ViewSubject) -> None:
+    with subject.documents() as documents:
+        for document in documents:
+            require(isinstance(document, Document), f"document returns {document!r}")
+
+
+def _json(subject: ViewSubject) -> None:
+    with subject.documents() as documents:
+        for document in documents:
+            json.dumps(as_json(document), allow_nan=False)
+
+
+def _rendered(subject: ViewSubject) -> None:
+    with subject.documents() as documents:
+        for document in documents:
+            for width in _WIDTHS:
+                render(document, Console(file=io.StringIO(), width=width, highlight=False))
+            for renderer in (html, markdown, latex):
+                require(isinstance(renderer(document), str), f"{renderer.__name__} shows no text")
+
+
+def _repeatable(subject: ViewSubject) -> None:
+    with subject.documents() as first:
+        shown = [as_json(document) for document in first]
+    with subject.documents() as second:
+        require(shown == [as_json(document) for document in second], "the same run gives another document")
+
+
+_S = ViewSubject
+CHECKS: tuple[Check[ViewSubject], ...] = (
+    Check[_S]("type", _type, "VIEW = View(name, title, help, document)"),
+    Check[_S]("name", _name, "choose a name of small letters and hyphens", ("type",)),
+    Check[_S]("help", _help, "say it in a line", ("type",)),
+    Check[_S]("document", _document, "return a Document, also of a run without trials", ("type",)),
+    Check[_S]("json", _json, "give plain values as `data`, or tables with keys of columns", ("document",)),
+    Check[_S]("rendered", _rendered, "use the parts and cells of report/document", ("document",)),
+    Check[_S]("repeatable", _repeatable, "let the document depend on the run alone", ("document",)),
+)

@@ -1,0 +1,208 @@
+"""`vtax conformance` without root: every check of declarations, parsers and documents passes, and can fail."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conformance_plugins import (
+    BAD_BENCHMARK,
+    BAD_PLATFORM,
+    BAD_TOPOLOGY,
+    BAD_VIEW,
+    BENCHMARK,
+    PLATFORM,
+    TOPOLOGY,
+    VIEW,
+    changed,
+    result_of,
+    target,
+)
+
+from vtax.cli.main import group
+from vtax.conformance import benchmark, platform, topology, view
+from vtax.conformance.check import Check, Failed, Skipped, results
+from vtax.conformance.host import Host
+from vtax.conformance.stage import Grounds
+from vtax.conformance.target import find
+from vtax.errors import BadInput
+from vtax.guest.guest import CommandResult
+from vtax.host.home import Home
+
+GOOD_OUTPUT = "2000 loops, best of 5: 7.5 usec per loop\n"
+LIVE_PLATFORM = {"probe-without-image", "probe", "probe-leaks", "start", "network"}
+LIVE_BENCHMARK = {"runs", "version-in-guest"}
+LIVE_TOPOLOGY = {
+    "check-host", "build", "ends", "flows", "host-untouched", "close", "traffic", "mtu-change", "leaks-after-kill",
+}  # fmt: skip
+
+
+@pytest.fixture
+def grounds(tmp_path: Path) -> Grounds:
+    return Grounds(Home(tmp_path / "home"), None, "no guests here")
+
+
+def subject(kind: str, source: str, grounds: Grounds, tmp_path: Path) -> tuple[Any, Any]:
+    found = target(source, tmp_path)
+    assert found.kind == kind
+    if kind == "platform":
+        return platform.CHECKS, platform.PlatformSubject(found, grounds)
+    if kind == "topology":
+        return topology.CHECKS, topology.TopologySubject(found, grounds)
+    if kind == "view":
+        return view.CHECKS, view.ViewSubject(found)
+    good, failed = tmp_path / "good.txt", tmp_path / "failed.txt"
+    good.write_text(GOOD_OUTPUT)
+    failed.write_text("Traceback: no such thing\n")
+    return benchmark.CHECKS, benchmark.BenchmarkSubject(found, grounds, [good], [failed])
+
+
+def static(changes: dict[str, tuple[str, str]], live: set[str]) -> list[str]:
+    return [name for name in changes if name not in live]
+
+
+CASES = [
+    *(("platform", PLATFORM, BAD_PLATFORM, name) for name in static(BAD_PLATFORM, LIVE_PLATFORM)),
+    *(("benchmark", BENCHMARK, BAD_BENCHMARK, name) for name in static(BAD_BENCHMARK, LIVE_BENCHMARK)),
+    *(("topology", TOPOLOGY, BAD_TOPOLOGY, name) for name in static(BAD_TOPOLOGY, LIVE_TOPOLOGY)),
+    *(("view", VIEW, BAD_VIEW, name) for name in BAD_VIEW),
+]
+
+
+@pytest.mark.parametrize(("kind", "source", "changes", "name"), CASES, ids=[f"{c[0]}-{c[3]}" for c in CASES])
+def test_a_check_passes_what_is_right_and_fails_what_is_wrong(
+    kind: str, source: str, changes: dict[str, tuple[str, str]], name: str, grounds: Grounds, tmp_path: Path
+) -> None:
+    good = result_of(*subject(kind, source, grounds, tmp_path)[:1], name, subject(kind, source, grounds, tmp_path)[1])
+    assert good.status in ("pass", "skipped"), good
+    checks, bad_subject = subject(kind, changed(source, changes[name]), grounds, tmp_path)
+    bad = result_of(checks, name, bad_subject)
+    assert (bad.status, bool(bad.reason), bool(bad.hint)) == ("fail", True, True), bad
+
+
+def fake(running: Any, guest: Any, image: Any = None) -> Any:
+    """A subject whose guest is a stand-in that misbehaves."""
+    stage = SimpleNamespace(guest=lambda: guest, image=image, journal=SimpleNamespace(held=("its directory",)))
+    return SimpleNamespace(started=(stage, running), close=lambda: None, before=None)
+
+
+def ran(status: int = 0, stdout: str = "", stderr: str = "") -> Any:
+    return lambda argv, timeout_s: CommandResult(tuple(argv), status, stdout, stderr, 0.1, 0.1)
+
+
+def ever_stops(counts: list[int]) -> None:
+    counts.append(1)
+    if len(counts) > 1:
+        raise RuntimeError("it is gone already")
+
+
+@pytest.mark.parametrize(
+    ("name", "running", "guest"),
+    [
+        ("journal", SimpleNamespace(), None),
+        ("run", SimpleNamespace(), SimpleNamespace(run=ran(0, "out\n", "err\n"))),
+        (
+            "files",
+            SimpleNamespace(scratch="/scratch"),
+            SimpleNamespace(put=lambda path, data: None, get=lambda path: b"other", run=ran()),
+        ),
+        ("image-files", SimpleNamespace(is_remote=False), SimpleNamespace(get=lambda path: b"other")),
+        ("limits", SimpleNamespace(notes=()), SimpleNamespace(run=ran(0, "2\n"))),
+        ("cpu-time", SimpleNamespace(host_cpu_s=lambda: 3.0), SimpleNamespace(run=ran())),
+    ],
+)
+def test_a_guest_that_misbehaves_fails_its_check(name: str, running: Any, guest: Any, tmp_path: Path) -> None:
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "usr/bin/env").write_bytes(b"the image's")
+    (check,) = (check for check in platform.CHECKS if check.name == name)
+    with pytest.raises(Failed):
+        check.run(fake(running, guest, SimpleNamespace(tree=tmp_path)))
+
+
+def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(grounds: Grounds) -> None:
+    stops: list[int] = []
+    checks = {check.name: check for check in platform.CHECKS}
+    stopped = fake(SimpleNamespace(stop=lambda: ever_stops(stops)), None)
+    (result,) = results([Check("stop", checks["stop"].run, "hint")], stopped)
+    assert result.status == "fail"
+    before = Host({kind: frozenset() for kind in Host.now(grounds.home, "t").found})
+    grounds.home.guests.mkdir(parents=True)
+    assert any(left.startswith("mount ") for left in Host.now(grounds.home, "t").more_than(before))
+
+
+def test_every_check_has_a_case_that_fails() -> None:
+    fakes = {"journal", "run", "files", "image-files", "limits", "cpu-time", "stop", "leaks-after-stop"}
+    cases = {
+        "platform": (platform.CHECKS, {*BAD_PLATFORM, *fakes, "leaks-after-kill"}),
+        "benchmark": (benchmark.CHECKS, set(BAD_BENCHMARK)),
+        "topology": (topology.CHECKS, set(BAD_TOPOLOGY)),
+        "view": (view.CHECKS, set(BAD_VIEW)),
+    }
+    for kind, (checks, with_case) in cases.items():
+        assert {check.name for check in checks} == with_case, kind  # type: ignore[attr-defined]
+
+
+def test_checks_that_need_guests_are_skipped_with_the_reason(grounds: Grounds, tmp_path: Path) -> None:
+    checks, found = subject("benchmark", BENCHMARK, grounds, tmp_path)
+    skipped = {result.name: result.reason for result in results(checks, found) if result.status == "skipped"}
+    assert skipped == {"runs": "no guests here", "version-in-guest": "no guests here"}
+
+
+def test_a_check_that_hangs_fails_in_time() -> None:
+    (result,) = results([Check("slow", lambda _: time.sleep(30), "be quick", limit_s=0.2)], None)
+    assert (result.status, result.reason) == ("fail", "it has not ended within 0.2 s")
+
+
+def test_what_needs_a_failed_check_is_skipped_and_a_skipped_one_says_why() -> None:
+    def skip(_: None) -> None:
+        raise Skipped("not here")
+
+    found = list(results([Check("a", skip, "x"), Check("b", lambda _: None, "y", ("a",))], None))
+    assert [(each.status, each.reason) for each in found] == [("skipped", "not here"), ("skipped", "a did not pass")]
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(group, ["conformance", *arguments], catch_exceptions=False)
+
+
+def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("vtax.cli.conformance.os.geteuid", lambda: 1000)
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    path = tmp_path / "failures.py"
+    path.write_text(VIEW)
+    result = run(str(path), "--json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)
+    assert (found["kind"], found["fail"], found["pass"]) == ("view", 0, len(view.CHECKS))
+    path.write_text(changed(VIEW, BAD_VIEW["name"]))
+    result = run(str(path))
+    assert result.exit_code == 1
+    assert "hint: choose a name of small letters" in " ".join(result.stdout.split())
+
+
+def test_skipped_checks_fail_only_when_asked_for(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("vtax.cli.conformance.os.geteuid", lambda: 1000)
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    path = tmp_path / "timeit.py"
+    path.write_text(BENCHMARK)
+    assert run(str(path), "--set", "keys=10").exit_code == 0
+    assert run(str(path), "--strict").exit_code == 1
+    assert run(str(path), "--set", "keys=0").exit_code == 1
+
+
+@pytest.mark.parametrize("argument", ["no_such_module", "no-such-file.py", "json", "vtax.platforms.base"])
+def test_what_is_no_plugin_is_bad_input(argument: str) -> None:
+    with pytest.raises(BadInput):
+        find(argument)
+
+
+@pytest.mark.parametrize("name", ["dd", "iperf3", "stream", "netperf", "sockperf", "sysbench_cpu", "iperf2"])
+def test_shipped_benchmarks_conform(name: str, grounds: Grounds) -> None:
+    (found,) = find(f"vtax.benchmarks.{name}")
+    made = list(results(benchmark.CHECKS, benchmark.BenchmarkSubject(found, grounds)))
+    assert [result for result in made if result.status == "fail"] == []
