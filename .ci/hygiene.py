@@ -52,8 +52,8 @@ def forbidden_text(path: str, text: str, checkout: str) -> Iterator[str]:
         for host in {*_URL.findall(line), *_BARE_HOST.findall(line)} - HOSTS:
             if not host.endswith(".example"):  # reserved by RFC 2606
                 yield f"{path}:{number}: names the host {host}"
-        if mark := _UNFINISHED.search(line):
-            yield f"{path}:{number}: {mark[0]}: finish it, or file an issue"
+        if tag := _UNFINISHED.search(line):
+            yield f"{path}:{number}: {tag[0]}: finish it, or file an issue"
         if checkout in line or _SCRATCH.search(line):
             yield f"{path}:{number}: names a path of one machine"
 

@@ -66,7 +66,7 @@ def plan_for(tool: str) -> Plan:
     """A study of one cell on native."""
     image = find(Home.from_environment())
     if image is None:
-        raise BadInput("the guest image is not built yet", cure="sudo vtax image build")
+        raise BadInput("the guest image is not built yet", hint="sudo vtax image build")
     declared = {"name": f"by-hand-{tool}", "platforms": ["native"], "benchmark": [STUDIES[tool]]}
     return make_plan(LoadedStudy(validate(declared, "bench/by_hand.py"), "bench/by_hand.py"), image=image, seed=1)
 
@@ -113,9 +113,9 @@ def by_hand(plan: Plan, argv: list[str], context: Context, role: str) -> Measure
     """Runs argv directly and parses what it prints with the same parser."""
 
     def measure() -> Values:
-        began, cpu_s = time.monotonic(), children_cpu_s()
+        started_at, cpu_s = time.monotonic(), children_cpu_s()
         done = subprocess.run(argv, capture_output=True, text=True, env=cleanup.environment(), check=False)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - started_at
         result = CommandResult(tuple(argv), done.returncode, done.stdout, done.stderr, seconds, seconds)
         outcome = plan.points[0].benchmark.parse(plan.points[0].parameters, context, {role: result})  # type: ignore[dict-item]
         return {**outcome.values, CPU_S: children_cpu_s() - cpu_s}
@@ -145,7 +145,7 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
     guest_cpus, peer_cpus = split_cpus(1)
     with cleanup.journal() as journal:
         for name in names:
-            journal.hold(NetworkNamespace(name))
+            journal.register(NetworkNamespace(name))
             run(["ip", "netns", "add", name])
         run(["ip", "-n", bridge, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0"])
         past = [f"net.bridge.bridge-nf-call-{kind}=0" for kind in ("iptables", "ip6tables", "arptables")]

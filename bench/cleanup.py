@@ -18,7 +18,7 @@ from typing import NoReturn
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
-from vtax.host.process import child_environment, mark_of_run, start_time_of
+from vtax.host.process import child_environment, start_time_of, tag_of_run
 from vtax.host.resources import Tree
 from vtax.runner.interrupt import stop_requests
 
@@ -51,17 +51,17 @@ def journal() -> Iterator[Journal]:
 def directory(journal: Journal) -> Iterator[Path]:
     """An empty directory that goes at the end."""
     path = Home.from_environment().guests / f"vtax-{secrets.token_hex(3)}"
-    held = journal.hold(Tree(str(path)))
+    registered = journal.register(Tree(str(path)))
     path.mkdir(parents=True)
     try:
         yield path
     finally:
-        held.release()
+        registered.release()
 
 
 def environment() -> dict[str, str]:
     """The environment of a child: it carries this process' mark."""
-    return child_environment(mark=mark_of_run(os.getpid(), start_time_of(os.getpid())))
+    return child_environment(tag=tag_of_run(os.getpid(), start_time_of(os.getpid())))
 
 
 def _say(line: str) -> None:

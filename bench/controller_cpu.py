@@ -38,7 +38,7 @@ def plan_for(platform: str, seconds: int) -> Plan:
     """A study of one cell."""
     image = find(Home.from_environment())
     if image is None:
-        raise BadInput("the guest image is not built yet", cure="sudo vtax image build")
+        raise BadInput("the guest image is not built yet", hint="sudo vtax image build")
     declared = {
         "name": "controller-cpu",
         "baseline": platform,
@@ -53,9 +53,9 @@ def shares(platform: str, seconds: int, trials: int) -> list[float]:
     found = []
     with through_vtax(plan_for(platform, seconds)) as measure:
         for _ in range(trials):
-            began, used_s = time.monotonic(), cpu_s()
+            started_at, used_s = time.monotonic(), cpu_s()
             measure()
-            found.append((cpu_s() - used_s) / (time.monotonic() - began))
+            found.append((cpu_s() - used_s) / (time.monotonic() - started_at))
     return found
 
 

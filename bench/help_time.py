@@ -20,9 +20,9 @@ LIMIT_S = 0.15
 
 def once(arguments: list[str]) -> float:
     """Seconds of one `vtax` command."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     subprocess.run([sys.executable, "-m", "vtax", *arguments], check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - began
+    return time.monotonic() - started_at
 
 
 def main() -> int:

@@ -44,10 +44,10 @@ def host_network() -> str:
             result = run(argv, check=name not in _FIREWALLS)
             text = _CHANGING.sub("", result.stdout if result.status == 0 else result.stderr).strip()
             if name in _NEVER_EMPTY and not text:
-                raise NetworkError(f"{' '.join(argv)} shows no {name}", cure="is /proc mounted, and this the host?")
+                raise NetworkError(f"{' '.join(argv)} shows no {name}", hint="is /proc mounted, and this the host?")
             parts.append(f"== {name}\n{text}")
     if not any(part.startswith("== links") for part in parts):
-        raise NetworkError("the host's network cannot be looked at without the program ip", cure="install iproute2")
+        raise NetworkError("the host's network cannot be looked at without the program ip", hint="install iproute2")
     paths = [path for name in _SETTINGS if (path := Path("/proc/sys/net", name)).exists()]
     settings = "\n".join(f"{path}: {path.read_text().strip()}" for path in paths)
     return "\n".join([*parts, f"== settings\n{settings}"]) + "\n"

@@ -18,7 +18,7 @@ from pathlib import Path
 from host_network import host_network
 from isolated import Isolated
 
-from vtax.doctor.knobs import all_knobs
+from vtax.doctor.tunables import all_tunables
 from vtax.host.huge_pages import POLICY
 
 Parts = Mapping[str, Mapping[str, str]]
@@ -69,7 +69,10 @@ class Inside:
 
 def host_settings() -> list[Path]:
     """Files of the host's settings that vtax can change: with --tune, and for huge pages."""
-    return [*(path for knob in all_knobs() for path in knob.files()), *(p for p in POLICY.iterdir() if p.is_file())]
+    return [
+        *(path for tunable in all_tunables() for path in tunable.files()),
+        *(p for p in POLICY.iterdir() if p.is_file()),
+    ]
 
 
 def _settled(look: Callable[[], list[str]]) -> list[str]:

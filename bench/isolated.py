@@ -30,7 +30,7 @@ import cleanup
 from vtax.host import cgroups, namespaces
 from vtax.host.namespaces import MountStep
 from vtax.host.process import run, spawn
-from vtax.host.resources import Marked, Tree, mounts_below
+from vtax.host.resources import TaggedProcesses, Tree, mounts_below
 
 _MS_REMOUNT, _MS_PRIVATE = 0x20, 0x40000
 _VARIABLE = "VTAX_BENCH_ISOLATED"
@@ -87,23 +87,23 @@ def run_again(shared: Mapping[str, Path], log: Path | None = None) -> int:
     turns = os.open(_TURNS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     log_file = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if log else None
     with cleanup.journal() as journal:
-        journal.hold(Tree(str(root)))
+        journal.register(Tree(str(root)))
         for place in shared:
             (root / place).mkdir(parents=True)
         (root / "written").mkdir()
         group, _ = cgroups.create(name, journal)
-        journal.hold(Marked(name, "an isolated program"))
-        told = {"root": str(root), "network": network, "turns": turns, "log": log_file,
+        journal.register(TaggedProcesses(name, "an isolated program"))
+        printed = {"root": str(root), "network": network, "turns": turns, "log": log_file,
                 "shared": {place: str(path) for place, path in shared.items()}}  # fmt: skip
         with group.entrance() as join:
             process = spawn(
                 ["unshare", "--pid", "--cgroup", "--ipc", "--fork", "--kill-child=KILL", sys.executable, *sys.argv],
-                mark=name,
+                tag=name,
                 stdin=0,
                 stdout=1,
                 stderr=2,
                 pass_fds=[fd for fd in (network, turns, log_file) if fd is not None],
-                environment={**os.environ, _VARIABLE: json.dumps(told)},
+                environment={**os.environ, _VARIABLE: json.dumps(printed)},
                 before_exec=namespaces.private(join=join),
             )
         try:
@@ -114,12 +114,12 @@ def run_again(shared: Mapping[str, Path], log: Path | None = None) -> int:
 
 def enter() -> Isolated | None:
     """Inside: make the namespaces whole and return what is there, in a child of their first process. None outside."""
-    told = json.loads(os.environ.pop(_VARIABLE, "null"))
-    if told is None:
+    printed = json.loads(os.environ.pop(_VARIABLE, "null"))
+    if printed is None:
         return None
-    root = Path(told["root"])
+    root = Path(printed["root"])
     hierarchies = _cgroup_steps()
-    shared = [(Path(path), root / place) for place, path in told["shared"].items()]
+    shared = [(Path(path), root / place) for place, path in printed["shared"].items()]
     hidden = _program_files_below(_EMPTY, root / "program")
     namespaces.private([MountStep(Path("/"), flags=namespaces.MS_REC | _MS_PRIVATE)])()
     for mounted in [path for name in _EMPTY for path in mounts_below(Path(name))]:
@@ -144,7 +144,7 @@ def enter() -> Isolated | None:
     for name in _OVERLAID:
         for part in ("upper", "work"):
             (root / "written" / _one_word(name) / part).mkdir(parents=True)
-    inside = Isolated(root, told["network"], told["turns"], told["log"])
+    inside = Isolated(root, printed["network"], printed["turns"], printed["log"])
     overlays = [
         namespaces.overlay(Path(name), upper, upper.parent / "work", Path(name))
         for name, upper in inside.written.items()

@@ -109,7 +109,7 @@ def last_run(lab: Lab) -> tuple[str, str]:
         return (runs[-1].name, runs[-1].status) if runs else ("", "")
 
 
-def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point], None], *, wait: bool) -> bool:
+def chain(lab: Lab, number: int, platform: str, seed: int, notify: Callable[[Point], None], *, wait: bool) -> bool:
     """One run, killed once in every stage, and finished.
 
     wait: for a turn at the host's settings, if it changes them. Returns False when it did not get one.
@@ -118,13 +118,13 @@ def chain(lab: Lab, number: int, platform: str, seed: int, tell: Callable[[Point
     stages = generator.sample(STAGES, len(STAGES))
     how = generator.choice(("as it is", "--tune", "hugepages", "as it is"))
     if how == "as it is":
-        run_of_a_chain(lab, number, platform, how, stages, generator, tell)
+        run_of_a_chain(lab, number, platform, how, stages, generator, notify)
         return True
     with lab.inside.isolated.turn(wait=wait) as granted:
         if granted:
             inside = replace(lab.inside, settings=True)
             tuned = replace(lab, inside=inside, before=inside.state())
-            run_of_a_chain(tuned, number, platform, how, stages, generator, tell)
+            run_of_a_chain(tuned, number, platform, how, stages, generator, notify)
         return granted
 
 
@@ -135,13 +135,13 @@ def run_of_a_chain(
     how: str,
     stages: Sequence[str],
     generator: random.Random,
-    tell: Callable[[Point], None],
+    notify: Callable[[Point], None],
 ) -> None:
     """See `chain`. how: the host's settings that it changes meanwhile."""
     study = lab.home.root / "kill.toml"
     names = json.dumps(list(dict.fromkeys(["native", platform])))
     tune = ["--tune"] if how == "--tune" else []
-    levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).driver.tunes else "[]"
+    levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).driver.tunings else "[]"
     study.write_text(STUDY.format(platforms=names, levels=levels, seed=generator.randrange(10**6)))
     name = ""
     for stage in stages:
@@ -164,7 +164,7 @@ def run_of_a_chain(
             if os.waitpid(pid, os.WNOHANG)[0] == 0:
                 kill(pid)
         problems += checked(lab, name, known, committed)
-        tell(
+        notify(
             Point(
                 number, platform, "vtax clean" if stage == "vtax clean" else killed or stage, delay_s, tuple(problems)
             )
@@ -172,7 +172,7 @@ def run_of_a_chain(
     problems = finished(lab, "resume", name, *tune) if last_run(lab)[1] == "interrupted" else []
     problems += whole(lab, name) + lab.problems()
     if problems:
-        tell(Point(number, platform, "(end of the chain)", 0.0, tuple(problems)))
+        notify(Point(number, platform, "(end of the chain)", 0.0, tuple(problems)))
 
 
 def checked(lab: Lab, name: str, known: dict[Trial, Any], committed: set[Trial]) -> list[str]:
@@ -180,10 +180,10 @@ def checked(lab: Lab, name: str, known: dict[Trial, Any], committed: set[Trial])
 
     known: in the store before. committed: what vtax said it had stored.
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
     left = [] if lab.clean else lab.problems()
     problems = finished(lab, "clean") + left
-    lab.lengths["", "vtax clean"] = time.monotonic() - began
+    lab.lengths["", "vtax clean"] = time.monotonic() - started_at
     problems += lab.problems()
     now = stored(lab)
     problems += [f"lost or changed trial {key}" for key, row in known.items() if now.get(key) != row]
@@ -201,7 +201,7 @@ def whole(lab: Lab, name: str) -> list[str]:
         run = store.open_run(name)
         plan = rebuild_plan(run, lab.home)
     planned = [
-        (cell.key, block, 0) for block in range(plan.most_blocks) for s in plan.sessions(block) for cell in s.cells
+        (cell.key, block, 0) for block in range(plan.max_blocks) for s in plan.sessions(block) for cell in s.cells
     ]
     rows = {key[1:]: row for key, row in stored(lab).items() if key[0] == name}
     done = sorted(rows, key=lambda key: rows[key][0])
@@ -236,9 +236,9 @@ def killed_build(lab: Lab, stage: str, delay_s: float) -> tuple[bool, list[str]]
 
     pid = child(inner, work)
     os.close(writer)
-    heard = b""
-    while stage.split()[0].encode() not in heard and (part := os.read(reader, 4096)):
-        heard += part
+    has_data = b""
+    while stage.split()[0].encode() not in has_data and (part := os.read(reader, 4096)):
+        has_data += part
     time.sleep(delay_s)
     if alive := os.waitpid(pid, os.WNOHANG)[0] == 0:
         kill(pid)
@@ -314,30 +314,30 @@ def campaign(lab: Lab, arguments: argparse.Namespace, log: Log) -> None:
     """Chain after chain until there are enough points."""
     platforms = here(lab, arguments.platform or ())
     first_run(lab)
-    told: list[Point] = []
+    printed: list[Point] = []
 
-    def tell(point: Point) -> None:
-        told.append(point)
-        said = "; ".join(point.problems) or "ok"
+    def notify(point: Point) -> None:
+        printed.append(point)
+        message = "; ".join(point.problems) or "ok"
         where = f"chain {point.chain:2} {point.platform:18} {point.stage:24} {point.delay_s:6.3f} s"
-        count = len(log.points) + len(told)
-        print(f"{time.monotonic() - began:7.1f} s {count:4} {where}  {said}", file=sys.stderr, flush=True)
+        count = len(log.points) + len(printed)
+        print(f"{time.monotonic() - started_at:7.1f} s {count:4} {where}  {message}", file=sys.stderr, flush=True)
 
-    began = time.monotonic()
-    owed = deque(number for number in arguments.chain or range(arguments.points) if number not in log.chains)
+    started_at = time.monotonic()
+    pending = deque(number for number in arguments.chain or range(arguments.points) if number not in log.chains)
     put_off: deque[int] = deque()  # until another campaign has changed the host's settings back
     fresh = False
-    while (owed or put_off) and len(log.points) < arguments.points:
-        fresh = bool(owed) and not (put_off and fresh)
-        number = (owed if fresh else put_off).popleft()
+    while (pending or put_off) and len(log.points) < arguments.points:
+        fresh = bool(pending) and not (put_off and fresh)
+        number = (pending if fresh else put_off).popleft()
         platform = platforms[number % len(platforms)]
-        if not chain(lab, number, platform, arguments.seed, tell, wait=not owed):
+        if not chain(lab, number, platform, arguments.seed, notify, wait=not pending):
             put_off.append(number)
             continue
         if number % 4 == 3 and not arguments.no_image:
-            tell(build_point(lab, number // 4, arguments.seed))
-        log.add(number, told)
-        told.clear()
+            notify(build_point(lab, number // 4, arguments.seed))
+        log.add(number, printed)
+        printed.clear()
 
 
 def main() -> int:

@@ -55,55 +55,55 @@ class Lab:
         return self.inside.leftovers() + self.inside.changes(self.before)
 
 
-class Told(Silent):
+class Recorded(Silent):
     """Writes what a run does, and on which platform, to a pipe."""
 
     def __init__(self, pipe: int) -> None:
         self.pipe, self.platform = pipe, ""
 
-    def tell(self, stage: str, platform: str | None = None) -> None:
+    def notify(self, stage: str, platform: str | None = None) -> None:
         os.write(self.pipe, f"{stage}\t{self.platform if platform is None else platform}\n".encode())
 
     def guest_starting(self, platform: str, block: int) -> None:
         self.platform = platform
-        self.tell("guest start")
+        self.notify("guest start")
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        self.tell("trial")
+        self.notify("trial")
 
 
 def observed(pipe: int, arguments: Sequence[str], probes: Mapping[str, Probe]) -> None:
     """A vtax command in this process, telling its stages. probes: what platforms said, of those that said it."""
-    told = Told(pipe)
-    told.tell("planning")
+    printed = Recorded(pipe)
+    printed.notify("planning")
     add, probe = RunHandle.add_trial, Platform.probe
 
-    def told_trial(run: RunHandle, trial: TrialRecord) -> int:
-        told.tell("commit")
+    def recorded_trial(run: RunHandle, trial: TrialRecord) -> int:
+        printed.notify("commit")
         number = add(run, trial)
-        told.tell(f"committed {trial.cell_key} {trial.block} {trial.number}")
+        printed.notify(f"committed {trial.cell_key} {trial.block} {trial.number}")
         return number
 
-    def told_execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
-        execute(plan, run, home, told)
+    def recorded_execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
+        execute(plan, run, home, printed)
 
     def known_or_probed(platform: Platform, image: Image | None) -> Probe:
         return probes.get(platform.name) or probe(platform, image)
 
     patch.object(Platform, "probe", known_or_probed).start()
-    patch.object(RunHandle, "add_trial", told_trial).start()
-    patch.object(Guest, "hello", _told_before(told, "agent hello", Guest.hello)).start()
-    patch.object(OpenSession, "_take_down", _told_before(told, "guest stop", OpenSession._take_down)).start()
-    patch.object(vtax.cli.measure, "execute", told_execute).start()
+    patch.object(RunHandle, "add_trial", recorded_trial).start()
+    patch.object(Guest, "hello", _reported_before(printed, "agent hello", Guest.hello)).start()
+    patch.object(OpenSession, "_take_down", _reported_before(printed, "guest stop", OpenSession._take_down)).start()
+    patch.object(vtax.cli.measure, "execute", recorded_execute).start()
     command(arguments)
 
 
-def _told_before(told: Told, stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
-    def tell_and_work(*args: Any, **more: Any) -> Any:
-        told.tell(stage)
+def _reported_before(printed: Recorded, stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    def notify_and_work(*args: Any, **more: Any) -> Any:
+        printed.notify(stage)
         return work(*args, **more)
 
-    return tell_and_work
+    return notify_and_work
 
 
 def command(arguments: Sequence[str]) -> None:
@@ -185,25 +185,25 @@ class Prey:
 
         Returns the stage it was really killed in (none: it had ended before) and the delay in seconds.
         """
-        heard = {"clean-up": "trial", "vtax clean": "trial"}.get(stage, stage)
-        for told, on, since_last, last in self._stages():
+        has_data = {"clean-up": "trial", "vtax clean": "trial"}.get(stage, stage)
+        for printed, on, since_last, last in self._stages():
             key = self._key(*last)
             self._lab.lengths[key] = (since_last + self._lab.lengths.get(key, since_last)) / 2
-            if told == heard and on in (platform, ""):
+            if printed == has_data and on in (platform, ""):
                 break
         else:
             os.waitpid(self.pid, 0)
             return "", 0.0
         if stage == "clean-up":
             os.kill(self.pid, signal.SIGTERM)
-        delay_s = part * self._lab.guess_s(*self._key(platform, heard if stage == "vtax clean" else stage))
+        delay_s = part * self._lab.guess_s(*self._key(platform, has_data if stage == "vtax clean" else stage))
         time.sleep(delay_s)
         if alive := os.waitpid(self.pid, os.WNOHANG)[0] == 0:
             kill(self.pid)
-        for told, *_ in self._stages():  # what it said meanwhile, the trials it committed among it
-            heard = told
+        for printed, *_ in self._stages():  # what it said meanwhile, the trials it committed among it
+            has_data = printed
         os.close(self._pipe)
-        return ("clean-up" if stage == "clean-up" else heard) if alive else "", delay_s
+        return ("clean-up" if stage == "clean-up" else has_data) if alive else "", delay_s
 
     def _key(self, platform: str, stage: str) -> tuple[str, str]:
         """Of the table of lengths: planning a run takes longer than planning to go on with it."""

@@ -61,7 +61,7 @@ def fill(url: str, measurements: int) -> tuple[int, int]:
                     rows.append({
                         "id": position, "run_id": run.id, "cell_id": index + 1, "block": block, "number": number,
                         "position": position, "is_warmup": False, "status": "ok", "started_at": float(position),
-                        "outside_s": 1.0, "inside_s": 1.0, "used": {}, "error": "",
+                        "outside_s": 1.0, "inside_s": 1.0, "effective": {}, "error": "",
                     })  # fmt: skip
                     noise = random.normal(1, 0.01, METRICS)
                     values += [
@@ -115,8 +115,8 @@ def trial_ms(directory: Path) -> float:
         metrics=[MetricRecord("tool", f"m{i}", "", "s", "lower", i == 0) for i in range(4)],
     )  # fmt: skip
     run.reopen()  # its time is kept with every trial
-    said = "".join(f"line {i} of what a tool printed, with figures {i * 7919 % 10007}\n" for i in range(400))
-    outputs = (OutputRecord("single", ("t",), 0, said, ""),)
+    message = "".join(f"line {i} of what a tool printed, with figures {i * 7919 % 10007}\n" for i in range(400))
+    outputs = (OutputRecord("single", ("t",), 0, message, ""),)
     times = []
     for number in range(301):
         record = TrialRecord(
@@ -137,7 +137,7 @@ def main() -> int:
     arguments = parser.parse_args()
     broken = []
 
-    def said(what: str, value: float, unit: str, limit: float) -> None:
+    def message(what: str, value: float, unit: str, limit: float) -> None:
         print(f"{what:36} {value:9.2f} {unit:4} (at most {limit:g})")
         if value > limit:
             broken.append(what)
@@ -157,12 +157,14 @@ def main() -> int:
         }
         for what, argv in commands.items():
             seconds, cpu_s, peak = timed(argv, url)
-            said(f"{what} ({cpu_s:.1f} s of CPU)", seconds, "s", SHOW_LIMIT_S if what.startswith("show") else LIMIT_S)
-            said(f"{what}, peak memory", peak, "MiB", LIMIT_MIB)
+            message(
+                f"{what} ({cpu_s:.1f} s of CPU)", seconds, "s", SHOW_LIMIT_S if what.startswith("show") else LIMIT_S
+            )
+            message(f"{what}, peak memory", peak, "MiB", LIMIT_MIB)
         for path in sorted(directory.glob("out.*")):
             print(f"{path.name:36} {path.stat().st_size / 2**20:9.2f} MiB")
-        said("open the store", open_ms(url), "ms", OPEN_LIMIT_MS)
-        said("add a trial", trial_ms(directory), "ms", TRIAL_LIMIT_MS)
+        message("open the store", open_ms(url), "ms", OPEN_LIMIT_MS)
+        message("add a trial", trial_ms(directory), "ms", TRIAL_LIMIT_MS)
     return 1 if broken else 0
 
 

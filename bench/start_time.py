@@ -57,18 +57,18 @@ class Starter:
         """A guest to start, in a fresh directory. number: chooses its CPU."""
         name = f"vtax-{secrets.token_hex(3)}"
         directory = self.home.guests / name
-        self.journal.hold(Tree(str(directory)))
+        self.journal.register(Tree(str(directory)))
         directory.mkdir()
         return GuestSpec(name, self.image, Resources(1, MEMORY, (CPUS[number % len(CPUS)],)), directory, self.journal)
 
     def guest_s(self, platform: Platform) -> float:
         """Seconds from the start of a guest until its agent has answered."""
         spec = self.spec()
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         running = platform.start(spec)
         try:
             Guest(running.channel).hello(READY_S)
-            return time.perf_counter() - began
+            return time.perf_counter() - started_at
         finally:
             running.stop()
             shutil.rmtree(spec.directory)
@@ -84,7 +84,7 @@ class Starter:
         argv, in_new_root = argv_of(spec, root, platform)
         mounts = [overlay(spec.image.tree, upper, work, root), *([] if in_new_root else [tmpfs(Path("/run"))])]
         before_exec = private(mounts, new_root=root if in_new_root else None)
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         done = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
@@ -93,11 +93,11 @@ class Starter:
             preexec_fn=before_exec,
             check=False,
         )
-        took = time.perf_counter() - began
+        elapsed = time.perf_counter() - started_at
         if done.returncode != 0:
             sys.exit(f"{' '.join(argv)} failed: {done.stderr.decode()}")
         shutil.rmtree(spec.directory)
-        return took
+        return elapsed
 
     def many_s(self, platform: Platform, count: int) -> tuple[float, float]:
         """Seconds until count guests are ready, started one after the other and side by side (medians)."""
@@ -109,15 +109,15 @@ class Starter:
 
     def _many_once_s(self, platform: Platform, count: int, workers: int) -> float:
         specs = [self.spec(number) for number in range(count)]
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         with ThreadPoolExecutor(workers) as pool:
             running = list(pool.map(lambda spec: _ready(platform, spec), specs))
-        took = time.perf_counter() - began
+        elapsed = time.perf_counter() - started_at
         for guest in running:
             guest.stop()
         for spec in specs:
             shutil.rmtree(spec.directory)
-        return took
+        return elapsed
 
 
 def _ready(platform: Platform, spec: GuestSpec) -> RunningGuest:
@@ -242,7 +242,7 @@ def measure(
 
 
 def lxc_pivots() -> list[Path]:
-    """The empty cgroups that LXC leaves where it is not told another place."""
+    """The empty cgroups that LXC leaves where it is not reported another place."""
     return [path for hierarchy in hierarchies() for path in hierarchy.mount.glob("lxc.pivot")]
 
 
@@ -253,18 +253,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--side-by-side", type=int, default=0, metavar="N")
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     home = Home.from_environment().ensure()
     image = build.ensure(home)
     platforms = []
-    for name in asked.platforms:
+    for name in requested.platforms:
         probe = registry.get(name).probe(image)
         if probe.available:
             platforms.append(registry.get(name))
         else:
             print(f"{name} does not run here: {probe.reason}", file=sys.stderr)
-    found = measure(home, image, platforms, asked.rounds, asked.side_by_side)
-    if asked.json:
+    found = measure(home, image, platforms, requested.rounds, requested.side_by_side)
+    if requested.json:
         print(json.dumps(found, indent=2))
         return
     columns = list(next(iter(found.values()), {}))

@@ -99,7 +99,7 @@ def measure(platforms: list[str], trials: int, blocks: int) -> Watch:
     """Run the study and return what was seen."""
     image = find(Home.from_environment())
     if image is None:
-        raise BadInput("the guest image is not built yet", cure="sudo vtax image build")
+        raise BadInput("the guest image is not built yet", hint="sudo vtax image build")
     benchmark = TrueBenchmark()
     registry.benchmarks()[benchmark.name] = benchmark  # type: ignore[index]
     declared = {

@@ -34,13 +34,13 @@ def at_most(seconds: float) -> Iterator[None]:
     def hang(*_: object) -> None:
         raise Hang(f"longer than {seconds:g} s")
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     handler = signal.signal(signal.SIGALRM, hang)
     before_s, interval_s = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        left_s = max(before_s - (time.monotonic() - began), 0.001) if before_s else 0.0
+        left_s = max(before_s - (time.monotonic() - started_at), 0.001) if before_s else 0.0
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
         signal.setitimer(signal.ITIMER_REAL, left_s, interval_s)
@@ -82,10 +82,10 @@ class Campaign:
         """Make every attack; each gets random numbers of its own. One outside the campaign comes first: imports."""
         self._attack(attack, -1)
         self.outcomes.clear()
-        before, began = reset_peak(), time.monotonic()
+        before, started_at = reset_peak(), time.monotonic()
         for number in range(self.count):
             self._attack(attack, number)
-        self.elapsed_s = time.monotonic() - began
+        self.elapsed_s = time.monotonic() - started_at
         self.growth = peak() - before
         if self.growth > MOST_GROWTH:
             self.failures.append(f"memory grew by {self.growth >> 20} MiB")

@@ -57,7 +57,7 @@ BAD_PLATFORM = {
         "    ipc: bool",
         '    other: Any = Field(default_factory=object, description="what no JSON holds")\n    ipc: bool',
     ),
-    "tunes": ("    Options = UnshareOptions", '    Options = UnshareOptions\n    tunes = ("fast",)'),
+    "tunings": ("    Options = UnshareOptions", '    Options = UnshareOptions\n    tunings = ("fast",)'),
     "network-limits": ("    def launch", "    def network_limits(self, options): return None\n\n    def launch"),
     "probe-without-image": (_PROBE, f"        1 / (image is not None)\n{_PROBE}"),
     "probe": ('            version_argv=("unshare", "--version"),\n', ""),

@@ -39,8 +39,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def attacks(request: pytest.FixtureRequest) -> Callable[[int], int]:
     """How many attacks a program makes: `--attacks`, or what the test finds enough for every day."""
-    asked = request.config.getoption("--attacks")
-    return lambda default: default if asked is None else asked
+    requested = request.config.getoption("--attacks")
+    return lambda default: default if requested is None else requested
 
 
 @pytest.fixture(autouse=True)

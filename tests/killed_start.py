@@ -46,7 +46,7 @@ def main() -> None:
     home = Home.from_environment().ensure()
     journal = Journal(home.journal)
     directory = home.guests / name
-    journal.hold(Tree(str(directory)))
+    journal.register(Tree(str(directory)))
     directory.mkdir()
     spec = GuestSpec(name, Image(image.name, image), Resources(1, 256 << 20, (0,)), directory, journal)
     print("starting", flush=True)

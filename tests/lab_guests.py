@@ -54,7 +54,7 @@ class LabGuests:
     def _start(self, stack, end):
         name = f"vtax-{secrets.token_hex(3)}"
         directory = self.home.guests / name
-        stack.callback(self.journal.hold(Tree(str(directory))).release)
+        stack.callback(self.journal.register(Tree(str(directory))).release)
         directory.mkdir(parents=True)
         cpus = tuple(sorted(os.sched_getaffinity(0)))[-1:]
         spec = GuestSpec(name, self.image, Resources(1, self.memory_bytes, cpus), directory, self.journal, end)

@@ -45,9 +45,9 @@ class LocalAgent:
             self.process.stdin.close()
             self.process.stdout.close()
         else:
-            ours, theirs = socket.socketpair()
-            self.process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, env=environment)
-            theirs.close()
+            ours, stranger = socket.socketpair()
+            self.process = subprocess.Popen(argv, stdin=stranger, stdout=stranger, env=environment)
+            stranger.close()
             fd = ours.detach()
             fds = fd, fd
         self.channel = Channel(*fds)

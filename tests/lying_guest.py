@@ -31,9 +31,9 @@ class LyingGuest(ProcessGuest):
         super().__init__(spec)
         self._agent = self.channel
         self._lie = lie
-        ours, theirs = socket.socketpair()
+        ours, stranger = socket.socketpair()
         self.channel = Channel(ours.fileno(), ours.detach())
-        self._controller = Channel(theirs.fileno(), theirs.detach())
+        self._controller = Channel(stranger.fileno(), stranger.detach())
         self._thread = threading.Thread(target=self._relay, daemon=True)
         self._thread.start()
 
@@ -51,13 +51,13 @@ class LyingGuest(ProcessGuest):
             source = self._controller.read(int(length), FOREVER)
             self._agent.write(length + b"\n" + source, FOREVER)
             while True:
-                asked = self._request()
-                self._agent.write(encode(*asked), FOREVER)
+                requested = self._request()
+                self._agent.write(encode(*requested), FOREVER)
                 answer = receive(self._agent, FOREVER)
-                told = self._lie(asked[0], answer.header, answer.payload)
-                if not isinstance(told, bytes):
-                    told = encode(*(told or (answer.header, answer.payload)))
-                self._controller.write(told, FOREVER)
+                printed = self._lie(requested[0], answer.header, answer.payload)
+                if not isinstance(printed, bytes):
+                    printed = encode(*(printed or (answer.header, answer.payload)))
+                self._controller.write(printed, FOREVER)
 
     def _request(self) -> tuple[dict[str, Any], bytes]:
         assert self._controller.read(4, FOREVER) == MAGIC

@@ -66,7 +66,7 @@ class ScriptedDriver(Driver):
         "absent": {"available": False},
     }
 
-    tunes = ("default", "pinned", "hugepages")
+    tunings = ("default", "pinned", "hugepages")
 
     def __init__(self) -> None:
         self.started: list[ProcessGuest] = []
@@ -108,7 +108,7 @@ class ScriptBenchmark:
 
     def commands(self, parameters: ScriptParameters, context: Context) -> list[Command]:
         if parameters.size > 100:
-            raise BadInput("size is at most 100", cure="choose a smaller size")
+            raise BadInput("size is at most 100", hint="choose a smaller size")
         return [Command("single", ("/bin/sh", "-c", parameters.code))]
 
     def expected_s(self, parameters: ScriptParameters, context: Context) -> float:

@@ -52,7 +52,7 @@ def _main(lock: str, *arguments: str) -> None:
     import vtax.cli.clean
     import vtax.cli.resume
     import vtax.cli.run
-    from vtax.cli import quiet
+    from vtax.cli import probing
     from vtax.cli.main import main
     from vtax.host.lock import measuring_lock
     from vtax.image.image import Image
@@ -60,7 +60,7 @@ def _main(lock: str, *arguments: str) -> None:
     patch = pytest.MonkeyPatch()
     scripted.install(patch)
     patch.setattr("os.geteuid", lambda: 0)
-    for module in (vtax.cli.run, vtax.cli.resume, vtax.cli.clean, quiet):
+    for module in (vtax.cli.run, vtax.cli.resume, vtax.cli.clean, probing):
         patch.setattr(module, "measuring_lock", partial(measuring_lock, path=Path(lock)))
     patch.setattr(vtax.cli.run, "built_image", lambda *_: Image("key", Path("/nowhere")))
     main(list(arguments))

@@ -40,7 +40,7 @@ def serve(
     with log.open("wb") as errors:
         server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=errors)
     deadline = time.monotonic() + _START_TIMEOUT_S
-    while "Server listening" not in (said := log.read_text()):
-        assert time.monotonic() < deadline, said
+    while "Server listening" not in (message := log.read_text()):
+        assert time.monotonic() < deadline, message
         time.sleep(0.02)
     return server

@@ -17,7 +17,7 @@ PLATFORMS = (
     ),
     PlatformRecord(
         "kvm-virtio", {"driver": "qemu", "options": {"accelerator": "kvm"}}, False,
-        reason="guests are started as root", cure="run vtax with sudo",
+        reason="guests are started as root", hint="run vtax with sudo",
     ),
 )  # fmt: skip
 METRICS = (

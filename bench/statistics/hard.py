@@ -124,10 +124,10 @@ def assumptions(noise: Hard, studies: int) -> list[str]:
         found = []
         for method in METHODS:
             rule = Rule("fixed", blocks=blocks, method=method)
-            held = np.array(
+            registered = np.array(
                 [[c.ratio.low <= 1 <= c.ratio.high for c in judged(rule, x, noise, FAMILY)] for x in logs]
             )
-            found.append(percent(float(held.mean(axis=0).min())))
+            found.append(percent(float(registered.mean(axis=0).min())))
         row.append(" → ".join(found))
     for stop, blocks in (("fixed", 10), ("verdict", 30)):
         logs = values(noise, studies, blocks, 0.0, generator("alarm", noise, stop))
@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", choices=PLANS)
     options = parser.parse_args()
-    began = time.monotonic()
+    started_at = time.monotonic()
     with ProcessPoolExecutor(options.processes) as pool:
         for name, (function, items, share) in PLANS.items():
             if options.only in (None, name):
@@ -195,7 +195,7 @@ def main() -> None:
                 print(f"\n## {name}\n\n| {' | '.join(HEADS[name])} |\n|{'---|' * len(HEADS[name])}")
                 for row in rows:
                     print(f"| {' | '.join(row)} |", flush=True)
-    print(f"{options.studies} studies per point; {time.monotonic() - began:.0f} s")
+    print(f"{options.studies} studies per point; {time.monotonic() - started_at:.0f} s")
 
 
 if __name__ == "__main__":

@@ -95,11 +95,11 @@ def budget(
     studies, contrasts, last = logs.shape
     n, mean, se = running(logs)
     half = special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2) * se
-    held = (contrasts + 1) // 2
+    registered = (contrasts + 1) // 2
     at = np.full((studies, contrasts), min_blocks - 1)
     rows = np.arange(studies)[:, None]
-    for _ in range((blocks - min_blocks) * (contrasts + 1) // (held + 1)):
-        widest = np.argsort(-after(half, at), axis=1)[:, :held]
+    for _ in range((blocks - min_blocks) * (contrasts + 1) // (registered + 1)):
+        widest = np.argsort(-after(half, at), axis=1)[:, :registered]
         at[rows, widest] = np.minimum(at[rows, widest] + 1, last - 1)
     mean, se, half = (after(each, at) for each in (mean, se, half))
     return np.abs(mean) <= half, verdicts(mean, se, n[at], margin, alpha), n[at]

@@ -25,7 +25,7 @@ def main() -> None:
     cells = np.repeat(np.arange(CELLS), BLOCKS * TRIALS)[order]
     blocks = np.tile(np.repeat(np.arange(BLOCKS), TRIALS), CELLS)[order]
     values = rng.lognormal(5, 0.02, order.size)
-    began = time.process_time()
+    started_at = time.process_time()
     order = np.argsort(cells, kind="stable")
     starts = np.unique(cells[order], return_index=True)[1]
     summaries = [describe(values[part], blocks=blocks[part]) for part in np.split(order, starts[1:])]
@@ -37,7 +37,10 @@ def main() -> None:
         analyse(Rule(stop, max_blocks=40), contrasts)
         print(f"{len(contrasts)} ratios and verdicts, rule {stop}: {time.process_time() - start:.2f} s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{len(summaries)} summaries of {values.size} measurements: {described - began:.2f} s; peak {peak:.0f} MiB")
+    print(
+        f"{len(summaries)} summaries of {values.size} measurements: "
+        f"{described - started_at:.2f} s, peak {peak:.0f} MiB"
+    )
 
 
 if __name__ == "__main__":

@@ -276,14 +276,14 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 def economy_tables(points: list[tuple[str, float, float, float, float, float]]) -> tuple[str, str]:
     """The grid of normal noise, and a sentence on all of it."""
-    asked = [p for p in points if p[3] >= 0.8 and p[5] > 5]
-    shares = np.array([p[4] / p[5] for p in asked])
+    requested = [p for p in points if p[3] >= 0.8 and p[5] > 5]
+    shares = np.array([p[4] / p[5] for p in requested])
     every = np.array([p[4] / p[5] for p in points if p[3] >= 0.8])
     sentence = (
         f"Median {np.median(shares):.2f} (quartiles {np.quantile(shares, 0.25):.2f} and "
-        f"{np.quantile(shares, 0.75):.2f}) over the {len(asked)} points of the grid (of {len(points)}) where a "
+        f"{np.quantile(shares, 0.75):.2f}) over the {len(requested)} points of the grid (of {len(points)}) where a "
         f"verdict can be expected within 40 blocks (power at least 0.8) and takes more than the least 5 blocks. With "
-        f"the {len(every) - len(asked)} easy points, where both take 5 blocks and nothing can be saved: "
+        f"the {len(every) - len(requested)} easy points, where both take 5 blocks and nothing can be saved: "
         f"{np.median(every):.2f}. Against a fixed 40 blocks, which is what reaches the same power when neither the "
         f"ratio nor the noise is known beforehand: {np.median([p[4] / 40 for p in points if p[3] >= 0.8]):.2f}."
     )
@@ -296,7 +296,7 @@ def economy_tables(points: list[tuple[str, float, float, float, float, float]]) 
             f"{n:.0f}" if n <= MOST_FIXED else f"over {MOST_FIXED}",
             f"{used / n:.2f}",
         ]
-        for name, cv, ratio, p, used, n in asked
+        for name, cv, ratio, p, used, n in requested
         if name == "normal"
     ]
     return table(["CV of a trial", "true ratio", "power, %", "blocks used", "fixed blocks", "share"], rows), sentence
@@ -358,9 +358,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", metavar="TABLE", help="one table by its name in the document")
     options = parser.parse_args()
-    began = time.monotonic()
+    started_at = time.monotonic()
     tables = compute(options.studies, options.processes, options.only)
-    took = f"{options.studies} studies per point and more; {time.monotonic() - began:.0f} s in all"
+    elapsed = f"{options.studies} studies per point and more; {time.monotonic() - started_at:.0f} s in all"
     text = DOCS.read_text()
     for name, body in tables.items():
         print(f"\n## {name}\n\n{body}")
@@ -368,7 +368,7 @@ def main() -> None:
         text, found = re.subn(pattern, lambda m, body=body: f"{m[1]}{body}\n{m[2]}", text, flags=re.DOTALL)
         if found != 1:
             raise SystemExit(f"{DOCS} has no place for the table {name}")
-    print(took)
+    print(elapsed)
     if options.studies >= 5000:
         DOCS.write_text(text)
 

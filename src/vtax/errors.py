@@ -18,24 +18,24 @@ class VtaxError(Exception):
     """An error a person can act on.
 
     what: one sentence, what happened. where: file, table and key, platform or trial (may be empty).
-    cure: what to do about it (may be empty). exit_status: 2 for bad input, 1 for what failed.
+    hint: what to do about it (may be empty). exit_status: 2 for bad input, 1 for what failed.
     """
 
     exit_status = 1
 
-    def __init__(self, what: str, *, where: str = "", cure: str = "") -> None:
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.where = where
-        self.cure = cure
+        self.hint = hint
 
     def __str__(self) -> str:
         """The three parts on at most three lines."""
         lines = [self.what]
         if self.where:
             lines.append(f"  where: {self.where}")
-        if self.cure:
-            lines.append(f"  to do: {self.cure}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
 
 
@@ -50,26 +50,26 @@ class BadInputs(BadInput):
 
     MAX_SHOWN = 12
 
-    def __init__(self, problems: Iterable[BadInput], *, where: str, cure: str) -> None:
+    def __init__(self, problems: Iterable[BadInput], *, where: str, hint: str) -> None:
         self.problems = tuple({(each.where, each.what): each for each in reversed([*problems])}.values())[::-1]
         hidden = len(self.problems) - self.MAX_SHOWN
         lines: list[str] = []
         for problem in self.problems[: self.MAX_SHOWN]:
             place = problem.where.removeprefix(where).removeprefix(":").strip()
             lines.append(f"  - {place}: {problem.what}" if place else f"  - {problem.what}")
-            hint = f"      to do: {problem.cure}"
-            if problem.cure not in ("", cure) and hint not in lines:
-                lines.append(hint)
+            fix = f"      hint: {problem.hint}"
+            if problem.hint not in ("", hint) and fix not in lines:
+                lines.append(fix)
         more = [f"  and {hidden} problem{'s' if hidden > 1 else ''} more"] if hidden > 0 else []
-        super().__init__("\n".join([f"{len(self.problems)} problems:", *lines, *more]), where=where, cure=cure)
+        super().__init__("\n".join([f"{len(self.problems)} problems:", *lines, *more]), where=where, hint=hint)
 
 
-def all_of(problems: Iterable[BadInput], *, where: str, cure: str) -> BadInput:
-    """One error for all problems of a file: the only one itself, or BadInputs. where, cure: of the file."""
+def all_of(problems: Iterable[BadInput], *, where: str, hint: str) -> BadInput:
+    """One error for all problems of a file: the only one itself, or BadInputs. where, hint: of the file."""
     flat: list[BadInput] = []
     for problem in problems:
         flat += problem.problems if isinstance(problem, BadInputs) else [problem]
-    return flat[0] if len(flat) == 1 else BadInputs(flat, where=where, cure=cure)
+    return flat[0] if len(flat) == 1 else BadInputs(flat, where=where, hint=hint)
 
 
 class Problems:
@@ -137,18 +137,18 @@ class RunInterrupted(BaseException):
     signal: the number of the one that asked; the exit status tells it as shells do.
     """
 
-    def __init__(self, what: str, *, signal: int = SIGINT, cure: str = "") -> None:
+    def __init__(self, what: str, *, signal: int = SIGINT, hint: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.signal = signal
-        self.cure = cure
+        self.hint = hint
         self.exit_status = 128 + signal
 
     def __str__(self) -> str:
         """What happened, and how to go on."""
-        return f"{self.what}\n  to do: {self.cure}" if self.cure else self.what
+        return f"{self.what}\n  hint: {self.hint}" if self.hint else self.what
 
 
-def with_cure(what: str, cure: str) -> str:
-    """What happened and its cure (may be empty) as running text, whether or not what ends in a full stop."""
-    return f"{what.rstrip('. ')}. To do: {cure}" if what and cure else what or cure
+def with_hint(what: str, hint: str) -> str:
+    """What happened and its hint (may be empty) as running text, whether or not what ends in a full stop."""
+    return f"{what.rstrip('. ')}. To do: {hint}" if what and hint else what or hint

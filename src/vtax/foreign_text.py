@@ -14,7 +14,7 @@ from typing import Any
 LONGEST_TEXT = 4000  # characters: an error with its diagnosis, a warning
 LONGEST_NAME = 200  # a version, a name, a field
 DEEPEST = 16  # levels of lists and objects in one value
-MOST_ITEMS = 10_000  # of one value, all levels together
+MAX_ITEMS = 10_000  # of one value, all levels together
 LARGEST_INTEGER = 1 << 63
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -71,7 +71,7 @@ def cleaned(value: Any) -> Any:
     What lies deeper than DEEPEST, or behind MOST_ITEMS others, is left out; a number that is not finite, and an
     integer that no column holds, become text.
     """
-    return _cleaned(value, DEEPEST, [MOST_ITEMS])
+    return _cleaned(value, DEEPEST, [MAX_ITEMS])
 
 
 def _cleaned(value: Any, levels: int, room: list[int]) -> Any:

@@ -36,13 +36,13 @@ class ByHand:
         return len(self.namespaces()) >= 4 and servers
 
     def namespaces(self):
-        held = []
+        registered = []
         for path in self.home.journal.glob(f"{self.process.pid}-*.jsonl"):
             records = [json.loads(line) for line in path.read_text().split("\n") if line.endswith("}")]
-            held += [
-                record["name"] for record in records if record["kind"] == "network-namespace" and "hold" in record
+            registered += [
+                record["name"] for record in records if record["kind"] == "network-namespace" and "register" in record
             ]
-        return held
+        return registered
 
     def end(self, number):
         self.process.send_signal(number)
@@ -66,7 +66,7 @@ def left(home, namespaces):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_program_that_is_asked_to_stop_leaves_nothing(number, image, private_home):
+def test_a_program_that_is_requested_to_stop_leaves_nothing(number, image, private_home):
     by_hand = ByHand(private_home)
     namespaces = by_hand.namespaces()
     assert by_hand.end(number) == 128 + number

@@ -13,7 +13,7 @@ pytestmark = [needs_root, pytest.mark.root]
 
 def test_a_process_that_joins_after_the_look_is_ended_and_the_group_removed(journal, monkeypatch):
     """A killed vtax has forked a child that enters the guest's group while `vtax clean` removes it."""
-    group, held = cgroups.create(f"vtax-{journal.token}", journal)
+    group, registered = cgroups.create(f"vtax-{journal.token}", journal)
     late: list[subprocess.Popen[bytes]] = []
     look = resources._members
 
@@ -27,14 +27,14 @@ def test_a_process_that_joins_after_the_look_is_ended_and_the_group_removed(jour
         return found
 
     monkeypatch.setattr(resources, "_members", look_too_early)
-    held.release()
+    registered.release()
     late[0].wait(5)  # it would sleep for a minute
     assert not any(path.exists() for _, path in group.directories)
 
 
 def test_a_group_made_while_another_is_removed_goes_too(journal, monkeypatch):
     """LXC's monitor makes `lxc.pivot` when its container ends."""
-    group, held = cgroups.create(f"vtax-{journal.token}", journal)
+    group, registered = cgroups.create(f"vtax-{journal.token}", journal)
     made = []
     rmdir = resources.Path.rmdir
 
@@ -44,6 +44,6 @@ def test_a_group_made_while_another_is_removed_goes_too(journal, monkeypatch):
         rmdir(path)
 
     monkeypatch.setattr(resources.Path, "rmdir", rmdir_too_late)
-    held.release()
+    registered.release()
     assert made
     assert not any(path.exists() for _, path in group.directories)

@@ -21,7 +21,7 @@ def test_its_probe_starts_it(options):
 
 def test_a_guest_answers_runs_a_command_and_goes(private_home, journal, image):
     directory = private_home.guests / "vtax-doc"
-    journal.hold(Tree(str(directory)))
+    journal.register(Tree(str(directory)))
     directory.mkdir()
     spec = GuestSpec("vtax-doc", image, Resources(1, 128 << 20, (0,)), directory, journal)
     running = UNSHARE.start(UNSHARE.Options(), spec)
@@ -34,4 +34,4 @@ def test_a_guest_answers_runs_a_command_and_goes(private_home, journal, image):
         assert len(result.stdout.split()) <= 3
     finally:
         running.stop()
-    assert [type(resource) for resource in journal.held] == [Tree]
+    assert [type(resource) for resource in journal.registered] == [Tree]

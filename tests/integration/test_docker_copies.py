@@ -34,7 +34,7 @@ def test_the_private_daemons_copy_goes_with_the_image_and_is_refused_while_it_ru
     home, own = private(image, tmp_path, monkeypatch)
     docker = registry.make("own", "docker", {"daemon": "private"})
     with Journal(home.journal) as journal:
-        journal.hold(Tree(str(home.guests / "vtax-copy")))
+        journal.register(Tree(str(home.guests / "vtax-copy")))
         (home.guests / "vtax-copy").mkdir()
         spec = GuestSpec("vtax-copy", own, Resources(1, 256 << 20, (0,)), home.guests / "vtax-copy", journal)
         running = docker.start(spec)

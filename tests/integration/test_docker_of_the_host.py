@@ -19,7 +19,7 @@ from support import needs_program, needs_root
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.image.image import Image
-from vtax.platforms import docker_daemon, registry, trial_start
+from vtax.platforms import docker_daemon, probing, registry
 
 pytestmark = [needs_root, needs_program("dockerd", "docker"), pytest.mark.root]
 KILL_POINTS = 8
@@ -44,7 +44,7 @@ def told(*arguments):
 stdio._spawn = told
 home = Home.from_environment()
 journal = Journal(home.journal)
-journal.hold(Tree(str(home.guests / name)))
+journal.register(Tree(str(home.guests / name)))
 (home.guests / name).mkdir()
 resources = Resources(1, 256 << 20, (min(os.sched_getaffinity(0)),))
 platform = registry.get("docker")
@@ -73,7 +73,7 @@ def daemon(tmp_path_factory):
     before = os.environ.get("VTAX_HOME")
     os.environ["VTAX_HOME"] = str(tmp_path_factory.mktemp("daemons-home"))
     with Journal(Home.from_environment().ensure().journal) as journal:
-        yield docker_daemon.private_daemon(journal, "overlay2", throw_away=True)
+        yield docker_daemon.private_daemon(journal, "overlay2", is_temporary=True)
     os.environ.pop("VTAX_HOME")
     if before is not None:
         os.environ["VTAX_HOME"] = before
@@ -91,10 +91,10 @@ def host(daemon, private_home, monkeypatch):
 @pytest.fixture(scope="module")
 def cat(tmp_path_factory) -> Image:
     """An image of `cat`, of another name than that of probes."""
-    return Image("cat", trial_start.host_image(tmp_path_factory.mktemp("cat")).directory)
+    return Image("cat", probing.host_image(tmp_path_factory.mktemp("cat")).directory)
 
 
-def asked(daemon, *words):
+def requested(daemon, *words):
     return subprocess.run(daemon.command(*words), capture_output=True, text=True, check=True).stdout.split()
 
 
@@ -110,11 +110,11 @@ def kill_a_start(cat: Image, delay_s: float) -> None:
 def assert_nothing_stays(daemon, home):
     assert clean(home.journal).problems == ()
     time.sleep(0.5)
-    assert asked(daemon, "ps", "--all", "--format={{.Names}}") == []
+    assert requested(daemon, "ps", "--all", "--format={{.Names}}") == []
     assert list(home.journal.iterdir()) == list(home.guests.iterdir()) == []
 
 
-def test_a_container_that_is_asked_for_while_its_client_is_ended_does_not_stay(
+def test_a_container_that_is_requested_for_while_its_client_is_ended_does_not_stay(
     host, private_home, cat, tmp_path, monkeypatch
 ):
     host.ensure_image(cat)
@@ -138,18 +138,18 @@ def test_a_probe_leaves_the_copy_of_the_image_and_takes_its_own_away(host, priva
     name = host.ensure_image(cat)
     probe = registry.get("docker").probe(None)
     assert probe.available, probe.reason
-    assert asked(host, "image", "ls", "--format={{.Repository}}:{{.Tag}}", docker_daemon.REPOSITORY) == [name]
-    assert asked(host, "ps", "--all", "--quiet") == []
+    assert requested(host, "image", "ls", "--format={{.Repository}}:{{.Tag}}", docker_daemon.REPOSITORY) == [name]
+    assert requested(host, "ps", "--all", "--quiet") == []
 
 
 def test_a_newer_image_takes_the_place_of_the_older_ones(host, private_home, cat):
     host.ensure_image(cat)
     newer = host.ensure_image(Image("newer", cat.directory))
-    assert asked(host, "image", "ls", "--format={{.Repository}}:{{.Tag}}", docker_daemon.REPOSITORY) == [newer]
+    assert requested(host, "image", "ls", "--format={{.Repository}}:{{.Tag}}", docker_daemon.REPOSITORY) == [newer]
 
 
 def test_a_storage_that_the_hosts_daemon_has_not_is_the_reason(host, private_home):
     probe = registry.make("mine", "docker", {"daemon": "host", "storage": "vfs"}).probe(None)
     assert not probe.available
     assert "stores by overlay2, not by vfs" in probe.reason
-    assert "systemctl" not in probe.cure
+    assert "systemctl" not in probe.hint

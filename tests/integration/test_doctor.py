@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from support import needs_root
 
-from vtax.cli import calibrate, quiet
+from vtax.cli import calibrate, probing
 from vtax.cli.main import group
-from vtax.doctor import knobs
+from vtax.doctor import tunables
 from vtax.doctor.examine import BOUND_S, examine, probe_all
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -44,7 +44,7 @@ class HangingDriver:
     def probe(self, options, image):
         home = Home.from_environment()
         with Journal(home.journal) as journal:
-            journal.hold(Tree(str(home.guests / "vtax-hangs")))
+            journal.register(Tree(str(home.guests / "vtax-hangs")))
             (home.guests / "vtax-hangs").mkdir()
             run(["sleep", "60"])
 
@@ -73,24 +73,24 @@ def environment(pid):
 
 
 def test_programs_get_it_as_json(image, private_home, monkeypatch, tmp_path):
-    monkeypatch.setattr(quiet, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
+    monkeypatch.setattr(probing, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
     result = CliRunner().invoke(group, ["doctor", "--json"])
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    assert {platform["name"] for platform in told["platforms"]} == set(registry.names())
-    assert all("available" in platform for platform in told["platforms"])
-    assert all(finding["why"] for finding in told["findings"])
+    printed = json.loads(result.stdout)
+    assert {platform["name"] for platform in printed["platforms"]} == set(registry.names())
+    assert all("available" in platform for platform in printed["platforms"])
+    assert all(finding["why"] for finding in printed["findings"])
 
 
-def test_this_hosts_knobs_are_as_before_after_tuning(private_home):
-    present = [knob for knob in knobs.all_knobs() if knob.available()]
-    before = {knob.name: knob.show() for knob in present}
+def test_this_hosts_tunables_are_as_before_after_tuning(private_home):
+    present = [tunable for tunable in tunables.all_tunables() if tunable.available()]
+    before = {tunable.name: tunable.show() for tunable in present}
     with Journal(private_home.journal) as journal:
-        with knobs.tuned(journal) as told:
-            changed = {line.partition(":")[0] for line in told}
-            assert changed == {knob.name for knob in present if knob.show() != before[knob.name]}
-        assert journal.held == ()
-    assert {knob.name: knob.show() for knob in present} == before
+        with tunables.tuned(journal) as printed:
+            changed = {line.partition(":")[0] for line in printed}
+            assert changed == {tunable.name for tunable in present if tunable.show() != before[tunable.name]}
+        assert journal.registered == ()
+    assert {tunable.name: tunable.show() for tunable in present} == before
 
 
 def test_calibration_says_how_large_an_effect_this_host_sees_in_about_the_time_given(
@@ -101,14 +101,14 @@ def test_calibration_says_how_large_an_effect_this_host_sees_in_about_the_time_g
     if "blocks of sysbench-cpu only" in (refused := f"{result.output}{result.exception}"):
         pytest.skip(f"this host is too busy: {refused}")
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    (cpu,) = told["calibration"]
-    block_s = told["seconds"] / cpu["blocks"]  # above one block's, by what comes before the first
-    assert told["seconds"] < 20 + 2 * block_s
+    printed = json.loads(result.stdout)
+    (cpu,) = printed["calibration"]
+    block_s = printed["seconds"] / cpu["blocks"]  # above one block's, by what comes before the first
+    assert printed["seconds"] < 20 + 2 * block_s
     assert cpu["benchmark"] == "sysbench-cpu"
     assert cpu["blocks"] >= 3
     assert cpu["ratio"]["low"] < cpu["ratio"]["estimate"] < cpu["ratio"]["high"]
-    assert 0 < cpu["noise"] < cpu["noise_at_most"]
+    assert 0 < cpu["noise"] < cpu["noise_upper"]
     effects = [each["overhead"] for each in cpu["smallest_overhead"]]
     assert effects == sorted(effects, reverse=True)
     assert 0 < effects[-1] < effects[0] < 1

@@ -19,7 +19,7 @@ from vtax.guest.bootstrap import argv
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.process import run
-from vtax.host.resources import mounts_below, pids_with_mark
+from vtax.host.resources import mounts_below, tagged_pids
 from vtax.image import build as images
 from vtax.image.recipe import DEFAULT, PACKAGES
 
@@ -75,10 +75,10 @@ def test_stream_gives_valid_results_and_refuses_nonsense(image):
 
 def test_the_agents_python_compiles_nothing_at_its_start(image):
     interpreter = argv()[:4]
-    told = inside(
+    printed = inside(
         image, *interpreter, "-v", "-c", "import json, select, socket, struct, subprocess, threading"
     ).stderr
-    imported = re.findall(r"^# code object from '?(/usr/lib/[^'\n]*)", told, re.MULTILINE)
+    imported = re.findall(r"^# code object from '?(/usr/lib/[^'\n]*)", printed, re.MULTILINE)
     assert len(imported) > 20
     assert all(path.endswith(".pyc") for path in imported)
 
@@ -199,11 +199,11 @@ def test_clean_ends_a_killed_build_and_removes_what_it_made(tmp_path):
         builder.wait()
         builder.stdout.close()
     assert images.find(home) is None
-    mark = f"image-{partial.name.split('.')[1]}"
-    assert pids_with_mark(mark)
+    tag = f"image-{partial.name.split('.')[1]}"
+    assert tagged_pids(tag)
     cleaned = clean(home.journal)
     assert cleaned.problems == ()
-    assert pids_with_mark(mark) == []
+    assert tagged_pids(tag) == []
     assert [path.name for path in home.images.iterdir()] == ["build.lock"]
     assert mounts_below(home.root) == []
 

@@ -27,17 +27,17 @@ def campaign(*arguments):
 def test_a_chain_of_kills_loses_and_leaves_nothing_and_is_not_made_again(image, private_home, tmp_path):
     log = tmp_path / "log"
     for _ in range(2):
-        status, told = campaign("--log", str(log))
-        assert (status, told["points"], told["failed"]) == (0, STAGES, [])
+        status, printed = campaign("--log", str(log))
+        assert (status, printed["points"], printed["failed"]) == (0, STAGES, [])
         assert len(log.read_text().splitlines()) == 1
 
 
 def test_without_clean_every_kill_in_a_running_guest_is_reported(image, private_home):
-    status, told = campaign("--no-clean")
+    status, printed = campaign("--no-clean")
     assert status == 1
     running = ("agent hello", "trial", "commit")
-    killed_there = sum(told["counts"]["native"].get(stage, 0) for stage in running)
-    assert sum(point["stage"] in running for point in told["failed"]) == killed_there > 0
+    killed_there = sum(printed["counts"]["native"].get(stage, 0) for stage in running)
+    assert sum(point["stage"] in running for point in printed["failed"]) == killed_there > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

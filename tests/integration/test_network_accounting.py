@@ -52,8 +52,8 @@ def accounts(platform, tmp_path):
     path.write_text(STUDY.format(more=more, duration=DURATION_S))
     vtax("run", path, "--strict")
     results = json.loads(vtax("show", "--json"))["results"]
-    told = json.loads(vtax("show", "--counters", "--json"))["counters"]
-    (cell,) = [each for each in told if each["platform"] == platform]
+    printed = json.loads(vtax("show", "--counters", "--json"))["counters"]
+    (cell,) = [each for each in printed if each["platform"] == platform]
     return results, cell
 
 
@@ -70,11 +70,11 @@ def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, privat
         pytest.skip(f"{platform} does not run here: {probe.reason}")
     results, cell = accounts(platform, tmp_path)
     cpu = cell["cpu_s"]
-    most = 2 * DURATION_S * 3  # two CPUs and more, with room for starting and ending
-    assert 0.005 < cpu["guest_and_layer"] < most
-    assert 0.001 < cpu["peer"] < most
+    maximum = 2 * DURATION_S * 3  # two CPUs and more, with room for starting and ending
+    assert 0.005 < cpu["guest_and_layer"] < maximum
+    assert 0.001 < cpu["peer"] < maximum
     if platform in ("qemu-tcg", "gvisor-systrap"):
-        assert 0 < cpu["guest_kernel"] < most
+        assert 0 < cpu["guest_kernel"] < maximum
     else:
         assert cpu["guest_kernel"] is None
     moved = cell["bytes_under_test"]
@@ -87,9 +87,9 @@ def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, privat
     for name, side in (("lab.guest-eth0", "rx"), ("lab.peer-eth0", "tx"), ("peer.eth0", "rx")):
         assert hops[name][f"{side}_bytes"] > 0.9 * moved
         assert hops[name][f"{side}_packets"] >= hops[name][f"{side}_bytes"] / 65536
-        assert hops[name]["lost"] < 0.1 * (hops[name]["rx_packets"] + hops[name]["tx_packets"])
+        assert hops[name]["drops"] < 0.1 * (hops[name]["rx_packets"] + hops[name]["tx_packets"])
     assert "lab.br0" not in hops  # the kernel counts there only what is the bridge's own
-    assert cell["lost_packets"] <= sum(hop["lost"] for hop in hops.values())
+    assert cell["drops"] <= sum(hop["drops"] for hop in hops.values())
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_with_several_guests_under_test_a_gigabyte_costs_the_cpu_of_all(
         pytest.skip("Open vSwitch is not installed")
     native, iperf3 = registry.get("native"), benchmarks.get("iperf3")
     with LabGuests(topology, "native", image, journal, private_home, link={"rate_mbit_s": 200, **link}) as at:
-        asked = iperf3.Parameters(duration_s=1)
-        cell = Cell("c", native, Point("p", "iperf3", iperf3, asked, topology, at.links.settings, {}))
+        requested = iperf3.Parameters(duration_s=1)
+        cell = Cell("c", native, Point("p", "iperf3", iperf3, requested, topology, at.links.settings, {}))
         lanes = [
             Lane(
                 Context(1, 2**29, guest_address=flow.client_address, peer_address=flow.server_address, flow=number),

@@ -47,7 +47,7 @@ def test_the_largest_mtu_of_a_platform_crosses_every_hop_in_one_piece(name, lab)
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_one_byte_more_is_too_much_for_a_card_model(name, lab):
+def test_one_byte_more_is_too_much_for_a_interface_model(name, lab):
     beyond = platforms.get(name).network_limits.mtu + 1
     refused = (NetworkError, AssertionError)  # by the tap, or by the guest's own kernel
     with lab(name) as at, pytest.raises(refused, match=r"mtu greater than device maximum|Invalid argument"):
@@ -63,4 +63,4 @@ def test_tcp_over_the_smallest_mtu_leaves_nothing_behind_that_a_larger_one_meets
         at.guests["guest"].stop(server)
         assert "mtu lock" in at.run("peer", "ip", "route", "get", at.links.flows[0].client_address)
         at.apply({"mtu": 9000})
-        assert at.measure("iperf3", duration_s=1).used["mss"] == 8948
+        assert at.measure("iperf3", duration_s=1).effective["mss"] == 8948

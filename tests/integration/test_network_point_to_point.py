@@ -54,19 +54,19 @@ def test_mtu_and_offloads_change_while_the_guest_lives(platform, image, journal,
             assert at.run("guest", "cat", "/sys/class/net/eth0/mtu").strip() == str(mtu)
             with pytest.raises(NetworkError):
                 echo(peer, at.links.flows[0].client_address, mtu + 1, timeout_s=0.5)
-        used = at.measure("iperf3", duration_s=1).used
+        used = at.measure("iperf3", duration_s=1).effective
         assert used["mss"] == 1448
         assert used["congestion"] == "cubic"
         at.apply({"mtu": 500})
-        assert at.measure("iperf3", duration_s=1).used["mss"] == 448
+        assert at.measure("iperf3", duration_s=1).effective["mss"] == 448
 
 
 @pytest.mark.parametrize(("platform", "rate"), [("native", 100), ("qemu-tcg", 10)])
 def test_a_rate_limit_makes_a_known_link_in_both_directions(platform, rate, image, journal, private_home):
     with lab(platform, image, journal, private_home, rate_mbit_s=rate) as at:
         for direction in ("send", "receive"):
-            got = at.measure("iperf3", duration_s=2, direction=direction).values["throughput"]
-            assert 0.3 * rate < got < rate
+            effective = at.measure("iperf3", duration_s=2, direction=direction).values["throughput"]
+            assert 0.3 * rate < effective < rate
         at.apply({})
         assert at.measure("iperf3", duration_s=1).values["throughput"] > 1.1 * rate
 

@@ -13,7 +13,7 @@ from vtax.benchmarks import registry as benchmarks
 from vtax.errors import BadInput
 from vtax.guest.guest import Guest
 from vtax.host.journal import clean
-from vtax.host.resources import pids_with_mark
+from vtax.host.resources import tagged_pids
 from vtax.image import build as images
 from vtax.image.recipe import DEFAULT
 from vtax.network import registry
@@ -123,7 +123,7 @@ def test_a_router_forwards_every_byte_and_keeps_none(platform, attachment, lab):
         assert through(carried, "receiver")[1] > bytes_of(outcome)
         assert delivered_segments(at) < 0.01 * bytes_of(outcome) / 1448
         at.apply({"attachment": attachment, "mtu": 600})
-        assert at.measure("iperf3", duration_s=1).used["mss"] == 548
+        assert at.measure("iperf3", duration_s=1).effective["mss"] == 548
 
 
 def delivered_segments(at):
@@ -136,7 +136,7 @@ def delivered_segments(at):
 
 @pytest.mark.parametrize("attachment", ["bridge", "veth"])
 @pytest.mark.parametrize("platform", WITH_UML)
-def test_several_cards_carry_a_flow_each(platform, attachment, lab):
+def test_several_interfaces_carry_a_flow_each(platform, attachment, lab):
     with lab(platform, "multi-nic", attachment=attachment, interfaces=2) as at:
         assert len(at.links.flows) == 2
         for number in (0, 1):
@@ -170,7 +170,7 @@ def at_once(at, tool, **parameters):
         trial = at.trial(tool, **parameters)
     assert trial.error == ""
     assert calls[-4:] == ["start", "start", "finish", "finish"]  # both clients before either is waited for
-    assert trial.outcome.used["flows"] == 2
+    assert trial.outcome.effective["flows"] == 2
     figure = "throughput" if "throughput" in trial.outcome.values else "messages"
     alone = [alone_of(at, trial, tool, parameters, number).values[figure] for number in (0, 1)]
     assert min(alone) > 0
@@ -196,13 +196,13 @@ def least_of(tool):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_cards_of_a_guest_carry_their_flows_at_once_and_rates_add_up(tool, lab):
+def test_the_interfaces_of_a_guest_carry_their_flows_at_once_and_rates_add_up(tool, lab):
     with lab("native", "multi-nic", interfaces=2) as at:
         carried = at_once(at, tool, **TOOLS[tool])
         assert min(through(carried, "guest", interface)[0] for interface in (0, 1)) > least_of(tool)
 
 
-def test_an_emulated_guests_cards_carry_their_flows_at_once_too(lab):
+def test_an_emulated_guests_interfaces_carry_their_flows_at_once_too(lab):
     with lab("qemu-tcg", "multi-nic", interfaces=2) as at:
         carried = at_once(at, "iperf3", **TOOLS["iperf3"])
         assert min(through(carried, "guest", interface)[0] for interface in (0, 1)) > least_of("iperf3")
@@ -282,14 +282,14 @@ time.sleep(60)
 
 @needs_program("ovs-vswitchd", "ovs-vsctl")
 def test_a_killed_lab_is_removed_with_its_switch(tmp_path, unchanged_host):
-    held = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    token = held.stdout.readline().strip()
-    held.kill()
-    held.wait()
-    mark = f"vtax-{token}-ovs"
-    assert len(pids_with_mark(mark)) == 2
+    registered = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    token = registered.stdout.readline().strip()
+    registered.kill()
+    registered.wait()
+    tag = f"vtax-{token}-ovs"
+    assert len(tagged_pids(tag)) == 2
     assert (NAMES / f"vtax-{token}-lab").exists()
     cleaned = clean(tmp_path)
     assert not cleaned.problems
-    assert not pids_with_mark(mark)
+    assert not tagged_pids(tag)
     assert not [path for path in (*NAMES.iterdir(), *Path("/run").iterdir()) if token in path.name]

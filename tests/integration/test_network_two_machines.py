@@ -169,7 +169,7 @@ def state(machines):
 
 
 @pytest.mark.parametrize("platform", ["native", "docker", "lxc", "qemu-tcg", "gvisor-systrap"])
-def test_every_byte_crosses_the_named_cards_and_both_machines_are_left_as_they_were(
+def test_every_byte_crosses_the_named_interfaces_and_both_machines_are_left_as_they_were(
     platform, machines, image, private_home, tmp_path
 ):
     probe = registry.get(platform).probe(image)
@@ -187,14 +187,14 @@ def test_every_byte_crosses_the_named_cards_and_both_machines_are_left_as_they_w
     version = subprocess.run(["iperf3", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     (used,) = {each["tool_version"] for each in json.loads(done.stdout)["results"]}
     assert (f"iperf3 is {version} on other, and {used} in the guests" in done.stdout) == (version != used)
-    told = trials(machines)
-    assert len(told) == (4 if platform == "native" else 8)
-    moved = sum(trial["under_test.bytes"] for trial in told)
+    printed = trials(machines)
+    assert len(printed) == (4 if platform == "native" else 8)
+    moved = sum(trial["under_test.bytes"] for trial in printed)
     for namespace, interface, was in zip(
         (machines.host, machines.other), ("lab0", "lab1"), crossed_before, strict=True
     ):
         assert carried(namespace, interface) - was > 0.95 * moved
-    for trial in told:
+    for trial in printed:
         uplink = trial["nic.lab0.rx_bytes"] + trial["nic.lab0.tx_bytes"]
         assert uplink > 0.95 * trial["under_test.bytes"] > 1e5
     assert_as_before(machines, before)
@@ -233,7 +233,7 @@ def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"host": "unreachable"}, "the peer unreachable cannot be reached"),
         ({"host": "plain"}, "on the peer plain one is user 65534, and only root may make a network namespace"),
@@ -246,11 +246,11 @@ def test_a_killed_run_leaves_what_clean_removes_on_both_machines(machines, image
         ({"nic": "lo"}, "lo of this host is no Ethernet interface"),
     ],
 )
-def test_what_a_peer_lacks_is_said_before_the_run(changed, said, machines, image, private_home, tmp_path):
+def test_what_a_peer_lacks_is_said_before_the_run(changed, message, machines, image, private_home, tmp_path):
     before = state(machines)
     done = vtax(machines, "run", study(machines, tmp_path, **changed), "--trust")
     assert done.returncode == 2
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
     assert "link" in done.stderr
     assert state(machines) == before
     assert not list(private_home.journal.iterdir())

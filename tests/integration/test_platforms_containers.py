@@ -21,7 +21,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.resources import Tree
 from vtax.image.image import Image
-from vtax.platforms import docker_daemon, registry, trial_start
+from vtax.platforms import docker_daemon, probing, registry
 from vtax.platforms.base import GuestSpec, Resources
 
 pytestmark = [needs_root, pytest.mark.root]
@@ -40,7 +40,7 @@ SEED = 20240229
 
 
 def lxc_pivots():
-    """The cgroups that LXC leaves where it is not told another place; a user's LXC may have left some."""
+    """The cgroups that LXC leaves where it is not reported another place; a user's LXC may have left some."""
     return [top for top, _, _ in os.walk("/sys/fs/cgroup") if top.endswith("/lxc.pivot")]
 
 
@@ -78,7 +78,7 @@ class Starter:
     def start(self, plugboard=None, image=None):
         name = f"vtax-{secrets.token_hex(3)}"
         directory = self.home.guests / name
-        self.journal.hold(Tree(str(directory)))
+        self.journal.register(Tree(str(directory)))
         directory.mkdir()
         spec = GuestSpec(name, image or self.image, RESOURCES, directory, self.journal, plugboard)
         return registry.get(self.platform).start(spec)
@@ -218,17 +218,19 @@ def test_a_container_without_a_topology_cannot_reach_the_hosts_network(starter):
 @every_platform
 def test_a_stopped_guest_leaves_nothing(starter):
     network = host_network()
-    before = starter.journal.held
+    before = starter.journal.registered
     running, guest = starter.ready()
     directory = running.stderr.parent
     guest.start(["sleep", "600"])
     running.stop()
     running.stop()
     assert running.host_cpu_s() > 0
-    new = [held for held in starter.journal.held if held not in before]
-    assert [str(held) for held in new if "ockerd" not in str(held) and "Docker daemon" not in str(held)] == [
-        f"files {directory}"
-    ]
+    new = [registered for registered in starter.journal.registered if registered not in before]
+    assert [
+        str(registered)
+        for registered in new
+        if "ockerd" not in str(registered) and "Docker daemon" not in str(registered)
+    ] == [f"files {directory}"]
     assert [line for line in leftovers(starter.home, directory.name) if directory.name in line] == []
     assert host_network() == network
 
@@ -271,7 +273,7 @@ def test_eight_guests_run_side_by_side(starter):
 def test_a_probe_is_quick_and_leaves_nothing(platform, with_image, private_home, image, monkeypatch):
     skip_unless_it_runs(platform)
     token = secrets.token_hex(2)
-    monkeypatch.setattr(trial_start, "secrets", SimpleNamespace(token_hex=lambda size: token))
+    monkeypatch.setattr(probing, "secrets", SimpleNamespace(token_hex=lambda size: token))
     probe = registry.get(platform).probe(image if with_image else None)
     assert probe.available
     assert probe.seconds < 20
@@ -285,19 +287,19 @@ def test_a_killed_process_leaves_nothing_after_clean(platform, private_home, ima
     """Kill points: while Docker imports the image, with the agent ready, and at seeded moments of the start."""
     skip_unless_it_runs(platform)
     network = host_network()
-    hold(platform, private_home, image, delay_s=1.5)
+    register(platform, private_home, image, delay_s=1.5)
     usual_s = 0.0
     for _ in range(2):
-        began = time.monotonic()
-        hold(platform, private_home, image, delay_s=None)
-        usual_s = time.monotonic() - began
+        started_at = time.monotonic()
+        register(platform, private_home, image, delay_s=None)
+        usual_s = time.monotonic() - started_at
     chosen = random.Random(SEED)
     for delay_s in [0.0, *(chosen.uniform(0, usual_s) for _ in range(KILL_POINTS))]:
-        hold(platform, private_home, image, delay_s)
+        register(platform, private_home, image, delay_s)
     assert host_network() == network
 
 
-def hold(platform, home, image, delay_s):
+def register(platform, home, image, delay_s):
     """Start a guest in a child, kill the child delay_s after it began (None: when ready), clean, and look around."""
     name = f"vtax-{secrets.token_hex(3)}"
     kill_a_start(platform, name, image, delay_s)

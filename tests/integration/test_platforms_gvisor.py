@@ -38,7 +38,7 @@ def platform(request, private_home):
 def started(platform, image, journal, private_home):
     name = f"vtax-{secrets.token_hex(3)}"
     directory = private_home.guests / name
-    journal.hold(Tree(str(directory)))
+    journal.register(Tree(str(directory)))
     directory.mkdir()
     return platform.start(GuestSpec(name, image, Resources(1, MEMORY, (LAST_CPU,)), directory, journal))
 
@@ -55,7 +55,7 @@ def leftovers(name):
 
 def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(platform, image, journal, private_home):
     network = host_network()
-    before = journal.held
+    before = journal.registered
     running = started(platform, image, journal, private_home)
     guest = Guest(running.channel)
     guest.hello(60)
@@ -78,7 +78,9 @@ def test_a_guest_runs_gvisors_kernel_under_the_limits_and_leaves_nothing(platfor
     assert (image.tree / "usr/bin/cat").exists()
     running.stop()
     running.stop()
-    assert [str(held) for held in journal.held if held not in before] == [f"files {running.stderr.parent}"]
+    assert [str(registered) for registered in journal.registered if registered not in before] == [
+        f"files {running.stderr.parent}"
+    ]
     assert leftovers(name) == []
     assert host_network() == network
 
@@ -148,5 +150,5 @@ def test_a_killed_process_leaves_nothing_after_clean(platform, delay_s, image, p
 def test_probing_the_kvm_platform_ends_in_time_with_a_reason_or_a_guest(private_home):
     probe = registry.get("gvisor-kvm").probe(None)
     assert probe.seconds < 20
-    assert probe.available or (probe.reason and probe.cure)
+    assert probe.available or (probe.reason and probe.hint)
     assert list(private_home.journal.iterdir()) == []

@@ -119,7 +119,7 @@ def state(uri, name):
 def spec(journal, private_home, plugboard=None):
     name = f"vtax-{secrets.token_hex(3)}"
     directory = private_home.guests / name
-    journal.hold(Tree(str(directory)))
+    journal.register(Tree(str(directory)))
     directory.mkdir()
     return GuestSpec(name, None, Resources(1, 1 << 29, (0,)), directory, journal, plugboard)
 
@@ -140,11 +140,11 @@ def test_a_domain_that_is_off_is_started_and_turned_off_again(uri, journal, priv
     assert state(uri, "turned-off") == "running"
     assert "vtax.stream=org.vtax.0" in guest.run(["cat", "/proc/cmdline"]).stdout
     assert 0 < running.host_cpu_s() < 600
-    assert any(held.kind == "command" for held in journal.held)
+    assert any(registered.kind == "command" for registered in journal.registered)
     running.stop()
     running.stop()
     assert state(uri, "turned-off") == "shut off"
-    assert not any(held.kind == "command" for held in journal.held)
+    assert not any(registered.kind == "command" for registered in journal.registered)
 
 
 def test_a_domain_that_runs_serves_guest_after_guest_and_is_left_running(uri, journal, private_home):
@@ -175,7 +175,7 @@ def test_a_domain_that_cannot_be_used_is_explained(options, reason, uri, journal
     probe = platform.probe(None)
     assert not probe.available
     assert reason in probe.reason
-    assert probe.cure
+    assert probe.hint
     with pytest.raises(PlatformError, match=reason.split("'")[0]):
         platform.start(spec(journal, private_home))
 

@@ -37,7 +37,7 @@ MACHINES = {
     "kvm-emulated": {"accel": "kvm", "nic": "e1000", "disk": "ide"},
     "kvm-microvm": {"accel": "kvm", "machine": "microvm"},
 }
-CARDS = {
+INTERFACES = {
     "qemu-tcg": "virtio_net",
     "qemu-tcg-e1000": "e1000",
     "qemu-tcg-rtl8139": "8139cp",
@@ -63,7 +63,7 @@ def machine(name, image):
 
 def spec_of(image, home, journal, vcpus=1):
     name = f"vtax-{secrets.token_hex(3)}"
-    journal.hold(Tree(str(home.guests / name)))
+    journal.register(Tree(str(home.guests / name)))
     (home.guests / name).mkdir()
     return GuestSpec(name, image, Resources(vcpus, MEMORY, tuple(CPUS[-vcpus:])), home.guests / name, journal)
 
@@ -81,7 +81,7 @@ def left_of(name):
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_every_machine_boots_the_image_from_its_disk_and_is_told_its_size(name, image, private_home, journal):
+def test_every_machine_boots_the_image_from_its_disk_and_is_reported_its_size(name, image, private_home, journal):
     platform = machine(name, image)
     running = platform.start(spec_of(image, private_home, journal))
     guest = Guest(running.channel)
@@ -122,7 +122,7 @@ def test_a_guest_is_pinned_thread_by_thread_and_counts_its_cpu_time(image, priva
     running.stop()
     assert running.host_cpu_s() >= before + used
     assert left_of(spec.name) == []
-    assert [str(held) for held in journal.held] == [f"files {spec.directory}"]
+    assert [str(registered) for registered in journal.registered] == [f"files {spec.directory}"]
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
@@ -155,8 +155,8 @@ def test_what_a_guest_writes_never_reaches_the_image(image, private_home, journa
     assert hashlib.sha256(image.disk.open("rb").read(1 << 20)).digest() == start
 
 
-@pytest.mark.parametrize("name", CARDS)
-def test_every_card_carries_traffic_in_the_lab_and_the_host_is_unchanged(name, image, private_home, journal):
+@pytest.mark.parametrize("name", INTERFACES)
+def test_every_interface_carries_traffic_in_the_lab_and_the_host_is_unchanged(name, image, private_home, journal):
     probe = registry.get(name).probe(image)
     if not probe.available:
         pytest.skip(f"{name} does not run here: {probe.reason}")
@@ -164,7 +164,7 @@ def test_every_card_carries_traffic_in_the_lab_and_the_host_is_unchanged(name, i
     with LabGuests("point-to-point", name, image, journal, private_home) as at:
         at.links.verify()
         driver = at.run("guest", "ethtool", "-i", "eth0").splitlines()[0]
-        assert driver == f"driver: {CARDS[name]}"
+        assert driver == f"driver: {INTERFACES[name]}"
         for direction in ("send", "receive"):
             throughput = at.measure("iperf3", duration_s=1, direction=direction).values["throughput"]
             print(f"{name} {direction} {throughput:.0f} Mbit/s")
@@ -181,7 +181,7 @@ def vhost_threads():
 
 
 @pytest.mark.parametrize("link", [{"queues": 2}, {"attachment": "macvtap"}, {"attachment": "macvtap", "queues": 2}])
-def test_a_card_has_the_queues_and_the_attachment_its_link_asks_for(link, image, private_home, journal):
+def test_a_interface_has_the_queues_and_the_attachment_its_link_asks_for(link, image, private_home, journal):
     machine("qemu-tcg", image)
     with LabGuests("point-to-point", "qemu-tcg", image, journal, private_home, link) as at:
         at.links.verify()
@@ -208,12 +208,12 @@ def test_a_panic_is_an_error_with_the_consoles_last_words(image, private_home, j
     running = platform.start(spec_of(image, private_home, journal))
     guest = Guest(running.channel)
     guest.hello(READY_S)
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(GuestError) as caught:
         guest.run(["sh", "-c", "echo c > /proc/sysrq-trigger"], timeout_s=60)
     assert "Kernel panic - not syncing: sysrq" in caught.value.where
     assert "QEMU ended with status 0" in caught.value.where
-    assert time.monotonic() - began < 50
+    assert time.monotonic() - started_at < 50
     running.stop()
 
 
@@ -223,7 +223,7 @@ def test_kvm_is_judged_by_doing_within_its_time(image, private_home):
     if not probe.available:
         assert probe.reason
         assert "Assertion" not in probe.reason
-        assert probe.cure
+        assert probe.hint
     again = registry.get("kvm-virtio").probe(image)
     assert again.seconds < 2
     assert (again.available, again.reason) == (probe.available, probe.reason)
@@ -237,7 +237,7 @@ def test_kvm_is_judged_by_doing_within_its_time(image, private_home):
      (HANGS, "the image's kernel did not come up: QEMU's monitor did not answer")],
     ids=["aborts", "segfaults", "hangs"],
 )  # fmt: skip
-def test_a_kvm_that_runs_a_test_program_and_no_kernel_is_told_in_words(
+def test_a_kvm_that_runs_a_test_program_and_no_kernel_is_reported_in_words(
     then, reason, image, private_home, tmp_path, monkeypatch
 ):
     put_in_qemus_place(f"{RUNS_THE_TEST_PROGRAM}\n{then}", tmp_path, monkeypatch)
@@ -245,7 +245,7 @@ def test_a_kvm_that_runs_a_test_program_and_no_kernel_is_told_in_words(
     probe = registry.get("kvm-virtio").probe(image)
     assert not probe.available
     assert probe.reason.startswith(reason.format(kvm=_qemu_probe.KVM))
-    assert "no hardware behind it" in probe.cure
+    assert "no hardware behind it" in probe.hint
     assert list(private_home.journal.iterdir()) == list(private_home.guests.iterdir()) == []
 
 

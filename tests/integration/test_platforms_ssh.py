@@ -85,7 +85,7 @@ def wait_until(true, timeout_s=15):
 def spec(journal, private_home, image=None, plugboard=None):
     name = f"vtax-{secrets.token_hex(3)}"
     directory = private_home.guests / name
-    journal.hold(Tree(str(directory)))
+    journal.register(Tree(str(directory)))
     directory.mkdir()
     return GuestSpec(name, image, Resources(1, 128 << 20, (0,)), directory, journal, plugboard)
 
@@ -109,7 +109,7 @@ def gone(pid):
 
 
 def test_the_agent_answers_and_the_machine_is_left_as_it_was(remote, journal, private_home, there):
-    before = journal.held
+    before = journal.registered
     running, guest = started(remote, journal, private_home)
     seen = guest.run(["stat", "-c", "%a %U", running.scratch]).stdout.split()
     assert seen == ["700", "root"]
@@ -122,7 +122,9 @@ def test_the_agent_answers_and_the_machine_is_left_as_it_was(remote, journal, pr
     running.stop()
     assert list(there.iterdir()) == []
     assert gone(pid)
-    assert [str(held) for held in journal.held if held not in before] == [f"files {running.ssh.stderr.parent}"]
+    assert [str(registered) for registered in journal.registered if registered not in before] == [
+        f"files {running.ssh.stderr.parent}"
+    ]
 
 
 @pytest.fixture
@@ -181,7 +183,7 @@ from vtax.platforms.base import GuestSpec, Resources
 home = Home.from_environment().ensure()
 journal = Journal(home.journal)
 directory = home.guests / "vtax-held"
-journal.hold(Tree(str(directory)))
+journal.register(Tree(str(directory)))
 directory.mkdir()
 platform = registry.make("lab", "ssh", {remote.options.model_dump()!r})
 running = platform.start(GuestSpec("vtax-held", None, Resources(1, 1 << 27, (0,)), directory, journal))
@@ -205,7 +207,7 @@ def test_a_machine_that_cannot_be_reached_is_explained(host, reason, config, pri
     probe = registry.make("lab", "ssh", {"host": host, "config": config, "local_user": "root"}).probe(None)
     assert not probe.available
     assert reason in probe.reason
-    assert shlex.split(probe.cure.partition(": ")[2])[:3] == ["ssh", "-F", config]
+    assert shlex.split(probe.hint.partition(": ")[2])[:3] == ["ssh", "-F", config]
     assert probe.seconds < 20
 
 

@@ -40,13 +40,13 @@ def runs_here(name, image):
     platform = registry.get(name)
     probe = platform.probe(image)
     if not probe.available:
-        pytest.skip(f"{name} does not run here: {probe.reason}. To do: {probe.cure}")
+        pytest.skip(f"{name} does not run here: {probe.reason}. To do: {probe.hint}")
     return platform
 
 
 def spec_of(image, home, journal, vcpus=1):
     name = f"vtax-{secrets.token_hex(3)}"
-    journal.hold(Tree(str(home.guests / name)))
+    journal.register(Tree(str(home.guests / name)))
     (home.guests / name).mkdir()
     return GuestSpec(name, image, Resources(vcpus, MEMORY, tuple(CPUS[-vcpus:])), home.guests / name, journal)
 
@@ -63,15 +63,15 @@ def left_of(name):
     found = [path for path, _, _ in os.walk("/sys/fs/cgroup") if Path(path).name == name]
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-            if name.encode() in told or name in (entry / "mountinfo").read_text():
+            printed = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            if name.encode() in printed or name in (entry / "mountinfo").read_text():
                 found.append(entry.name)
         except OSError:
             continue
     return found
 
 
-def test_a_guest_runs_a_kernel_of_its_own_on_the_images_files_and_is_told_its_size(
+def test_a_guest_runs_a_kernel_of_its_own_on_the_images_files_and_is_reported_its_size(
     platform, image, private_home, journal
 ):
     running, guest = ready(platform, spec_of(image, private_home, journal))
@@ -141,7 +141,7 @@ def test_a_guests_root_sees_nothing_of_the_host_but_what_its_kernel_needs(uml, i
     running.stop()
 
 
-def test_every_card_carries_traffic_in_the_lab_and_the_host_is_unchanged(platform, image, private_home, journal):
+def test_every_interface_carries_traffic_in_the_lab_and_the_host_is_unchanged(platform, image, private_home, journal):
     before = host_network()
     with LabGuests("point-to-point", platform.name, image, journal, private_home) as at:
         at.links.verify()
@@ -156,7 +156,7 @@ def test_a_link_has_the_mtu_of_its_guests_start(mtu, uml, image, private_home, j
     with LabGuests("point-to-point", "uml", image, journal, private_home, {"mtu": mtu}) as at:
         at.apply({"mtu": mtu})
         at.links.verify()
-        assert at.measure("iperf3", duration_s=1).used["mss"] == mtu - 52
+        assert at.measure("iperf3", duration_s=1).effective["mss"] == mtu - 52
 
 
 def test_a_macvtap_is_refused_with_the_reason(uml, image, private_home, journal):
@@ -172,7 +172,7 @@ def test_a_stopped_guest_leaves_nothing(uml, image, private_home, journal):
     running.stop()
     running.stop()
     assert left_of(spec.name) == []
-    assert [str(held) for held in journal.held] == [f"files {spec.directory}"]
+    assert [str(registered) for registered in journal.registered] == [f"files {spec.directory}"]
 
 
 def test_a_guest_that_dies_says_how(uml, image, private_home, journal):
@@ -199,7 +199,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(uml, image, private_home
     assert left_of(spec.name) == []
 
 
-def test_a_program_that_cannot_run_is_told_with_its_cure(image, private_home, tmp_path):
+def test_a_program_that_cannot_run_is_reported_with_its_hint(image, private_home, tmp_path):
     old = tmp_path / "old.uml"
     old.write_text("#!/bin/sh\necho 'ptrace set fp regs failed' >&2\nexit 1\n")
     old.chmod(0o755)
@@ -207,7 +207,7 @@ def test_a_program_that_cannot_run_is_told_with_its_cure(image, private_home, tm
         probe = registry.make("mine", "uml", {"program": program}).probe(image)
         assert not probe.available
         assert program in probe.reason or "ended" in probe.reason or "failed" in probe.reason
-        assert "vtax image uml" in probe.cure
+        assert "vtax image uml" in probe.hint
     assert list(private_home.journal.iterdir()) == list(private_home.guests.iterdir()) == []
 
 

@@ -90,14 +90,14 @@ def skip_unless_it_runs(platform):
     """Where its plain form runs, only what has a hint excuses it, such as an old kernel."""
     probe = registry.get(platform).probe(None)
     if not probe.available:
-        assert probe.cure or not registry.get(PLAIN_OF[platform]).probe(None).available, probe.reason
+        assert probe.hint or not registry.get(PLAIN_OF[platform]).probe(None).available, probe.reason
         pytest.skip(f"{platform} does not run here: {probe.reason}")
 
 
 def start(platform, home, journal, image):
     name = f"vtax-{secrets.token_hex(3)}"
     directory = home.guests / name
-    journal.hold(Tree(str(directory)))
+    journal.register(Tree(str(directory)))
     directory.mkdir()
     running = registry.get(platform).start(
         GuestSpec(name, image, Resources(1, 256 << 20, (CPU,)), directory, journal)
@@ -134,9 +134,9 @@ def test_no_program_gains_privileges(started):
     started.says("cp /usr/bin/id /scratch/id; chmod 4755 /scratch/id")
     as_nobody = f"setpriv --reuid={NOBODY} --clear-groups"
     assert started.says(f"{as_nobody} /scratch/id -u") == f"{NOBODY}\n"
-    left_behind = started.on_host("/scratch/id")
-    assert left_behind.st_mode & stat.S_ISUID
-    assert left_behind.st_uid == FIRST
+    leaked_resources = started.on_host("/scratch/id")
+    assert leaked_resources.st_mode & stat.S_ISUID
+    assert leaked_resources.st_uid == FIRST
 
 
 def test_it_makes_no_device_and_changes_no_setting_of_the_host(started):
@@ -170,10 +170,10 @@ def test_the_files_are_the_same_with_the_same_owners(platform, started, lab, ima
     mounted = "".join(f" ! -path '{path}*'" for path in ("/scratch/", "/run", "/etc/", "/dev/", "/proc", "/sys"))
     listing = f"find / -xdev{mounted} -printf '%p %U %G %m\\n'"
     plain = start(PLAIN_OF[platform], *lab, image)
-    theirs, ours = set(plain.says(listing).splitlines()), set(started.says(listing).splitlines())
+    stranger, ours = set(plain.says(listing).splitlines()), set(started.says(listing).splitlines())
     plain.running.stop()
     assert len(ours) > 5000
-    assert ours == theirs
+    assert ours == stranger
     assert "/usr/bin/su 0 0 4755" in ours
     assert "/scratch 0 0 1777" in ours
 
@@ -201,7 +201,7 @@ def test_each_option_has_its_effect_alone(lab, image):
         mine = registry.make("mine", "podman", options)
         home, journal = lab
         name = f"vtax-{secrets.token_hex(3)}"
-        journal.hold(Tree(str(home.guests / name)))
+        journal.register(Tree(str(home.guests / name)))
         (home.guests / name).mkdir()
         spec = GuestSpec(name, image, Resources(1, 256 << 20, (CPU,)), home.guests / name, journal)
         running = mine.start(spec)
@@ -231,7 +231,7 @@ def test_an_image_on_a_file_system_that_maps_no_ids_is_the_reason(
 ):
     """overlayfs is one; its lower directory is the image's."""
     skip_unless_it_runs(platform_name)
-    journal.hold(Mount(str(tmp_path / "there")))
+    journal.register(Mount(str(tmp_path / "there")))
     for name in ("there", "up", "work"):
         (tmp_path / name).mkdir()
     layers = f"lowerdir={image.directory},upperdir={tmp_path}/up,workdir={tmp_path}/work"
@@ -239,4 +239,4 @@ def test_an_image_on_a_file_system_that_maps_no_ids_is_the_reason(
     probe = registry.get(platform_name).probe(Image("there", tmp_path / "there"))
     assert not probe.available
     assert "mapping the ids" in probe.reason
-    assert "Linux 5.19" in probe.cure
+    assert "Linux 5.19" in probe.hint

@@ -87,7 +87,7 @@ def test_options_it_does_not_know_are_refused(copy, arguments, expected):
     assert expected in copy.refused(*arguments)
 
 
-def test_an_ordinary_user_is_told_to_use_sudo(copy):
+def test_an_ordinary_user_is_reported_to_use_sudo(copy):
     assert "sudo ./quickstart" in copy.refused("--yes", inside="unshare --user")
 
 
@@ -95,7 +95,7 @@ def test_another_architecture_is_refused(copy):
     assert "this is Linux i686" in copy.refused("--yes", inside="setarch i686")
 
 
-def test_a_system_without_apt_is_told_which_are_supported(copy):
+def test_a_system_without_apt_is_reported_which_are_supported(copy):
     assert "Debian 12, Debian 13 and Ubuntu 24.04" in copy.refused("--yes", setup=hidden("apt-get"))
 
 

@@ -58,12 +58,12 @@ def started(*arguments: str) -> subprocess.Popen[str]:
 
 def wait_for_a_trial(process: subprocess.Popen[str]) -> None:
     assert process.stderr is not None
-    told = []
+    printed = []
     for line in process.stderr:
-        told.append(line)
+        printed.append(line)
         if line.startswith("[block 1/"):
             return
-    pytest.fail("the run ended before its first trial:\n" + "".join(told))
+    pytest.fail("the run ended before its first trial:\n" + "".join(printed))
 
 
 def shown(name: str = "last") -> dict[str, Any]:
@@ -130,9 +130,9 @@ def test_a_request_to_stop_takes_everything_down_and_says_how_to_go_on(
     wait_for_a_trial(process)
     process.send_signal(number)
     assert process.stderr is not None
-    told = process.stderr.read()
+    printed = process.stderr.read()
     assert process.wait(60) == 128 + number
-    assert "vtax resume whole-1" in told
+    assert "vtax resume whole-1" in printed
     assert nothing_left(private_home)
     assert vtax("resume").returncode == 0
     assert trials_in(private_home) == 3 * 2
@@ -190,10 +190,10 @@ def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(
     filler = small_disk / "filler"
     fill(filler)
     assert process.stderr is not None
-    told = process.stderr.read()
+    printed = process.stderr.read()
     assert process.wait(120) == 1
-    assert "full" in told
-    assert "Traceback" not in told
+    assert "full" in printed
+    assert "Traceback" not in printed
     filler.unlink()
     kept = trials_in(private_home)
     assert kept >= 1
@@ -203,7 +203,7 @@ def test_a_disk_that_fills_up_ends_the_run_plainly_and_loses_nothing(
     assert nothing_left(private_home)
 
 
-def test_a_platform_asked_for_by_name_must_run(tmp_path: Path, image: Image) -> None:
+def test_a_platform_requested_for_by_name_must_run(tmp_path: Path, image: Image) -> None:
     absent = [n for n in registry.names() if n.startswith("kvm-") and not registry.get(n).probe(image).available]
     if not absent:
         pytest.skip("every kvm platform runs here")
@@ -211,8 +211,8 @@ def test_a_platform_asked_for_by_name_must_run(tmp_path: Path, image: Image) -> 
     refused = vtax("run", path, "--platform", absent[0])
     assert refused.returncode == 2
     assert f"{absent[0]} does not run here" in refused.stderr
-    told = vtax("run", path, "--plan").stdout
-    assert f"not tested: {absent[0]}" in told
+    printed = vtax("run", path, "--plan").stdout
+    assert f"not tested: {absent[0]}" in printed
 
 
 def test_a_shell_opens_in_a_fresh_guest_and_leaves_nothing(private_home: Home) -> None:
@@ -230,7 +230,7 @@ def test_a_shell_opens_in_a_fresh_guest_and_leaves_nothing(private_home: Home) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_shell_that_is_asked_to_stop_leaves_nothing(private_home: Home, number: signal.Signals) -> None:
+def test_a_shell_that_is_requested_to_stop_leaves_nothing(private_home: Home, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "vtax", "shell", "native"],
         stdin=subprocess.PIPE,
@@ -241,9 +241,9 @@ def test_a_shell_that_is_asked_to_stop_leaves_nothing(private_home: Home, number
     assert process.stdout is not None
     process.stdin.write(b"echo begun\n")
     process.stdin.flush()
-    heard = process.stdout.read(5)  # anything at all: its prompt, or the echo of what was typed
+    has_data = process.stdout.read(5)  # anything at all: its prompt, or the echo of what was typed
     process.send_signal(number)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 128 + number, told
-    assert heard
+    _, printed = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, printed
+    assert has_data
     assert nothing_left(private_home)

@@ -41,17 +41,17 @@ def test_a_full_disk_keeps_every_trial_before_it_and_the_run_can_go_on(small_dis
     noise = OutputRecord("single", ("tool",), 0, os.urandom(3000).hex(), "")
     with Store.open(url) as store:
         run = begin(store)
-        stored, told = 0, None
-        while told is None and stored < 10_000:
+        stored, printed = 0, None
+        while printed is None and stored < 10_000:
             try:
                 run.add_trial(trial(run.cells[0], block=stored, position=stored, outputs=(noise,)))
                 stored += 1
             except StoreError as error:
-                told = error
+                printed = error
     assert stored > 10
-    assert told is not None
-    assert "disk of the store is full" in told.what
-    assert str(small_disk) in told.where
+    assert printed is not None
+    assert "disk of the store is full" in printed.what
+    assert str(small_disk) in printed.where
     run_program(["mount", "-o", "remount,size=8m", small_disk])
     with Store.open(url) as store:
         again = store.open_run("last")

@@ -56,7 +56,7 @@ def started(name: str, level: str, image: Image, home: Path, journal: Journal) -
     if not probe.available:
         pytest.skip(f"{name} does not run here: {probe.reason}")
     spec_name = f"vtax-{secrets.token_hex(3)}"
-    journal.hold(Tree(str(home / spec_name)))
+    journal.register(Tree(str(home / spec_name)))
     (home / spec_name).mkdir()
     apply(level, journal)
     spec = GuestSpec(spec_name, image, resources_at(level, PINNED), home / spec_name, journal)

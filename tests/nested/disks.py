@@ -21,7 +21,7 @@ from vtax.guest import bootstrap
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import run
-from vtax.host.resources import Marked, Tree
+from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image.image import Image
 from vtax.image.initrd import APPLETS, DIRECTORIES, Entry, collect_modules, cpio, unsigned
 from vtax.image.kernel import elf_of
@@ -100,15 +100,15 @@ def _made(home: Home, name: str, journal: Journal, make: Callable[[Path], None])
     final = home.root / "nested" / name
     if not final.is_dir():
         partial = final.with_name(f"{name}.{journal.token}.partial")
-        held = journal.hold(Tree(str(partial)))
+        registered = journal.register(Tree(str(partial)))
         try:
             partial.mkdir()
             make(partial)
             partial.rename(final)
         except BaseException:
-            held.release()
+            registered.release()
             raise
-        held.forget()
+        registered.forget()
     return final
 
 
@@ -121,11 +121,11 @@ def _forget_others(made: Path, prefix: str) -> None:
 
 def _build(machine: Machine, image: Image, journal: Journal, directory: Path) -> None:
     tree = directory / "tree"
-    mark = f"nested-{journal.token}"
-    held = journal.hold(Marked(mark, f"the build of {machine.name}"))
+    tag = f"nested-{journal.token}"
+    registered = journal.register(TaggedProcesses(tag, f"the build of {machine.name}"))
     try:
-        debootstrap(machine.suite, machine.packages, tree, mark)
-        _install_python_packages(tree, mark)
+        debootstrap(machine.suite, machine.packages, tree, tag)
+        _install_python_packages(tree, tag)
         _settle(machine, tree)
         modules = next((tree / "usr/lib/modules").iterdir())
         packed = (tree / "boot" / f"vmlinuz-{modules.name}").read_bytes()
@@ -135,10 +135,10 @@ def _build(machine: Machine, image: Image, journal: Journal, directory: Path) ->
         _write_disk(tree, disks.root, machine.disk_mib)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=300)
     finally:
-        held.release()
+        registered.release()
 
 
-def _install_python_packages(tree: Path, mark: str) -> None:
+def _install_python_packages(tree: Path, tag: str) -> None:
     """What the lock file names, for the Python in the tree, found there by a path file; compiled for it."""
     version = next((tree / "usr/bin").glob("python3.[0-9]*")).name.removeprefix("python")
     target = tree / _PACKAGES
@@ -149,10 +149,10 @@ def _install_python_packages(tree: Path, mark: str) -> None:
             *("--python-version", version, "--target", target, "-r", _LOCK),
         ],
         timeout_s=_BUILD_S,
-        mark=mark,
+        tag=tag,
     )
     run(["chroot", tree, "python3", "-m", "compileall", "-q", "-j", "2", f"/{_PACKAGES}"], timeout_s=_BUILD_S,
-        mark=mark, check=False)  # fmt: skip
+        tag=tag, check=False)  # fmt: skip
     (tree / "usr/lib/python3/dist-packages/vtax.pth").write_text(f"/{_PACKAGES}\n/{INSIDE}/src\n")
 
 

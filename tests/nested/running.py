@@ -26,7 +26,7 @@ from vtax.guest.guest import CommandResult, Guest
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import spawn
-from vtax.host.resources import Marked, Tree
+from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image.image import Image
 from vtax.platforms.qemu import describe
 
@@ -79,13 +79,13 @@ def booted(machine: Machine, home: Home, image: Image) -> Iterator[Nested]:
         made = disks.ensure(home, machine, image, journal)
         image_disk = disks.ensure_image_disk(home, image, journal)
         directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
-        journal.hold(Tree(str(directory)))
+        journal.register(Tree(str(directory)))
         directory.mkdir()
-        process, channel, began = _start(machine, made, image_disk, directory, journal)
+        process, channel, started_at = _start(machine, made, image_disk, directory, journal)
         guest = Guest(channel)
         try:
             guest.hello(BOOT_S)
-            nested = Nested(machine, guest, time.monotonic() - began)
+            nested = Nested(machine, guest, time.monotonic() - started_at)
             _send_checkout(nested)
             _mount_image(nested, image)
             yield nested
@@ -98,12 +98,12 @@ def booted(machine: Machine, home: Home, image: Image) -> Iterator[Nested]:
 def _start(
     machine: Machine, made: disks.Disks, image_disk: Path, directory: Path, journal: Journal
 ) -> tuple[subprocess.Popen[bytes], Channel, float]:
-    mark = f"nested-{secrets.token_hex(4)}"
-    journal.hold(Marked(mark, f"the nested machine {machine.name}"))
+    tag = f"nested-{secrets.token_hex(4)}"
+    journal.register(TaggedProcesses(tag, f"the nested machine {machine.name}"))
     console, errors = directory / "console.log", directory / "stderr.log"
     boot = machine.boot(made.kernel, made.initrd, f"{_APPEND} {machine.words}")
-    ours, theirs = socket.socketpair()
-    with theirs, errors.open("wb") as stderr:
+    ours, stranger = socket.socketpair()
+    with stranger, errors.open("wb") as stderr:
         argv = [
             *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *("-accel", "tcg,thread=multi", "-machine", "pc,usb=off", "-cpu", machine.cpu),
@@ -112,19 +112,19 @@ def _start(
             *_disk(made.root), *_disk(image_disk),
             *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
             *("-chardev", f"file,id=console,path={console}", "-device", "virtconsole,chardev=console"),
-            *("-chardev", f"socket,id=agent,fd={theirs.fileno()}"),
+            *("-chardev", f"socket,id=agent,fd={stranger.fileno()}"),
             *("-device", f"virtserialport,chardev=agent,name={PORT}"),
         ]  # fmt: skip
-        began = time.monotonic()
+        started_at = time.monotonic()
         process = spawn(
             argv,
-            mark=mark,
+            tag=tag,
             stderr=stderr.fileno(),
-            pass_fds=(theirs.fileno(),),
+            pass_fds=(stranger.fileno(),),
             environment={"TMPDIR": str(directory)},
         )
     fd = ours.detach()
-    return process, Channel(fd, fd, lambda: describe(process, errors, console)), began
+    return process, Channel(fd, fd, lambda: describe(process, errors, console)), started_at
 
 
 def _disk(path: Path) -> tuple[str, str]:

@@ -44,9 +44,9 @@ def test_a_guest_boots_the_hosts_own_kernel_with_the_hosts_modules(nested, image
     assert found["left"] == []
 
 
-def test_every_card_carries_traffic_by_the_kernel_or_by_qemu_as_asked(nested):
-    said = nested.pytest(
+def test_every_interface_carries_traffic_by_the_kernel_or_by_qemu_as_requested(nested):
+    message = nested.pytest(
         "tests/integration/test_platforms_qemu.py", "-rA", "-k", "carries_traffic and kvm", timeout_s=3000
     )
-    keep("cards.txt", said)
-    assert "7 passed" in said
+    keep("cards.txt", message)
+    assert "7 passed" in message

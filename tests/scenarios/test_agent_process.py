@@ -76,8 +76,8 @@ def test_starting_the_agent_imports_no_costly_module():
 
 def test_both_ends_agree_on_the_frames():
     source = Path(bootstrap.__file__).with_name("agent.py").read_text()
-    said = dict(re.findall(r"^(MAGIC|MAX_HEADER|MAX_PAYLOAD|VERSION|KILL_GRACE_S) = (.+)$", source, re.MULTILINE))
-    assert {name: eval(text) for name, text in said.items()} == {
+    message = dict(re.findall(r"^(MAGIC|MAX_HEADER|MAX_PAYLOAD|VERSION|KILL_GRACE_S) = (.+)$", source, re.MULTILINE))
+    assert {name: eval(text) for name, text in message.items()} == {
         "MAGIC": protocol.MAGIC,
         "MAX_HEADER": protocol.MAX_HEADER,
         "MAX_PAYLOAD": protocol.MAX_PAYLOAD,
@@ -226,10 +226,10 @@ def test_waiting_for_a_port_ends_with_the_time_or_with_the_server(guest):
     with pytest.raises(GuestError, match="nothing listens on TCP port 1 "):
         guest.wait_port(1, timeout_s=0.05)
     handle = guest.start(["true"])
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(GuestError, match="nothing listens"):
         guest.wait_port(1, timeout_s=30, handle=handle)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started_at < 5
 
 
 def test_files_are_put_and_got(guest, tmp_path):
@@ -303,8 +303,8 @@ def test_the_controllers_end_ends_a_program_in_the_foreground(kind):
 
 
 def _frame_of_a_sleep():
-    asked = {"argv": ["sleep", "100"], "environment": {"PATH": "/usr/bin:/bin"}, "cwd": "/", "limit": 1}
-    return encode({"id": 2, "op": "run", "timeout_s": 100.0, **asked})
+    requested = {"argv": ["sleep", "100"], "environment": {"PATH": "/usr/bin:/bin"}, "cwd": "/", "limit": 1}
+    return encode({"id": 2, "op": "run", "timeout_s": 100.0, **requested})
 
 
 def test_shutdown_ends_the_agent(agent):
@@ -344,9 +344,9 @@ def test_an_agent_that_falls_silent_is_given_up(guest, monkeypatch):
 
 
 def test_waiting_costs_the_controller_no_cpu(guest):
-    began = time.process_time()
+    started_at = time.process_time()
     guest.run(["sleep", "0.5"])
-    assert time.process_time() - began < 0.01
+    assert time.process_time() - started_at < 0.01
 
 
 def test_waiting_costs_the_agent_no_cpu():
@@ -356,9 +356,9 @@ def test_waiting_costs_the_agent_no_cpu():
         def spent():
             return int(Path(f"/proc/{local.process.pid}/schedstat").read_text().split()[0]) / 1e9
 
-        began = spent()
+        started_at = spent()
         local.guest.run(["sleep", "0.5"])
-        assert spent() - began < 0.02
+        assert spent() - started_at < 0.02
 
 
 class Chatty(Channel):

@@ -52,7 +52,7 @@ def test_any_login_shell_passes_the_program_on_and_it_tidies_up(shell: str, tmp_
     script = "import os,sys; print(os.environ['VTAX_MARK'], sys.argv[1], sep='|')"
     argv = [sys.executable, "-c", script, awkward]
     work = str(tmp_path / "work")
-    line = ssh.remote_line(sys.executable, "keep", directory=work, mark="mark-1", argv=argv, interface=None)
+    line = ssh.remote_line(sys.executable, "keep", directory=work, tag="mark-1", argv=argv, interface=None)
     command = ["busybox", "sh", "-c", line] if shell == "busybox" else [shell, "-c", line]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == f"mark-1|{awkward}\n"
@@ -68,14 +68,14 @@ def test_a_machine_says_whether_there_was_something_to_remove(status: int, remov
 def test_a_machine_that_does_not_answer_keeps_its_entry() -> None:
     with pytest.raises(VtaxError, match="web1 did not confirm that it removed /var/tmp/x: no route") as caught:
         Remote("web1", "/var/tmp/x", ("sh", "-c", "echo no route >&2; exit 255")).remove()
-    assert "run vtax clean" in caught.value.cure
+    assert "run vtax clean" in caught.value.hint
 
 
 def test_what_a_lost_guest_left_is_cleared_from_a_second_connection(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     left = subprocess.Popen(["sleep", "60"], env={"PATH": "/usr/bin:/bin", "VTAX_MARK": "mark-2"})
-    line = ssh.remote_line(sys.executable, "clear", directory=str(work), mark="mark-2")
+    line = ssh.remote_line(sys.executable, "clear", directory=str(work), tag="mark-2")
     assert subprocess.run(["sh", "-c", line], timeout=60, check=False).returncode == 0
     assert left.wait(10) == -9
     assert not work.exists()

@@ -63,14 +63,14 @@ def test_the_html_and_the_json_hold_the_medians_and_the_bootstraps_intervals(pag
     document = values(analysis)
     for section, shown_section in zip(analysis.sections, document["results"], strict=True):
         for point, shown_point in zip(section.points, shown_section["points"], strict=True):
-            for row, told in zip(point.rows, shown_point["rows"], strict=True):
+            for row, printed in zip(point.rows, shown_point["rows"], strict=True):
                 assert row.summary is not None
                 median, level, bootstrap = intervals(row, shared.scale_of(section))
                 assert f'<span class="whole">{median}</span> {level}</td>' in page
                 assert f'<span class="whole">{bootstrap}</span></td>' in page
                 found = mean_bootstrap(row)
-                assert (told["summary"]["bootstrap_low"], told["summary"]["bootstrap_high"]) == found
-                assert told["summary"]["median_low"] == row.summary.median_low
+                assert (printed["summary"]["bootstrap_low"], printed["summary"]["bootstrap_high"]) == found
+                assert printed["summary"]["median_low"] == row.summary.median_low
 
 
 def test_trials_and_the_blocks_that_intervals_rest_on_have_a_column_each(page: str) -> None:
@@ -101,14 +101,14 @@ def test_of_an_interval_the_part_inside_the_axis_is_drawn_wherever_the_estimate_
     changed = replace(section, points=(replace(section.points[0], rows=tuple(rows)),))
     spec = vega.spec_of(figures.ratios(changed, analysis, shared.colours(analysis)), Formatter())
     drawn = {
-        mark: {v["platform"]: v for layer in spec["layer"] if layer["mark"]["type"] == mark
+        tag: {v["platform"]: v for layer in spec["layer"] if layer["mark"]["type"] == tag
                for v in layer["data"]["values"] if "platform" in v}
-        for mark in ("rule", "point")
+        for tag in ("rule", "point")
     }  # fmt: skip
-    said = {(v["platform"], v["text"]) for layer in spec["layer"] if layer["mark"]["type"] == "text"
+    message = {(v["platform"], v["text"]) for layer in spec["layer"] if layer["mark"]["type"] == "text"
             for v in layer["data"]["values"] if "platform" in v}  # fmt: skip
     assert math.exp(sum(logs["lxc"]) / 3) == pytest.approx(drawn["rule"]["lxc"]["mean"])
     assert {"docker", "lxc"} == set(drawn["rule"])  # the interval of lxc holds 1, its estimate lies beyond the axis
     assert {"docker"} == set(drawn["point"])
-    assert {text for platform, text in said if platform == "lxc"} == {"◀", "1.443 ▶"}
-    assert [text for platform, text in said if platform == "qemu-tcg"] == ["◀ 0.135 [0.132, 0.139]"]
+    assert {text for platform, text in message if platform == "lxc"} == {"◀", "1.443 ▶"}
+    assert [text for platform, text in message if platform == "qemu-tcg"] == ["◀ 0.135 [0.132, 0.139]"]

@@ -55,9 +55,9 @@ def test_no_text_in_a_csv_is_a_formula_and_numbers_are_numbers(store: Store, tmp
     write(store, "tour-1", "parquet", tmp_path / "run.parquet")
     with (tmp_path / "run.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    told = text if text in NUMBERS else f"'{text}"
-    assert {row["factor_direction"] for row in rows} == {row["tool_version"] for row in rows} == {told}
-    assert [row["error"] for row in rows if row["status"] == "failed"] == [told]
+    printed = text if text in NUMBERS else f"'{text}"
+    assert {row["factor_direction"] for row in rows} == {row["tool_version"] for row in rows} == {printed}
+    assert [row["error"] for row in rows if row["status"] == "failed"] == [printed]
     assert sorted(float(row["value"]) for row in rows if row["value"]) == [-5.5, -1e-9]
     assert set(parquet.read_table(tmp_path / "run.parquet")["tool_version"].to_pylist()) == {text}
 

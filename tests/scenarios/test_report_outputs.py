@@ -250,11 +250,11 @@ def test_with_too_many_blocks_for_dots_quartiles_are_drawn(
     analysis: Analysis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not vega.has_too_many_dots(means(analysis))
-    monkeypatch.setattr(vega, "MOST_DOTS", 5)
+    monkeypatch.setattr(vega, "MAX_DOTS", 5)
     assert vega.has_too_many_dots(means(analysis))
     spec = vega.spec_of(means(analysis), Formatter())
     fields = {layer["encoding"]["x"]["field"] for layer in spec["layer"]}
-    assert {"least", "lower"} <= fields
+    assert {"minimum", "lower"} <= fields
     assert "value" not in fields
 
 
@@ -337,11 +337,11 @@ def test_the_csv_says_what_was_in_force_without_the_samples(tmp_path: Path) -> N
         run = begin(opened)
         in_force = {"mss": 1448, "samples": {"throughput": [1.0, 2.0]}}
         for number, used in enumerate((in_force, in_force, {"mss": 536})):
-            run.add_trial(trial(run.cells[0], number=number, position=number, used=used))
+            run.add_trial(trial(run.cells[0], number=number, position=number, effective=used))
         write(opened, "tour-1", "csv", tmp_path / "run.csv")
     with (tmp_path / "run.csv").open(newline="", encoding="utf-8") as file:
-        told = [row["used"] for row in csv.DictReader(file)]
-    assert told == ['{"mss": 1448}', '{"mss": 1448}', '{"mss": 536}']
+        printed = [row["effective"] for row in csv.DictReader(file)]
+    assert printed == ['{"mss": 1448}', '{"mss": 1448}', '{"mss": 536}']
 
 
 def test_parquet_holds_the_same_as_csv(store: Store, tmp_path: Path) -> None:
@@ -386,10 +386,10 @@ def test_an_unknown_run_makes_no_file(store: Store, tmp_path: Path) -> None:
 
 
 def test_the_commands_to_make_a_run_again_are_those_of_a_checkout(analysis: Analysis, page: str) -> None:
-    told = commands(analysis)
+    printed = commands(analysis)
     checkout = Path(__file__).resolve().parents[2]
-    assert analysis.vtax_version in told[0]
+    assert analysis.vtax_version in printed[0]
     assert "--install-only" in (checkout / "quickstart").read_text()
-    assert told[1:3] == ("sudo ./quickstart --install-only", "sudo .venv/bin/vtax image build")
-    assert told[3] == f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}"
-    assert all(line in page for line in told)
+    assert printed[1:3] == ("sudo ./quickstart --install-only", "sudo .venv/bin/vtax image build")
+    assert printed[3] == f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}"
+    assert all(line in page for line in printed)

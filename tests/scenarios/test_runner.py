@@ -210,10 +210,10 @@ def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_
     code = f"kill -TERM {os.getpid()}; exec sleep 60"
     plan = plan_of(study(benchmark=[{"name": "script", "parameters": {"code": code}}]))
     run = begin(store, plan, vtax_version="test")
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(RunInterrupted):
         execute(plan, run, home, Silent())
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - started_at < 30
     assert run.status == "interrupted"
     assert len(load_run(store.engine, run).trials.id) == 0
     assert all(guest.process.poll() is not None for guest in driver.started)
@@ -269,19 +269,19 @@ def test_a_resumed_run_goes_on_counting(driver: ScriptedDriver, store: Store, ho
     assert measured == list(range(1, 7))
 
 
-@pytest.mark.parametrize("trouble", [BrokenPipeError(32, "Broken pipe"), ValueError("closed file"), SystemExit(1)])
+@pytest.mark.parametrize("reason", [BrokenPipeError(32, "Broken pipe"), ValueError("closed file"), SystemExit(1)])
 def test_an_observer_that_fails_does_not_fail_the_run(
-    driver: ScriptedDriver, store: Store, home: Home, trouble: BaseException
+    driver: ScriptedDriver, store: Store, home: Home, reason: BaseException
 ) -> None:
     class Broken(Silent):
         def trial_ended(self, *_: Any) -> None:
-            raise trouble
+            raise reason
 
         def message(self, text: str) -> None:
-            raise trouble
+            raise reason
 
         def guest_ready(self, platform: str, ready_s: float) -> None:
-            raise trouble
+            raise reason
 
     run = begin(store, plan := plan_of(study(benchmark=[{"name": "script"}])), vtax_version="test")
     execute(plan, run, home, Broken())
@@ -314,12 +314,12 @@ def test_a_guest_that_dies_during_its_audit_fails_its_trials_and_the_run_ends(
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
-@pytest.mark.parametrize("trouble", [VtaxError("it is busy"), OSError(errno.EBUSY, "it is busy")])
-def test_what_stays_behind_is_told_and_kept_with_the_run(
-    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+@pytest.mark.parametrize("reason", [VtaxError("it is busy"), OSError(errno.EBUSY, "it is busy")])
+def test_what_stays_behind_is_reported_and_kept_with_the_run(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, reason: Exception
 ) -> None:
     def fail(tree: Tree) -> bool:
-        raise trouble
+        raise reason
 
     monkeypatch.setattr(Tree, "remove", fail)
     run = begin(store, plan := plan_of(study(platforms=["native"])), vtax_version="test")
@@ -329,10 +329,10 @@ def test_what_stays_behind_is_told_and_kept_with_the_run(
     assert any(text.startswith("left behind: files ") for text in watching.messages)
     warnings = [warning.text for warning in load_run(store.engine, run).warnings if warning.code == "left-behind"]
     assert len(warnings) == 2
-    assert all("is busy (to do: sudo vtax clean)" in text for text in warnings)
+    assert all("is busy (hint: sudo vtax clean)" in text for text in warnings)
 
 
-def test_a_driver_that_meets_trouble_of_the_host_fails_its_trials_and_the_run_goes_on(
+def test_a_driver_that_meets_errors_of_the_host_fails_its_trials_and_the_run_goes_on(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
@@ -357,7 +357,7 @@ def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(
         """Makes what lasts as long as the run, as a daemon of one's own does."""
         for name in ("a", "b"):
             shared = home.root / name
-            spec.journal.hold(Tree(str(shared)))
+            spec.journal.register(Tree(str(shared)))
             shared.mkdir(exist_ok=True)
         return ScriptedDriver.start(driver, options, spec)
 
@@ -477,7 +477,7 @@ def test_what_a_study_gets_wrong_is_refused_before_anything_starts(
         plan_of(study(**changes))
     assert what in caught.value.what
     assert where in caught.value.where
-    assert caught.value.cure
+    assert caught.value.hint
     assert driver.started == []
 
 
@@ -546,9 +546,9 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
     monkeypatch.setattr(huge_pages.always, "__defaults__", (tmp_path,))
     monkeypatch.setattr(huge_pages.available, "__defaults__", (tmp_path,))
     policies: list[str] = []
-    began = ProcessGuest.__init__
+    started_at = ProcessGuest.__init__
     monkeypatch.setattr(
-        ProcessGuest, "__init__", lambda self, spec: (policies.append(enabled.read_text()), began(self, spec))[1]
+        ProcessGuest, "__init__", lambda self, spec: (policies.append(enabled.read_text()), started_at(self, spec))[1]
     )
     levels = ["default", "pinned", "pinned+hugepages"]
     plan = plan_of(study(tuning=levels, design={"blocks": 1, "order": "sequential"}, platforms=["native"]))
@@ -563,7 +563,7 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
 
 
 @pytest.mark.parametrize(
-    ("tunes", "level", "what"),
+    ("tunings", "level", "what"),
     [
         (("pinned",), "default", "cannot run unpinned, as tuning level 'default' asks"),
         (("default", "pinned"), "pinned+hugepages", "cannot have its memory in huge pages"),
@@ -572,9 +572,9 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
     ],
 )
 def test_a_platform_that_cannot_follow_a_level_is_refused_before_the_run(
-    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, tunes: tuple[str, ...], level: str, what: str
+    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, tunings: tuple[str, ...], level: str, what: str
 ) -> None:
-    monkeypatch.setattr(driver, "tunes", tunes, raising=False)
+    monkeypatch.setattr(driver, "tunings", tunings, raising=False)
     with pytest.raises(BadInput, match=what) as caught:
         plan_of(study(tuning=[level]))
     assert caught.value.where == "test: key tuning"
@@ -622,7 +622,7 @@ def test_a_rule_without_what_it_judges_by_is_refused_before_the_run(
     with pytest.raises(BadInput, match=what) as caught:
         plan_of(study(design=design, platforms=platforms))
     assert caught.value.where == f"test: [design], {where}"
-    assert caught.value.cure
+    assert caught.value.hint
 
 
 def test_flows_that_run_at_once_are_added_up_or_averaged_as_each_metric_declares() -> None:
@@ -682,8 +682,8 @@ def test_a_budget_is_spent_on_the_cells_with_the_widest_intervals(driver: Script
         for block in range(3)
     ]
     stopping = Stopping(plan, already)
-    held = stopping.owed(stopping.decide(3, elapsed_s=80))
-    assert sorted(sizes[key] for key in held) == [
+    registered = stopping.pending(stopping.decide(3, elapsed_s=80))
+    assert sorted(sizes[key] for key in registered) == [
         2,
         2,
         3,
@@ -691,7 +691,7 @@ def test_a_budget_is_spent_on_the_cells_with_the_widest_intervals(driver: Script
     ]  # with the baseline's; four cells take 18 s at this pace
     assert not stopping.decide(3, elapsed_s=81).stop
     assert stopping.decide(3, elapsed_s=83).stop
-    assert len(Stopping(plan, already[:4]).owed(stopping.decide(2, elapsed_s=1))) == 6
+    assert len(Stopping(plan, already[:4]).pending(stopping.decide(2, elapsed_s=1))) == 6
 
 
 def test_warm_up_is_found_in_a_first_guest_of_the_baseline_and_is_then_the_same_everywhere(
@@ -715,7 +715,7 @@ def test_warm_up_is_found_in_a_first_guest_of_the_baseline_and_is_then_the_same_
     assert store.runs()[-1].blocks == 2
 
 
-def test_a_guest_that_dies_while_warm_up_is_looked_for_is_replaced_and_only_real_trials_are_told(
+def test_a_guest_that_dies_while_warm_up_is_looked_for_is_replaced_and_only_real_trials_are_reported(
     driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
 ) -> None:
     dies = f"echo >>{tmp_path}/count; n=$(wc -l <{tmp_path}/count); [ $n -ne 12 ] || kill -KILL $PPID; echo 5"
@@ -725,16 +725,16 @@ def test_a_guest_that_dies_while_warm_up_is_looked_for_is_replaced_and_only_real
     data = load_run(store.engine, run)
     assert (data.trials.block == DETECTION_BLOCK).sum() == 3 * DETECTION_TRIALS
     assert len(driver.started) == 3
-    told = [warning.text for warning in data.warnings if warning.code == "warmup"]
-    assert sorted(text.partition("found in ")[2] for text in told) == [
+    printed = [warning.text for warning in data.warnings if warning.code == "warmup"]
+    assert sorted(text.partition("found in ")[2] for text in printed) == [
         "",
         "29 trials on the baseline (change point, p = 1)",
         "30 trials on the baseline (change point, p = 1)",
     ]
-    assert sum("no trial that was to find it went well" in text for text in told) == 1
+    assert sum("no trial that was to find it went well" in text for text in printed) == 1
 
 
-def test_too_few_trials_to_find_a_warm_up_in_are_told(driver: ScriptedDriver) -> None:
+def test_too_few_trials_to_find_a_warm_up_in_are_reported(driver: ScriptedDriver) -> None:
     plan = plan_of(study(platforms=["native"], benchmark=[{"name": "script"}]))
     (cell,) = plan.cells
     ((trials, sentence),) = detected(plan, [(cell.key, DETECTION_BLOCK, "figure", 5.0)] * 11).values()

@@ -42,11 +42,13 @@ def test_another_machine_cannot_go_on_with_a_run(store: Store) -> None:
     assert check_host(run, {**HOST, "measured_at": "now"}) == ""
 
 
-def test_what_changed_on_the_host_is_told_and_kept_with_the_run(store: Store) -> None:
+def test_what_changed_on_the_host_is_reported_and_kept_with_the_run(store: Store) -> None:
     run = begin(store, host=HOST)
-    told = check_host(run, {**HOST, "kernel": "6.12", "mitigations": {"mds": "Mitigation", "new": "Vulnerable"}})
-    assert told.endswith(": kernel (6.1, now 6.12), mitigation mds (Vulnerable, now Mitigation)")
-    assert [(warning.code, warning.text) for warning in load(store.engine, run).warnings] == [("host-changed", told)]
+    printed = check_host(run, {**HOST, "kernel": "6.12", "mitigations": {"mds": "Mitigation", "new": "Vulnerable"}})
+    assert printed.endswith(": kernel (6.1, now 6.12), mitigation mds (Vulnerable, now Mitigation)")
+    assert [(warning.code, warning.text) for warning in load(store.engine, run).warnings] == [
+        ("host-changed", printed)
+    ]
 
 
 def test_a_run_of_this_host_is_a_run_of_this_host(store: Store) -> None:
@@ -57,7 +59,7 @@ def test_a_run_of_this_host_is_a_run_of_this_host(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("design", "trials", "told"),
+    ("design", "trials", "printed"),
     [
         ({}, 2, "within block 1 and resumed 2 h 00 min later; its cells on "),
         ({}, 3, "within block 1 and resumed 2 h 00 min later"),
@@ -69,7 +71,7 @@ def test_a_run_of_this_host_is_a_run_of_this_host(store: Store) -> None:
     ],
 )
 def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, design: dict[str, Any], trials: int, told: str
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, design: dict[str, Any], trials: int, printed: str
 ) -> None:
     install(monkeypatch)
     plan, home, watching = plan_of(study(design=design)), Home(tmp_path).ensure(), StopAfter(trials)
@@ -81,5 +83,5 @@ def test_where_a_run_was_stopped_and_which_guests_that_parted_is_kept_with_it(
     monkeypatch.setattr("time.time", lambda at=run.ended_at + 7200: at)
     note_resumption(run, plan)
     (warning,) = [warning for warning in analyse(store, run.name).warnings if warning.code == "resumed"]
-    parted = f"{watching.made[-1]} come from two guests" if told.endswith(" on ") else ""
-    assert sentence(warning) == f"the run was stopped {told}{parted}"
+    parted = f"{watching.made[-1]} come from two guests" if printed.endswith(" on ") else ""
+    assert sentence(warning) == f"the run was stopped {printed}{parted}"

@@ -121,7 +121,7 @@ def test_a_store_that_fails_and_a_request_to_stop_are_not_contained(error: BaseE
 
 
 def says(op: str, **fields: Any) -> Lie:
-    return lambda asked, header, payload: ({**header, **fields}, payload) if asked["op"] == op else None
+    return lambda requested, header, payload: ({**header, **fields}, payload) if requested["op"] == op else None
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def test_a_lie_costs_trials_and_is_named_as_their_reason(
     assert not any("unexpected" in failure.error for failure in data.failures)
 
 
-def test_an_agent_that_sends_more_than_it_was_asked_for_fills_no_store(
+def test_an_agent_that_sends_more_than_it_was_requested_for_fills_no_store(
     lying: Callable[[Lie], None], store: Store, home: Home
 ) -> None:
     much = 20 << 20
 
-    def lie(asked: dict[str, Any], header: dict[str, Any], payload: bytes) -> Any:
-        if asked["op"] != "run" or asked["argv"][0] != "/bin/sh":
+    def lie(requested: dict[str, Any], header: dict[str, Any], payload: bytes) -> Any:
+        if requested["op"] != "run" or requested["argv"][0] != "/bin/sh":
             return None
         return {**header, "stdout_size": much}, b"1.5\n".ljust(much) + b"e" * much
 
@@ -172,7 +172,7 @@ def with_image(home: Home, **changes: Any) -> Any:
     return make_plan(LoadedStudy(validate(study(**changes), "test"), "test"), image=Image("key", directory))
 
 
-def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_owed(
+def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_pending(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = with_image(home, platforms=["native"], design={"blocks": 3, "seed": 7})
@@ -189,7 +189,7 @@ def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(ImageError, match="was removed during the run") as caught:
         execute(plan, run, home, Silent())
-    assert f"vtax resume {run.name}" in caught.value.cure
+    assert f"vtax resume {run.name}" in caught.value.hint
     assert (run.status, len(run.done())) == ("failed", 6)
     plan.image.directory.mkdir()
     again = store.open_run(run.name)
@@ -255,10 +255,10 @@ class Locked(Silent):
 
 
 def locked_run(
-    seconds: float, patience_s: float, home: Home, monkeypatch: pytest.MonkeyPatch
+    seconds: float, allowed_s: float, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[RunHandle, Locked]:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 100)
-    monkeypatch.setattr(stored, "BUSY_PATIENCE_S", patience_s)
+    monkeypatch.setattr(stored, "BUSY_TIMEOUT_S", allowed_s)
     with Store.open(f"sqlite:///{home.root / 'store.sqlite'}") as store:
         plan = plan_of(study(**ONE))
         run = begin(store, plan, vtax_version="test")
@@ -284,4 +284,4 @@ def test_a_store_that_stays_locked_ends_the_run_with_how_to_resume_it(
 ) -> None:
     with pytest.raises(StoreError, match="in use by another process") as caught:
         locked_run(2.0, 0.2, home, monkeypatch)
-    assert "sudo vtax resume s-1" in caught.value.cure
+    assert "sudo vtax resume s-1" in caught.value.hint

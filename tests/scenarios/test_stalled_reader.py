@@ -130,10 +130,10 @@ def test_a_run_ends_and_frees_the_host_while_nobody_reads_what_it_says(
     wait_for(lambda: status_of_the_run() == "finished" and not is_measuring(tmp_path / "host.lock"))
     wait_for(lambda: "equivalent" in (tmp_path / "out").read_text())
     assert process.poll() is None
-    told = read_all(reading)
+    printed = read_all(reading)
     assert process.wait(TIME_S) == 0
-    assert "[block 2/2, 4/4]" in told
-    assert told.endswith("report: vtax report s-1\n")
+    assert "[block 2/2, 4/4]" in printed
+    assert printed.endswith("report: vtax report s-1\n")
 
 
 @pytest.mark.parametrize("kind", ["full_pipe", "paused_terminal"])
@@ -158,11 +158,11 @@ def test_a_paused_terminal_gets_all_of_it_later(tmp_path: Path, paused_terminal:
         process = start(tmp_path, "run", study_file(tmp_path), stdin=its, stdout=out, stderr=its)
     wait_for(lambda: status_of_the_run() == "finished" and not is_measuring(tmp_path / "host.lock"))
     os.write(ours, XON)
-    told = b""
-    while b"report: vtax report s-1\r\n" not in told:
-        told += os.read(ours, 65536)
+    printed = b""
+    while b"report: vtax report s-1\r\n" not in printed:
+        printed += os.read(ours, 65536)
     assert process.wait(TIME_S) == 0
-    assert b"order: block 1: native, other" in told
+    assert b"order: block 1: native, other" in printed
 
 
 @pytest.mark.parametrize("request_to_stop", [signal.SIGTERM, signal.SIGINT])

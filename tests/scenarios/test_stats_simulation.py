@@ -78,11 +78,11 @@ def as_run(rule, logs):
     seen, spent_s = np.full(logs.shape, np.nan), 0
     for block in range(logs.shape[1] + 1):
         goal = decide(rule, {str(c): row[:block] for c, row in enumerate(seen)}, block)
-        held = [int(name) for name in goal.open] or list(range(len(logs)))
-        if within_budget(rule, goal, block, spent_s, len(held) + 1).stop:
+        registered = [int(name) for name in goal.open] or list(range(len(logs)))
+        if within_budget(rule, goal, block, spent_s, len(registered) + 1).stop:
             return seen
-        seen[held, block] = logs[held, (~np.isnan(seen[held])).sum(axis=1)]
-        spent_s += len(held) + 1
+        seen[registered, block] = logs[registered, (~np.isnan(seen[registered])).sum(axis=1)]
+        spent_s += len(registered) + 1
     raise AssertionError("the rule did not stop")
 
 

@@ -82,14 +82,14 @@ def test_a_run_comes_back_as_it_began(store: Store) -> None:
     assert found.metrics == synthetic_run.METRICS
 
 
-def test_a_run_took_the_time_it_was_carried_out_not_the_pause_before_it_was_resumed(
+def test_a_run_lasted_the_time_it_was_carried_out_not_the_pause_before_it_was_resumed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr("vtax.store.run.time.monotonic", lambda: clock[0])
     run = begin(store)
     run.reopen()
-    assert store.open_run("tour-1").took_s is None
+    assert store.open_run("tour-1").duration_s is None
     clock[0] += 7
     run.finish("interrupted", "stopped on request", run.started_at + 7)
     clock[0] += 90_000
@@ -99,15 +99,15 @@ def test_a_run_took_the_time_it_was_carried_out_not_the_pause_before_it_was_resu
     resumed.add_trial(trial(run.cells[0], values={}))
     clock[0] += 3
     store.close_orphans(["tour-1"], run.started_at + 200_000)  # killed after its trial
-    assert store.open_run("tour-1").took_s == 12
+    assert store.open_run("tour-1").duration_s == 12
     (listed,) = store.runs()
-    assert listed.took_s == 12
+    assert listed.duration_s == 12
 
 
-def test_a_run_of_an_older_vtax_took_from_start_to_end(store: Store) -> None:
+def test_a_run_of_an_older_vtax_lasted_from_start_to_end(store: Store) -> None:
     begin(store).finish("finished", "", 1_700_000_060.0)
-    assert store.open_run("tour-1").took_s == 60
-    assert store.runs()[0].took_s == 60
+    assert store.open_run("tour-1").duration_s == 60
+    assert store.runs()[0].duration_s == 60
 
 
 def test_run_names_count_up_within_a_study(store: Store) -> None:
@@ -129,10 +129,10 @@ def test_an_unknown_run_is_refused_with_near_names(store: Store) -> None:
     with pytest.raises(BadInput, match="there is no run yet"):
         store.open_run("last")
     begin(store)
-    for name, cure in (("tuor-1", "did you mean tour-1?"), ("nope", "the latest are tour-1; see vtax list")):
+    for name, hint in (("tuor-1", "did you mean tour-1?"), ("nope", "the latest are tour-1; see vtax list")):
         with pytest.raises(BadInput) as caught:
             store.open_run(name)
-        assert caught.value.cure == cure
+        assert caught.value.hint == hint
 
 
 def test_last_is_the_run_that_began_last(store: Store) -> None:
@@ -146,8 +146,8 @@ def test_a_trial_is_there_with_all_it_left(store: Store) -> None:
     cell = run.cells[0]
     guest = run.begin_guest("native", 0, "", 1.0)
     run.end_guest(guest, ready_s=0.25, clock_offset_s=-0.5, facts={"kernel": "6.1"}, notes=["no memory limit"])
-    said = OutputRecord("single", ("sysbench", "cpu"), 1, "out \0 \ud800 ü", "err")
-    run.add_trial(trial(cell, guest_id=guest, outputs=(said,), values={"events": 12.5, "latency": 0.1},
+    message = OutputRecord("single", ("sysbench", "cpu"), 1, "out \0 \ud800 ü", "err")
+    run.add_trial(trial(cell, guest_id=guest, outputs=(message,), values={"events": 12.5, "latency": 0.1},
                         counters={("guest", "ctxt"): 3.0, ("host", "steal_s"): math.nan},
                         warnings=(("clock-skew", "late"), ("clock-skew", "late"))))  # fmt: skip
     data = load(store.engine, run)
@@ -156,7 +156,7 @@ def test_a_trial_is_there_with_all_it_left(store: Store) -> None:
     measured = zip(data.measurements.metric, data.measurements.value, strict=True)
     assert {run.metrics[metric].name: value for metric, value in measured} == {"events": 12.5, "latency": 0.1}
     (kept,) = outputs(store.engine, run)
-    assert (kept.argv, kept.status, kept.stdout, kept.stderr) == (said.argv, 1, said.stdout, said.stderr)
+    assert (kept.argv, kept.status, kept.stdout, kept.stderr) == (message.argv, 1, message.stdout, message.stderr)
     assert counters(store.engine, run) == {(0, "guest", "ctxt"): (3.0, 1)}
     assert [(w.code, w.text, w.cell, w.times) for w in data.warnings] == [("clock-skew", "late", 0, 2)]
     assert (data.guests[0].ready_s, data.guests[0].facts, data.guests[0].notes) == (
@@ -175,7 +175,7 @@ def test_a_failed_trial_keeps_its_error_and_its_unknown_times(store: Store) -> N
 
 def test_a_value_that_is_no_number_fails_its_trial(store: Store) -> None:
     run = begin(store)
-    run.add_trial(trial(run.cells[0], values={"events": math.inf, "latency": 1.0}, used={"rate": math.nan}))
+    run.add_trial(trial(run.cells[0], values={"events": math.inf, "latency": 1.0}, effective={"rate": math.nan}))
     data = load(store.engine, run)
     assert [f.error for f in data.failures] == ["not a finite number: events"]
 
@@ -283,12 +283,12 @@ def test_what_add_trial_returned_from_survives_sigkill(tmp_path: Path) -> None:
         if int(line) == 20:
             child.send_signal(signal.SIGKILL)
             break
-    told = [20, *(int(line) for line in child.stdout if line.strip().isdigit())]
+    printed = [20, *(int(line) for line in child.stdout if line.strip().isdigit())]
     child.wait()
     with Store.open(url) as store:
         done = store.open_run("last").done()
-    assert {("c-native", block, 0) for block in range(max(told) + 1)} <= done
-    assert len(done) <= max(told) + 2
+    assert {("c-native", block, 0) for block in range(max(printed) + 1)} <= done
+    assert len(done) <= max(printed) + 2
 
 
 def test_two_processes_may_write_at_once(tmp_path: Path) -> None:

@@ -22,13 +22,15 @@ from vtax.host.resources import Tree, from_record, to_record
 
 NAME = "1-1-abc.jsonl"
 HOSTILE: tuple[bytes, ...] = (
-    b"[" * 200_000, b"[" * 200_000 + b"\n", b"9" * 5000, b'{"hold":"x"}', b"[]", b"1", b'"a"', b"null", b"true",
-    b'{"hold":1,"gone":{},"at":0.5}',
-    b"{}", b'{"hold":1e400}', b'{"gone":{}}',
-    b'{"hold": 1e400}', b'{"hold": NaN}', b'{"hold": true}', b'{"hold": null}', b'{"gone": {}}', b'{"gone": []}',
-    b'{"hold": 1, "at": "x", "kind": "files", "path": "/none"}', b'{"hold": 1, "at": NaN, "kind": "files"}',
-    b'{"hold": 1, "at": {}}', b'{"hold": ' + b"[" * 200_000, b"\xff\xfe{}", b"\0" * 100_000,
-    b'{"hold": ' + b"9" * 5000 + b"}", b"x" * 3_000_000, b'{"hold": 1, "kind": "files", "path": "\xff"}', b"\x1b[2J",
+    b"[" * 200_000, b"[" * 200_000 + b"\n", b"9" * 5000, b'{"register":"x"}', b"[]", b"1", b'"a"', b"null", b"true",
+    b'{"register":1,"gone":{},"at":0.5}',
+    b"{}", b'{"register":1e400}', b'{"gone":{}}',
+    b'{"register": 1e400}', b'{"register": NaN}', b'{"register": true}', b'{"register": null}', b'{"gone": {}}',
+    b'{"gone": []}',
+    b'{"register": 1, "at": "x", "kind": "files", "path": "/none"}', b'{"register": 1, "at": NaN, "kind": "files"}',
+    b'{"register": 1, "at": {}}', b'{"register": ' + b"[" * 200_000, b"\xff\xfe{}", b"\0" * 100_000,
+    b'{"register": ' + b"9" * 5000 + b"}", b"x" * 3_000_000, b'{"register": 1, "kind": "files", "path": "\xff"}',
+    b"\x1b[2J",
 )  # fmt: skip
 NOT_UNDONE: tuple[dict[str, Any], ...] = (
     {}, {"kind": 5}, {"kind": None}, {"kind": []}, {"kind": {}}, {"kind": "x" * 5000}, {"kind": "files"},
@@ -57,7 +59,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return remove(tree)
 
     monkeypatch.setattr(resources, "run", refuse)
-    monkeypatch.setattr(resources, "pids_with_mark", lambda _: [])
+    monkeypatch.setattr(resources, "tagged_pids", lambda _: [])
     monkeypatch.setattr(Tree, "remove", within)
     for kind in (resources.FileValue, resources.Mount, resources.ControlGroup):
         monkeypatch.setattr(kind, "remove", refuse)
@@ -67,7 +69,7 @@ def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def line_of(number: int, path: Path) -> bytes:
-    return b"\n%s\n" % json.dumps({"hold": number, "at": number, "kind": "files", "path": str(path)}).encode()
+    return b"\n%s\n" % json.dumps({"register": number, "at": number, "kind": "files", "path": str(path)}).encode()
 
 
 def cleaned(journal: Path, **how: bool) -> Cleaned:
@@ -95,7 +97,7 @@ def test_a_record_of_nothing_that_can_be_undone_is_reported(
 ) -> None:
     with pytest.raises(VtaxError, match="cannot undo"):
         from_record(record)
-    journal.write_text(json.dumps({"hold": 0, **record}))
+    journal.write_text(json.dumps({"register": 0, **record}))
     done = cleaned(journal)
     assert done.removed == ()
     assert [f"{NAME}: this version of vtax cannot undo" in problem for problem in done.problems] == [True]
@@ -104,7 +106,9 @@ def test_a_record_of_nothing_that_can_be_undone_is_reported(
 
 def test_a_journal_cut_anywhere_is_not_damaged_also_after_more_was_written(tmp_path: Path) -> None:
     path = tmp_path / "1-1-abc.jsonl"
-    whole = b"".join(b"\n%s\n" % json.dumps({"hold": n, **to_record(Tree(f"/none-{n}"))}).encode() for n in range(2))
+    whole = b"".join(
+        b"\n%s\n" % json.dumps({"register": n, **to_record(Tree(f"/none-{n}"))}).encode() for n in range(2)
+    )
     more = b'\n{"gone": 0, "kind": "files"}\n'
     for length in range(len(whole)):
         for content in (whole[:length], whole[:length] + more):
@@ -128,9 +132,9 @@ def test_no_damage_of_a_journal_ends_clean_in_a_traceback(
 ) -> None:
     with Journal(tmp_path / "journal") as real:
         for number in range(6):
-            real.hold(Tree(str(tmp_path / f"made-{number}")))
-        real._held[2].release()
-        real._held[3].release()
+            real.register(Tree(str(tmp_path / f"made-{number}")))
+        real._registered[2].release()
+        real._registered[3].release()
         whole = real.path.read_bytes()
 
     def attack(random: Random) -> None:

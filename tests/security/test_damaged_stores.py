@@ -97,7 +97,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
             guest = run.begin_guest(platform, 3, "point-to-point", 1.7e9)
             cell = next(cell for cell in cells() if cell.platform == platform)
             used = {"flows": 1, "congestion": "cubic", SAMPLES: {"events": [999.0, 1001.0, 1000.0, 998.0] * 5}}
-            given = {"guest_id": guest, "block": 3, "position": run.next_position(), "used": used}
+            given = {"guest_id": guest, "block": 3, "position": run.next_position(), "effective": used}
             run.add_trial(trial(cell, counters=counters, warnings=(("tool", "odd"),), **given))
             run.end_guest(guest, ready_s=0.1, clock_offset_s=0.1, facts={**facts, "cpu": platform}, notes=("none",))
         run.add_warning("resumed", "the run was stopped")

@@ -66,10 +66,10 @@ def hostile_value(random: Random) -> str:
 
 def hostile_header(random: Random, number: int) -> bytes:
     """The header of an answer to request `number`."""
-    said = {**TRUTH, "id": str(number)}
+    message = {**TRUTH, "id": str(number)}
     for _ in range(random.randrange(3)):
-        said[random.choice(FIELDS)] = hostile_value(random)
-    return ("{" + ",".join(f'"{name}":{value}' for name, value in said.items()) + "}").encode("utf-8", "replace")
+        message[random.choice(FIELDS)] = hostile_value(random)
+    return ("{" + ",".join(f'"{name}":{value}' for name, value in message.items()) + "}").encode("utf-8", "replace")
 
 
 def frame(text: bytes, payload: bytes = b"") -> bytearray:
@@ -102,25 +102,25 @@ def garbled(random: Random, data: bytearray) -> bytes:
 
 def answers(random: Random) -> bytes:
     """What a hostile guest answers to a call: several frames, most of them right in form."""
-    said = bytearray()
+    message = bytearray()
     for number in range(1, random.randrange(2, 5)):
         payload = random.randbytes(random.choice((0, 1, 2, 20, 3000)))
         made = frame(hostile_header(random, number), payload)
-        said += garbled(random, made) if random.random() < 0.3 else made
-    return bytes(said)
+        message += garbled(random, made) if random.random() < 0.3 else made
+    return bytes(message)
 
 
 def test_whatever_a_guest_sends_is_an_answer_or_a_guest_error(campaign: Any) -> None:
     def attack(random: Random) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
+        ours, stranger = socket.socketpair()
+        with stranger:
             call = random.choice(CALLS)
-            said = (bootstrap.GREETING if call is CALLS[0] else b"") + answers(random)
-            feeder = threading.Thread(target=feed, args=(theirs, said)) if len(said) > 100_000 else None
+            message = (bootstrap.GREETING if call is CALLS[0] else b"") + answers(random)
+            feeder = threading.Thread(target=feed, args=(stranger, message)) if len(message) > 100_000 else None
             if feeder:
                 feeder.start()
             else:
-                feed(theirs, said)
+                feed(stranger, message)
             fd = ours.detach()
             guest = Guest(Channel(fd, fd))
             try:
@@ -143,12 +143,12 @@ def feed(connection: socket.socket, data: bytes) -> None:
 
 def test_the_largest_answer_there_can_be_costs_little_memory_and_is_cut() -> None:
     header = {"id": 1, "ok": True, "running": False, "truncated": False, "timed_out": False, "status": 0}
-    said = encode(
+    message = encode(
         {**header, "stdout_size": MAX_PAYLOAD // 2, "inside_s": 1.0, "usage": [0.0] * 16}, bytes(MAX_PAYLOAD)
     )
-    ours, theirs = socket.socketpair()
-    with theirs:
-        feeder = threading.Thread(target=feed, args=(theirs, said))
+    ours, stranger = socket.socketpair()
+    with stranger:
+        feeder = threading.Thread(target=feed, args=(stranger, message))
         feeder.start()
         fd = ours.detach()
         before = reset_peak()
@@ -205,12 +205,12 @@ def test_a_request_that_a_line_garbled_never_reaches_the_agent_changed(campaign:
 def test_a_silent_guest_ends_every_call_in_its_time(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vtax.guest.guest._ANSWER_S", 0.05)
     monkeypatch.setattr("vtax.guest.guest._KILL_S", 0.05)
-    ours, theirs = socket.socketpair()
-    with theirs:
+    ours, stranger = socket.socketpair()
+    with stranger:
         fd = ours.detach()
         guest = Guest(Channel(fd, fd))
-        began = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(GuestError):
             CALLS[call](guest)
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - started_at < 30
         guest.close()

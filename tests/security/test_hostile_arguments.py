@@ -132,6 +132,8 @@ def test_whatever_is_typed_is_answered(
 
 
 def _shown(given: list[str], err: TextIO) -> str:
-    told = Path(err.name).read_text(errors="replace") if err.name != "/dev/full" else "(on a full disk)"
+    printed = Path(err.name).read_text(errors="replace") if err.name != "/dev/full" else "(on a full disk)"
     reports = [*Path(err.name).parent.glob("home/bugs/*"), *Path(err.name).parent.glob("vtax-bug-*")]
-    return f"{ascii(given)[:300]}\n{told[:1000]}\n" + "".join(report.read_text()[-1500:] for report in reports[-1:])
+    return f"{ascii(given)[:300]}\n{printed[:1000]}\n" + "".join(
+        report.read_text()[-1500:] for report in reports[-1:]
+    )

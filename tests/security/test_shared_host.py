@@ -22,7 +22,7 @@ from vtax.host import journal as journals
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.host.lock import is_measuring, measuring_lock, open_lock
-from vtax.host.resources import Tree, Undo, to_record
+from vtax.host.resources import RestoreCommand, Tree, to_record
 from vtax.store.store import Store
 
 pytestmark = [needs_root, pytest.mark.root]
@@ -189,9 +189,9 @@ def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(hom
         with neighbour_locks(home.root, program=LOCK_EVERY_BYTE) as locked:
             assert home.root / "store.sqlite" in locked
             assert home.root / "store.sqlite-shm" not in locked
-            began = time.monotonic()
+            started_at = time.monotonic()
             run.add_warning("test", "written while a neighbour holds locks")
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - started_at < 5
         with neighbour_locks(home.root, program=LOCK_EVERY_BYTE):
             shown = neighbour(*VTAX, "list", VTAX_HOME=str(home.root))
             assert (shown.returncode, shown.stderr) == (0, "")
@@ -202,16 +202,16 @@ def test_a_neighbour_that_locks_every_byte_it_may_of_a_store_stops_no_writer(hom
 def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_named(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    printed: list[str] = []
     monkeypatch.setattr(journals, "_CLEAN_S", 0.5)
     with neighbour_locks(home.journal) as locked:
         assert locked == [home.journal]
-        began = time.monotonic()
+        started_at = time.monotonic()
         with pytest.raises(VtaxError, match=r"process \d+ \(.*\) cleans up in this home") as caught:
-            clean(home.journal, told.append)
-        assert 0.5 <= time.monotonic() - began < 5
-        assert "end that process" in caught.value.cure
-    assert [line.startswith("waiting for process ") for line in told] == [True]
+            clean(home.journal, printed.append)
+        assert 0.5 <= time.monotonic() - started_at < 5
+        assert "end that process" in caught.value.hint
+    assert [line.startswith("waiting for process ") for line in printed] == [True]
 
 
 def test_another_user_learns_whether_something_measures(open_place: Path) -> None:
@@ -232,7 +232,7 @@ def test_another_user_learns_whether_something_measures(open_place: Path) -> Non
 def planted(directory: Path, proof: Path) -> Path:
     """The journal of a dead process that would have a command executed."""
     path = directory / "1-1-abc.jsonl"
-    record = {"hold": 0, "at": 1, **to_record(Undo("a container", ("touch", str(proof))))}
+    record = {"register": 0, "at": 1, **to_record(RestoreCommand("a container", ("touch", str(proof))))}
     path.write_text(json.dumps(record) + "\n")
     return path
 
@@ -301,13 +301,13 @@ def test_a_home_in_a_sticky_directory_and_one_of_whoever_called_sudo_are_used(
 
 
 @pytest.mark.parametrize("kind", ["file", "writable", "link"])
-def test_a_journal_planted_while_the_directory_was_open_is_told_and_not_executed(
+def test_a_journal_planted_while_the_directory_was_open_is_reported_and_not_executed(
     kind: str, home: Home, tmp_path: Path
 ) -> None:
     proof, made = tmp_path / "executed", tmp_path / "made"
     path = planted(home.journal, proof)
     made.touch()
-    (home.journal / "1-2-abc.jsonl").write_text(json.dumps({"hold": 0, **to_record(Tree(str(made)))}) + "\n")
+    (home.journal / "1-2-abc.jsonl").write_text(json.dumps({"register": 0, **to_record(Tree(str(made)))}) + "\n")
     if kind == "file":
         shutil.chown(path, NOBODY)
     elif kind == "writable":

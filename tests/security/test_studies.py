@@ -126,9 +126,9 @@ def allowed(random: Random, key: Key) -> Any:
 def made_up(random: Random) -> dict[str, Any]:
     """A study of what there is: tools, drivers, topologies, with values that each of their keys may hold."""
 
-    def table(model: Any, most: int) -> dict[str, Any]:
+    def table(model: Any, maximum: int) -> dict[str, Any]:
         found = keys(model)
-        chosen = random.sample(found, random.randint(0, min(most, len(found))))
+        chosen = random.sample(found, random.randint(0, min(maximum, len(found))))
         return {key.name: allowed(random, key) for key in chosen}
 
     def benchmark(number: int) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def mutate(study: dict[str, Any], random: Random) -> None:
     """Change one thing in a study."""
     everywhere = [*places(study), (study, "name")]
     holder, key = random.choice(everywhere)
-    value = held(holder, key)
+    value = registered(holder, key)
     match random.randrange(8):
         case 3 if isinstance(holder, dict):
             holder.pop(key, None)
@@ -177,14 +177,14 @@ def mutate(study: dict[str, Any], random: Random) -> None:
             holder *= random.choice((0, 2, 3, 70, 300) if len(holder) < 100 else (0, 2))
         case 6:
             other, place = random.choice(everywhere)
-            holder[key], other[place] = deepcopy(held(other, place)), deepcopy(value)
+            holder[key], other[place] = deepcopy(registered(other, place)), deepcopy(value)
         case 7:
             holder[key] = random.choice(([value], {"a": value}, str(value), [value, value]))
         case _:
             holder[key] = hostile(random)
 
 
-def held(holder: Any, key: Any) -> Any:
+def registered(holder: Any, key: Any) -> Any:
     """What a table or a list holds there."""
     return holder.get(key) if isinstance(holder, dict) else holder[key]
 
@@ -254,9 +254,9 @@ def plan(path: Path, given: list[str]) -> None:
 
 def helps(error: VtaxError) -> bool:
     """Whether an error says in few plain words what is wrong with a study, where, and what to do."""
-    told = str(error)
-    is_plain = escaped(told) == told and len(told) < LONGEST_ERROR
-    return isinstance(error, BadInput) and is_plain and all((error.what, error.where, error.cure))
+    printed = str(error)
+    is_plain = escaped(printed) == printed and len(printed) < LONGEST_ERROR
+    return isinstance(error, BadInput) and is_plain and all((error.what, error.where, error.hint))
 
 
 @pytest.fixture

@@ -44,15 +44,15 @@ def test_the_rate_is_bytes_over_time_of_every_known_dd(fixture, parameters, rate
 
 
 @pytest.mark.parametrize(
-    ("fixture", "said"),
+    ("fixture", "message"),
     [
         ("9.1-no-space", "1048576 bytes"),
         ("9.1-not-direct", "0 bytes"),
         ("9.1-missing", "failed to open '/nowhere'"),
     ],
 )
-def test_a_failed_dd_fails_the_trial(fixture, said):
-    with pytest.raises(BenchmarkError, match=f"failed with status 1: .*{said}"):
+def test_a_failed_dd_fails_the_trial(fixture, message):
+    with pytest.raises(BenchmarkError, match=f"failed with status 1: .*{message}"):
         parse(fixture, status=1)
 
 
@@ -61,7 +61,7 @@ def test_the_reason_of_a_failure_comes_with_it():
         parse("9.1-no-space", status=1)
 
 
-def test_a_file_shorter_than_asked_fails_the_trial():
+def test_a_file_shorter_than_requested_fails_the_trial():
     with pytest.raises(BenchmarkError, match="moved 1536 bytes where 131072 were asked"):
         parse("9.1-short", file_size=131072, block_size=65536, direction="read")
 
@@ -89,7 +89,7 @@ def test_every_write_starts_without_the_file_and_leaves_none():
     assert command(direction="read").after == (remove,)
 
 
-def test_a_read_finds_a_cold_file_unless_told_otherwise():
+def test_a_read_finds_a_cold_file_unless_reported_otherwise():
     *_, forget = command(direction="read").before
     assert {"iflag=nocache", "count=0"} <= set(forget)
     assert not any("iflag=nocache" in argv for argv in command(direction="read", cache="cached").before)
@@ -103,7 +103,7 @@ def test_what_a_figure_includes_is_said():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"file_size": 1000, "block_size": 300}, "whole number of blocks"),
         ({"file_size": 10_000, "block_size": 1000, "cache": "direct"}, "multiple of 512"),
@@ -112,8 +112,8 @@ def test_what_a_figure_includes_is_said():
         ({"file_size": 0}, "greater"),
     ],
 )
-def test_senseless_parameters_are_refused(parameters, said):
-    with pytest.raises(ValidationError, match=said):
+def test_senseless_parameters_are_refused(parameters, message):
+    with pytest.raises(ValidationError, match=message):
         DdParameters(**parameters)
 
 

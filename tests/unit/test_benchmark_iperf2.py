@@ -80,8 +80,11 @@ def test_a_missing_stream_fails_the_trial():
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_refused_connection_is_an_error_although_the_exit_status_is_0(version):
-    said = (FIXTURES / f"{version}-refused.txt").read_text()
-    results = {"client": CommandResult(("iperf",), 0, "", said, 0, 0), "server": CommandResult((), -15, "", "", 0, 0)}
+    message = (FIXTURES / f"{version}-refused.txt").read_text()
+    results = {
+        "client": CommandResult(("iperf",), 0, "", message, 0, 0),
+        "server": CommandResult((), -15, "", "", 0, 0),
+    }
     with pytest.raises(BenchmarkError, match="Connection refused"):
         BENCHMARK.parse(Iperf2Parameters(), CONTEXT, results)
 
@@ -98,7 +101,7 @@ def test_parameters_reach_both_ends():
     assert (server.place, server.ready_port) == ("peer", 5001)
 
 
-def test_udp_is_as_fast_as_it_goes_unless_told_otherwise():
+def test_udp_is_as_fast_as_it_goes_unless_reported_otherwise():
     assert client(protocol="udp").argv[-2:] == ("-b", "100g")
     assert client(protocol="udp", rate_mbit_s=50).argv[-2:] == ("-b", "50m")
 
@@ -116,8 +119,8 @@ def test_the_version_is_read_from_what_the_tool_prints():
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction(version):
     def warnings(rate_mbit_s):
-        asked = {"protocol": "udp", "direction": "both", "rate_mbit_s": rate_mbit_s}
-        return outcome(f"{version}-udp_both", **asked).warnings
+        requested = {"protocol": "udp", "direction": "both", "rate_mbit_s": rate_mbit_s}
+        return outcome(f"{version}-udp_both", **requested).warnings
 
     assert warnings(50) == ()
     assert [text.partition(",")[0] for text in warnings(60)] == [
@@ -127,11 +130,13 @@ def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction(version):
 
 
 def test_what_its_reports_do_not_say_is_called_so():
-    asked = outcome("2.2.1-tcp_send", window=65536, mss=1000)
-    assert {asked.used[name] for name in ("send_buffer", "receive_buffer", "mss", "congestion")} == {"not told"}
+    requested = outcome("2.2.1-tcp_send", window=65536, mss=1000)
+    assert {requested.effective[name] for name in ("send_buffer", "receive_buffer", "mss", "congestion")} == {
+        "not reported"
+    }
 
 
 @pytest.mark.parametrize("rate", [float("inf"), float("nan"), 1e7])
-def test_a_rate_that_no_card_has_is_refused(rate):
+def test_a_rate_that_no_interface_has_is_refused(rate):
     with pytest.raises(ValidationError):
         Iperf2Parameters(protocol="udp", rate_mbit_s=rate)

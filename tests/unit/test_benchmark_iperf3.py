@@ -66,7 +66,7 @@ def test_a_message_larger_than_a_datagram_is_refused():
 def test_a_buffer_above_the_kernels_limit_is_refused_with_the_sysctl():
     with pytest.raises(BadInput, match=r"net\.core\.wmem_max") as caught:
         client_argv(window=2**40)
-    assert "sysctl -w net.core.wmem_max" in caught.value.cure
+    assert "sysctl -w net.core.wmem_max" in caught.value.hint
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.18"])
@@ -147,21 +147,21 @@ def test_omitted_intervals_and_remainders_are_no_samples():
 
 
 def test_what_was_really_used_is_kept():
-    used = parse("3.18-tcp-parallel", parallel=3, window=65536, mss=1000, length=4096).used
+    used = parse("3.18-tcp-parallel", parallel=3, window=65536, mss=1000, length=4096).effective
     assert used["send_buffer"] == 131072
     assert used["mss"] == 1000
     assert used["congestion"] == "bbr"
     assert used["streams"] == 3
 
 
-def test_a_doubled_buffer_is_as_asked_and_a_capped_one_is_a_warning():
+def test_a_doubled_buffer_is_as_requested_and_a_capped_one_is_a_warning():
     assert parse("3.18-tcp-parallel", window=65536, mss=1000).warnings == ()
     capped = parse("3.18-tcp-parallel", window=262144, mss=1000).warnings
     assert any("send buffer: asked for 262144" in warning for warning in capped)
 
 
 def test_an_mss_that_was_not_granted_is_a_warning():
-    assert any(w.startswith("mss: asked for 1400") for w in parse("3.18-tcp-parallel", mss=1400).warnings)
+    assert any(w.startswith("mss: requested 1400") for w in parse("3.18-tcp-parallel", mss=1400).warnings)
 
 
 @pytest.mark.parametrize("fixture", ["3.12-refused", "3.18-refused"])
@@ -205,24 +205,24 @@ def test_another_congestion_control_than_the_links_is_a_warning():
 
 
 @pytest.mark.parametrize(
-    ("mtu", "mss"), [(500, "not told"), (575, "not told"), (576, 536), (588, 536), (1500, "not told")]
+    ("mtu", "mss"), [(500, "not reported"), (575, "not reported"), (576, 536), (588, 536), (1500, "not reported")]
 )
-def test_a_segment_size_that_cannot_be_in_use_is_not_told(mtu, mss):
-    assert gvisor(mtu=mtu).used["mss"] == mss
+def test_a_segment_size_that_cannot_be_in_use_is_not_reported(mtu, mss):
+    assert gvisor(mtu=mtu).effective["mss"] == mss
 
 
-def test_a_segment_size_that_fits_the_mtu_or_was_asked_for_is_told():
-    assert parse("3.18-tcp-send", context=Context(1, 1, mtu=1500)).used["mss"] == 1448
-    asked = parse("3.18-gvisor-tcp-send", context=Context(1, 1, mtu=1500), mss=536)
-    assert (asked.used["mss"], asked.warnings) == (536, ())
+def test_a_segment_size_that_fits_the_mtu_or_was_requested_for_is_reported():
+    assert parse("3.18-tcp-send", context=Context(1, 1, mtu=1500)).effective["mss"] == 1448
+    requested = parse("3.18-gvisor-tcp-send", context=Context(1, 1, mtu=1500), mss=536)
+    assert (requested.effective["mss"], requested.warnings) == (536, ())
     untold = parse("3.18-gvisor-tcp-send", context=Context(1, 1, mtu=1500), mss=1000)
-    assert (untold.used["mss"], untold.warnings) == ("not told", ())
+    assert (untold.effective["mss"], untold.warnings) == ("not reported", ())
 
 
 def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction():
-    asked = {"protocol": "udp", "direction": "both"}
-    assert parse("3.18-udp-both", rate_mbit_s=20.5, **asked).warnings == ()
-    warnings = parse("3.18-udp-both", rate_mbit_s=22, **asked).warnings
+    requested = {"protocol": "udp", "direction": "both"}
+    assert parse("3.18-udp-both", rate_mbit_s=20.5, **requested).warnings == ()
+    warnings = parse("3.18-udp-both", rate_mbit_s=22, **requested).warnings
     assert [text.partition(";")[0] for text in warnings] == [
         "rate_mbit_s: asked for 22 (send, all streams), sent 20",
         "rate_mbit_s: asked for 22 (receive, all streams), sent 20",
@@ -232,16 +232,16 @@ def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction():
 
 
 @pytest.mark.parametrize("rate", [float("inf"), float("nan"), -1, 1e7])
-def test_a_rate_that_no_card_has_is_refused(rate):
+def test_a_rate_that_no_interface_has_is_refused(rate):
     with pytest.raises(ValidationError):
         Iperf3Parameters(rate_mbit_s=rate)
 
 
-def test_the_least_and_most_of_intervals_leave_out_omitted_ones():
+def test_min_and_max_of_intervals_leave_out_omitted_ones():
     report = json.loads((FIXTURES / "3.18-tcp-receive.json").read_text())
     slow = {**report["intervals"][0]["sum"], "omitted": True, "bits_per_second": 1.0}
     report["intervals"].insert(0, {**report["intervals"][0], "sum": slow})
     result = CommandResult(("iperf3",), 0, json.dumps(report), "", 2.1, 2.1)
-    used = BENCHMARK.parse(Iperf3Parameters(direction="receive", omit_s=1), CONTEXT, {"client": result}).used
-    assert used["interval_least_mbit_s"] == pytest.approx(12473.563435278986)
-    assert used["interval_most_mbit_s"] == pytest.approx(13475.30313471632)
+    used = BENCHMARK.parse(Iperf3Parameters(direction="receive", omit_s=1), CONTEXT, {"client": result}).effective
+    assert used["interval_min_mbit_s"] == pytest.approx(12473.563435278986)
+    assert used["interval_max_mbit_s"] == pytest.approx(13475.30313471632)

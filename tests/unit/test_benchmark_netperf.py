@@ -46,7 +46,7 @@ def test_with_maerts_the_message_size_is_the_peers():
     assert after(client_argv(test="tcp_maerts", message_size=512), "-m") == ",512"
 
 
-def test_latency_is_asked_for_only_where_transactions_are_measured():
+def test_latency_is_requested_for_only_where_transactions_are_measured():
     assert "P99_LATENCY" not in after(client_argv(test="tcp_stream"), "-k")
     assert "P99_LATENCY" in after(client_argv(test="tcp_rr"), "-k")
 
@@ -86,9 +86,9 @@ def test_a_stream_is_judged_at_the_receiver():
     assert outcome.values["throughput"] == 701.91
     assert outcome.values["retransmits"] == 0
     assert outcome.warnings == ()
-    assert outcome.used["local_send_buffer"] == 8192
-    assert outcome.used["remote_receive_buffer"] == 32768
-    assert outcome.used["mss"] == 1448
+    assert outcome.effective["local_send_buffer"] == 8192
+    assert outcome.effective["remote_receive_buffer"] == 32768
+    assert outcome.effective["mss"] == 1448
 
 
 def test_maerts_is_received_by_the_guest():
@@ -118,7 +118,7 @@ def test_transactions_come_with_their_latencies(fixture, rate, p99):
 def test_large_responses_are_transactions_too():
     outcome = parse("tcp_rr_large", test="tcp_rr", request_size=1000, response_size=45_000_000)
     assert outcome.values["transactions"] == 38.953
-    assert outcome.used["response_size"] == 45_000_000
+    assert outcome.effective["response_size"] == 45_000_000
 
 
 @pytest.mark.parametrize(
@@ -134,21 +134,21 @@ def test_large_responses_are_transactions_too():
 def test_a_native_client_tells_the_cpu_of_the_whole_host_at_both_ends(fixture, parameters):
     outcome = parse(fixture, **parameters)
     assert (outcome.values["cpu_local"], outcome.values["cpu_remote"]) == (100.0, 100.0)  # others kept it busy
-    assert (outcome.used["local_cpus"], outcome.used["remote_cpus"]) == (2, 2)
+    assert (outcome.effective["local_cpus"], outcome.effective["remote_cpus"]) == (2, 2)
 
 
 @pytest.mark.parametrize(("platform", "percent"), [("qemu", 48.91), ("gvisor", 0.95)])
 def test_a_client_with_a_kernel_of_its_own_tells_that_ones_cpu(platform, percent):
     outcome = parse(f"cpu_tcp_stream_{platform}")
-    assert (outcome.values["cpu_local"], outcome.used["local_cpus"]) == (percent, 1)
-    assert (outcome.values["cpu_remote"], outcome.used["remote_cpus"]) == (100.0, 2)
+    assert (outcome.values["cpu_local"], outcome.effective["local_cpus"]) == (percent, 1)
+    assert (outcome.values["cpu_remote"], outcome.effective["remote_cpus"]) == (100.0, 2)
 
 
 def test_cpu_that_netperf_could_not_find_out_is_no_figure():
     assert "LOCAL_CPU_UTIL=-1.00" in (FIXTURES / "tcp_stream.txt").read_text()
     outcome = parse("tcp_stream")
     assert not {"cpu_local", "cpu_remote"} & set(outcome.values)
-    assert "local_cpus" not in outcome.used
+    assert "local_cpus" not in outcome.effective
 
 
 def test_netperfs_confidence_is_in_the_result_alone_although_cpu_is_measured():
@@ -162,14 +162,14 @@ def test_a_missed_confidence_is_a_warning_on_the_cell():
     assert any("missed its confidence" in warning for warning in missed.warnings)
     reached = parse("tcp_stream_confident", confidence_percent=95, confidence_width_percent=50)
     assert reached.warnings == ()
-    assert reached.used["iterations"] == 5
+    assert reached.effective["iterations"] == 5
 
 
 def test_with_confidence_the_result_is_the_mean_of_the_iterations():
     assert parse("tcp_stream_not_confident", confidence_percent=99).values["throughput"] == 7363.31
 
 
-def test_a_capped_buffer_is_a_warning_although_it_looks_as_asked():
+def test_a_capped_buffer_is_a_warning_although_it_looks_as_requested():
     warnings = parse("tcp_stream_large_buffer", socket_buffer=8388608).warnings
     assert any(warning.startswith("local send buffer: asked for 8388608") for warning in warnings)
 
@@ -192,11 +192,11 @@ def test_the_version_is_read_from_what_the_tool_prints():
 
 
 @pytest.mark.parametrize(("fixture", "mtu"), [("cpu_tcp_stream_gvisor", 1500), ("tcp_stream_gvisor_mtu_500", 500)])
-def test_what_gvisor_uses_is_told_where_it_is_true_and_warned_of_where_it_is_not_as_asked(fixture, mtu):
+def test_what_gvisor_uses_is_reported_where_it_is_true_and_warned_of_where_it_is_not_as_requested(fixture, mtu):
     outcome = parse(fixture, context=Context(1, 1, mtu=mtu, congestion="cubic"))
-    assert outcome.used["mss"] == "not told"
+    assert outcome.effective["mss"] == "not reported"
     assert outcome.warnings == ("congestion: asked for cubic, used reno",)
-    assert parse("tcp_stream", context=Context(1, 1, mtu=1500, congestion="cubic")).used["mss"] == 1448
+    assert parse("tcp_stream", context=Context(1, 1, mtu=1500, congestion="cubic")).effective["mss"] == 1448
 
 
 def test_the_peers_congestion_control_is_compared_too():

@@ -35,7 +35,7 @@ def test_percentiles_rise_and_the_load_is_what_was_sent(suite, kind):
     outcome = parse(f"{suite}-{kind}", protocol=protocol, mode=mode, messages_per_second=2000)
     v = outcome.values
     assert 0 < v["latency_p50"] <= v["latency_p90"] <= v["latency_p99"] <= v["latency_p999"] <= v["latency_max"]
-    assert outcome.used["observations"] > 1000
+    assert outcome.effective["observations"] > 1000
     if mode == "under-load":
         assert v["messages"] == pytest.approx(2000, rel=0.15)
         assert parse(f"{suite}-{kind}", protocol=protocol, messages_per_second=1500).warnings == ()
@@ -48,9 +48,9 @@ def test_a_load_that_was_not_reached_is_a_warning(suite):
 
 
 @pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.parametrize(("protocol", "said"), [("tcp", "Connection refused"), ("udp", "Is the server down")])
-def test_an_unreachable_peer_is_an_error_although_the_exit_status_is_0(suite, protocol, said):
-    with pytest.raises(BenchmarkError, match=said):
+@pytest.mark.parametrize(("protocol", "message"), [("tcp", "Connection refused"), ("udp", "Is the server down")])
+def test_an_unreachable_peer_is_an_error_although_the_exit_status_is_0(suite, protocol, message):
+    with pytest.raises(BenchmarkError, match=message):
         parse(f"{suite}-{protocol}-refused", protocol=protocol)
 
 
@@ -83,29 +83,29 @@ BUFFERS = ("send_buffer", "receive_buffer", "peer_send_buffer", "peer_receive_bu
 
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
-def test_the_buffers_of_both_ends_are_told_and_doubled_as_asked(suite, protocol):
+def test_the_buffers_of_both_ends_are_reported_and_doubled_as_requested(suite, protocol):
     outcome = at_both_ends(f"{suite}-{protocol}-buffer", protocol=protocol, socket_buffer=65536)
-    assert {outcome.used[name] for name in BUFFERS} == {131072}
+    assert {outcome.effective[name] for name in BUFFERS} == {131072}
     assert outcome.warnings == ()
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_capped_buffer_is_a_warning_at_its_end(suite):
     outcome = at_both_ends(f"{suite}-tcp-capped", protocol="tcp", socket_buffer=9_000_000)
-    assert outcome.used["peer_receive_buffer"] == 8388608
+    assert outcome.effective["peer_receive_buffer"] == 8388608
     ends = [text.partition(":")[0] for text in outcome.warnings]
     assert ends == ["send buffer", "receive buffer", "peer send buffer", "peer receive buffer"]
 
 
-def test_buffers_that_nobody_asked_for_are_not_told():
-    used = parse("trixie-tcp-under-load", protocol="tcp", messages_per_second=1500).used
-    assert {used[name] for name in BUFFERS} == {"not told"}
+def test_buffers_that_nobody_requested_for_are_not_reported():
+    used = parse("trixie-tcp-under-load", protocol="tcp", messages_per_second=1500).effective
+    assert {used[name] for name in BUFFERS} == {"not reported"}
 
 
 def test_more_messages_than_the_link_carries_fail_the_trial():
-    def at(link_mbit_s, **asked):
+    def at(link_mbit_s, **requested):
         context = Context(1, 1, link_mbit_s=link_mbit_s)
-        return parse("trixie-tcp-under-load", context, protocol="tcp", messages_per_second=1500, **asked)
+        return parse("trixie-tcp-under-load", context, protocol="tcp", messages_per_second=1500, **requested)
 
     mbit_s = 3949 * 1000 * 8 / 1e6 / 2.257  # answers, bytes, and the time of the test with its tail
     assert at(mbit_s, message_size=1000).values["messages"] > 1500

@@ -24,8 +24,8 @@ def _cache_of_8_mib(monkeypatch):
 def parse(fixture, *, status=0, change=("", ""), user_s=0.1, context=CONTEXT):
     output = (FIXTURES / f"{fixture}.txt").read_text().replace(*change)
     error = FIXTURES / f"{fixture}.err"
-    told = error.read_text() if error.exists() else ""
-    result = CommandResult(("vtax-stream",), status, output, told, 2.0, 2.0, user_s=user_s)
+    printed = error.read_text() if error.exists() else ""
+    result = CommandResult(("vtax-stream",), status, output, printed, 2.0, 2.0, user_s=user_s)
     return BENCHMARK.parse(StreamParameters(), context, {"single": result})
 
 
@@ -49,7 +49,7 @@ def test_all_four_kernels_are_read(fixture, rates):
 
 
 def test_settings_really_used_are_recorded():
-    used = parse("1.0-2-threads").used
+    used = parse("1.0-2-threads").effective
     assert (used["threads"], used["array_bytes"], used["repetitions"]) == (2, 104_000_000, 5)
     assert used["last_level_cache_bytes"] == 8 * MIB
 
@@ -61,9 +61,9 @@ def test_the_default_array_is_four_times_the_cache_if_the_memory_allows():
 
 
 def test_arrays_and_threads_reach_the_program():
-    asked = command(array_size="80MiB", repetitions=7, threads=3)
-    assert asked.argv == ("vtax-stream", str(10 * MIB), "7")
-    assert asked.environment["OMP_NUM_THREADS"] == "3"
+    requested = command(array_size="80MiB", repetitions=7, threads=3)
+    assert requested.argv == ("vtax-stream", str(10 * MIB), "7")
+    assert requested.environment["OMP_NUM_THREADS"] == "3"
     assert command().argv[1] == str(4 * MIB)
     assert command().environment["OMP_NUM_THREADS"] == "2"
 

@@ -26,7 +26,7 @@ def argv(**parameters):
     return command.argv
 
 
-def test_one_thread_per_virtual_cpu_unless_told_otherwise():
+def test_one_thread_per_virtual_cpu_unless_reported_otherwise():
     assert "--threads=2" in argv()
     assert "--threads=5" in argv(threads=5)
 
@@ -61,17 +61,17 @@ def test_the_rate_over_a_fixed_number_of_events_is_averaged_harmonically():
         assert average_with(rate.average, rate.fixed_work, given) == average
 
 
-def test_a_fixed_number_of_events_gives_the_time_it_took():
+def test_a_fixed_number_of_events_gives_the_time_it_lasted():
     outcome = parse("1.0.20-500-events", events=500)
     assert outcome.values["time"] == 2.8070
-    assert outcome.used == {"events": 500, "threads": 1, "cpu_max_prime": 20000}
+    assert outcome.effective == {"events": 500, "threads": 1, "cpu_max_prime": 20000}
 
 
 def test_cpu_time_is_per_thousand_events():
     assert parse("1.0.20-500-events", user_s=0.6).values["cpu_per_1000_events"] == pytest.approx(1.2)
 
 
-def test_fewer_events_than_asked_fail_the_trial():
+def test_fewer_events_than_requested_fail_the_trial():
     with pytest.raises(BenchmarkError, match="500 events where 1000 were asked"):
         parse("1.0.20-500-events", events=1000)
 

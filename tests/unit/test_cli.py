@@ -60,43 +60,43 @@ def test_every_command_exists_and_explains_itself(name: str) -> None:
 
 
 def test_an_unknown_study_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    status, told = failure_of(["run", "tuor"], capsys)
+    status, printed = failure_of(["run", "tuor"], capsys)
     assert status == 2
-    assert "there is no study 'tuor'; did you mean tour?" in told
-    assert len(told.strip().splitlines()) <= 3
+    assert "there is no study 'tuor'; did you mean tour?" in printed
+    assert len(printed.strip().splitlines()) <= 3
 
 
 @pytest.mark.parametrize(("given", "near"), [("nope", ""), ("kvm-virtoi", "; did you mean kvm-virtio, ")])
 def test_a_wrong_platform_blames_the_option(given: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, told = failure_of(["run", "-p", "docker", "-p", given, "tour"], capsys)
+    status, printed = failure_of(["run", "-p", "docker", "-p", given, "tour"], capsys)
     assert status == 2
-    assert f"there is no platform {given!r}{near}" in told
-    assert "where: --platform\n" in told
-    assert "to do: vtax platforms lists them" in told
+    assert f"there is no platform {given!r}{near}" in printed
+    assert "where: --platform\n" in printed
+    assert "hint: vtax platforms lists them" in printed
 
 
 def test_what_is_no_study_file_says_what_it_is_and_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, told = failure_of(["run", str(tmp_path)], capsys)
-    assert (status, "is a directory, not a study\n  to do: give the path of a TOML file" in told) == (2, True)
+    status, printed = failure_of(["run", str(tmp_path)], capsys)
+    assert (status, "is a directory, not a study\n  hint: give the path of a TOML file" in printed) == (2, True)
     (tmp_path / "bad.toml").write_text("a = ", encoding="utf-8")
-    status, told = failure_of(["run", str(tmp_path / "bad.toml")], capsys)
-    assert (status, "not valid TOML" in told, "\n  to do: correct that place" in told) == (2, True, True)
+    status, printed = failure_of(["run", str(tmp_path / "bad.toml")], capsys)
+    assert (status, "not valid TOML" in printed, "\n  hint: correct that place" in printed) == (2, True, True)
 
 
 def test_an_unknown_run_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    status, told = failure_of(["show", "nothing-1"], capsys)
+    status, printed = failure_of(["show", "nothing-1"], capsys)
     assert status == 2
-    assert "run" in told
+    assert "run" in printed
 
 
 @pytest.mark.parametrize("command", [["show"], ["report"], ["contrast", "a", "b"]])
 def test_looking_where_nothing_ever_ran_makes_nothing(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    status, told = failure_of(command, capsys)
+    status, printed = failure_of(command, capsys)
     assert status == 2
-    assert "there is no run yet" in told
-    assert "start one: sudo vtax run tour" in told
+    assert "there is no run yet" in printed
+    assert "start one: sudo vtax run tour" in printed
     assert json.loads(output_of("list", "--json")) == []
     assert output_of("list") == "no runs yet; begin with: sudo vtax run tour\n"
     assert not Home.from_environment().root.exists()
@@ -105,10 +105,10 @@ def test_looking_where_nothing_ever_ran_makes_nothing(command: list[str], capsys
 def test_a_damaged_store_is_said_plainly(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "store.sqlite").write_bytes(b"this is no database at all" * 100)
-    status, told = failure_of(["list"], capsys)
+    status, printed = failure_of(["list"], capsys)
     assert status == 1
-    assert "store.sqlite" in told
-    assert "Traceback" not in told
+    assert "store.sqlite" in printed
+    assert "Traceback" not in printed
 
 
 def test_the_schema_accepts_every_shipped_study_and_refuses_a_wrong_one() -> None:
@@ -126,29 +126,29 @@ def test_lists_have_a_json_form(name: str) -> None:
     assert isinstance(json.loads(output_of(name, "--json")), list)
 
 
-def test_a_variant_of_a_platform_is_told_by_its_options_and_not_by_the_same_words_again() -> None:
+def test_a_variant_of_a_platform_is_reported_by_its_options_and_not_by_the_same_words_again() -> None:
     lines = CliRunner().invoke(group, ["platforms", "--no-probe"], env={"COLUMNS": "120"}).stdout.splitlines()
-    remarks = {line.split()[0]: line.split("?", 1)[1].strip() for line in lines if "?" in line}
-    assert remarks["docker"] == "Docker container"
-    assert remarks["docker-vfs"] == "as docker (storage=vfs)"
-    assert remarks["kvm-virtio-vhost"] == "as kvm-e1000 (accel=kvm, vhost=on)"
+    notes = {line.split()[0]: line.split("?", 1)[1].strip() for line in lines if "?" in line}
+    assert notes["docker"] == "Docker container"
+    assert notes["docker-vfs"] == "as docker (storage=vfs)"
+    assert notes["kvm-virtio-vhost"] == "as kvm-e1000 (accel=kvm, vhost=on)"
 
 
 def test_a_benchmark_explains_its_parameters_and_metrics() -> None:
-    told = output_of("benchmarks", "iperf3")
-    assert "direction" in told
-    assert "Mbit/s" in told
+    printed = output_of("benchmarks", "iperf3")
+    assert "direction" in printed
+    assert "Mbit/s" in printed
 
 
 @pytest.mark.parametrize("name", benchmarks())
 def test_a_benchmark_lists_what_its_parameters_may_hold(name: str) -> None:
-    told = output_of("benchmarks", name)
+    printed = output_of("benchmarks", name)
     (plain,) = json.loads(output_of("benchmarks", name, "--json"))
     for each in plain["parameters"]:
-        assert re.search(rf"^{each['name']} ", told, re.M)
+        assert re.search(rf"^{each['name']} ", printed, re.M)
         assert each["allowed"]
         for choice in each["choices"]:
-            assert str(choice) in told
+            assert str(choice) in printed
 
 
 def vtax_in_shell(redirections: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -165,28 +165,28 @@ def test_closed_standard_streams_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "on_path", "told"),
+    ("program", "on_path", "printed"),
     [
         (".venv/bin/vtax", False, "run it: sudo .venv/bin/vtax resume tour-1"),
         (".venv/bin/vtax", True, "run it: sudo vtax resume tour-1"),
         ("/usr/lib/python3/vtax/__main__.py", False, "run it: sudo vtax resume tour-1"),
     ],
 )
-def test_a_command_that_is_told_can_be_copied(
-    monkeypatch: pytest.MonkeyPatch, program: str, on_path: bool, told: str
+def test_a_command_that_is_reported_can_be_copied(
+    monkeypatch: pytest.MonkeyPatch, program: str, on_path: bool, printed: str
 ) -> None:
     monkeypatch.setattr("sys.argv", [program, "list"])
     monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/vtax" if on_path else None)
-    assert as_typed("run it: sudo vtax resume tour-1") == told
+    assert as_typed("run it: sudo vtax resume tour-1") == printed
     for sentence in ("vtax: /srv/vtax is full", "the home of vtax cannot be made"):
         assert as_typed(sentence) == sentence
 
 
 def test_a_line_that_nobody_reads_is_no_error() -> None:
     script = (
-        "import os; from vtax.cli.output import tell\n"
+        "import os; from vtax.cli.output import notify\n"
         "read, write = os.pipe(); os.close(read); os.dup2(write, 2)\n"
-        "tell('one'); tell('two'); print('done')"
+        "notify('one'); notify('two'); print('done')"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "done\n"
@@ -197,7 +197,7 @@ def test_errors_have_the_exit_status_of_their_kind(
 ) -> None:
     for error, status in (
         (BadInput("bad"), 2),
-        (VtaxError("broken", where="here", cure="mend it"), 1),
+        (VtaxError("broken", where="here", hint="mend it"), 1),
         (RunInterrupted("stopped on request (SIGTERM)", signal=signal.SIGTERM), 143),
         (KeyboardInterrupt(), 130),
     ):
@@ -238,15 +238,15 @@ def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("error", "cure"),
+    ("error", "hint"),
     [
         (BadInput("the guests differ", where="key must_match"), ""),
         (PlatformError("it never starts"), "sudo vtax resume r-1, once that is mended"),
-        (StoreError("the disk is full", cure="make room"), "make room"),
+        (StoreError("the disk is full", hint="make room"), "make room"),
     ],
 )
 def test_an_error_that_ends_a_run_stays_what_it_is(
-    monkeypatch: pytest.MonkeyPatch, error: VtaxError, cure: str
+    monkeypatch: pytest.MonkeyPatch, error: VtaxError, hint: str
 ) -> None:
     def fail(*_: object) -> None:
         raise error
@@ -255,12 +255,12 @@ def test_an_error_that_ends_a_run_stays_what_it_is(
     run = cast(RunHandle, SimpleNamespace(name="r-1"))
     with pytest.raises(type(error)) as caught:
         measure(cast(Plan, None), run, Home.from_environment(), tune=False)
-    told = caught.value
-    assert (told.what, told.where, told.cure) == (f"r-1 failed: {error.what}", error.where, cure)
-    assert told.exit_status == error.exit_status
+    printed = caught.value
+    assert (printed.what, printed.where, printed.hint) == (f"r-1 failed: {error.what}", error.where, hint)
+    assert printed.exit_status == error.exit_status
 
 
-def test_a_tuned_host_is_put_back_whatever_is_asked_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tuned_host_is_put_back_whatever_is_requested_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     done = []
 
     @contextmanager
@@ -269,7 +269,7 @@ def test_a_tuned_host_is_put_back_whatever_is_asked_meanwhile(monkeypatch: pytes
         os.kill(os.getpid(), signal.SIGINT)
         done.append("put back")
 
-    monkeypatch.setattr("vtax.doctor.knobs.tuned", tuned)
+    monkeypatch.setattr("vtax.doctor.tunables.tuned", tuned)
     run = cast(RunHandle, SimpleNamespace(add_warning=lambda code, text: done.append(text)))
     with suppress(KeyboardInterrupt), _tuned_host(run, Home.from_environment().ensure(), True):
         pass
@@ -278,7 +278,7 @@ def test_a_tuned_host_is_put_back_whatever_is_asked_meanwhile(monkeypatch: pytes
 
 @pytest.mark.parametrize(("budget", "what"), [("5bananas", "'5bananas' is not understood"), ("0s", "above 0 s")])
 def test_a_wrong_budget_names_the_option(budget: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, told = failure_of(["run", "tour", "--budget", budget, "--plan"], capsys)
+    status, printed = failure_of(["run", "tour", "--budget", budget, "--plan"], capsys)
     assert status == 2
-    assert what in told
-    assert "where: --budget\n" in told
+    assert what in printed
+    assert "where: --budget\n" in printed

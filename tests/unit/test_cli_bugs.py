@@ -54,7 +54,7 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("work", "told"),
+    ("work", "printed"),
     [
         (lambda: fail(ZeroDivisionError("by\x1b[2J\nnothing")), "ZeroDivisionError: by�[2J nothing"),
         (lambda: fail(KeyError("eth7")), "KeyError: 'eth7'"),
@@ -73,13 +73,13 @@ def test_a_bug_cleans_up_and_leaves_a_report(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     work: Callable[[], object],
-    told: str,
+    printed: str,
 ) -> None:
     made = private_home.root / "made"
 
     def command() -> None:
         with Journal(private_home.journal) as journal:
-            journal.hold(Tree(str(made)))
+            journal.register(Tree(str(made)))
             made.mkdir()
             work()
 
@@ -88,7 +88,7 @@ def test_a_bug_cleans_up_and_leaves_a_report(
     assert list(private_home.journal.iterdir()) == []
     (report,) = reports(private_home)
     first, second, third = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"vtax: a bug in vtax: {told}")
+    assert first.startswith(f"vtax: a bug in vtax: {printed}")
     assert len(first) < 400
     assert second == f"  where: {report}"
     assert "report it" in third
@@ -150,8 +150,8 @@ def test_a_report_that_cannot_be_written_is_no_second_bug(
 ) -> None:
     monkeypatch.setattr("tempfile.mkstemp", lambda **_: fail(OSError(28, "full")))
     assert ended(monkeypatch, lambda: fail(ValueError("this"))) == 70
-    told = capsys.readouterr().err
-    assert told == "vtax: a bug in vtax: ValueError: this (its report could not be written: OSError)\n"
+    printed = capsys.readouterr().err
+    assert printed == "vtax: a bug in vtax: ValueError: this (its report could not be written: OSError)\n"
 
 
 def test_what_fails_in_a_thread_is_a_bug_too(
@@ -180,18 +180,22 @@ def test_what_fails_while_it_is_thrown_away_is_a_bug_too(
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "printed"),
     [
-        (OSError(28, "No space left on device", "/srv/x"), "No space left on device\n  where: /srv/x\n  to do: free"),
-        (PermissionError(13, "Permission denied", "/srv/x"), "Permission denied\n  where: /srv/x\n  to do: run it"),
-        (OSError(24, "Too many open files"), "Too many open files\n  to do: end other programs"),
+        (OSError(28, "No space left on device", "/srv/x"), "No space left on device\n  where: /srv/x\n  hint: free"),
+        (PermissionError(13, "Permission denied", "/srv/x"), "Permission denied\n  where: /srv/x\n  hint: run it"),
+        (OSError(24, "Too many open files"), "Too many open files\n  hint: end other programs"),
     ],
 )
 def test_what_the_host_refuses_is_no_bug(
-    private_home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, told: str
+    private_home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: OSError,
+    printed: str,
 ) -> None:
     assert ended(monkeypatch, lambda: fail(error)) == 1
-    assert capsys.readouterr().err.startswith(f"vtax: {told}")
+    assert capsys.readouterr().err.startswith(f"vtax: {printed}")
     assert not (private_home.root / "bugs").exists()
 
 
@@ -207,5 +211,5 @@ def test_a_command_whose_module_is_broken_is_a_bug(private_home: Home) -> None:
     )
     assert done.returncode == 70
     assert done.stdout == ""
-    assert re.match(r"vtax: a bug in vtax: ModuleNotFoundError: .*\n  where: .*\n  to do: .*\n$", done.stderr)
+    assert re.match(r"vtax: a bug in vtax: ModuleNotFoundError: .*\n  where: .*\n  hint: .*\n$", done.stderr)
     assert "Traceback" in reports(private_home)[0].read_text(encoding="utf-8")

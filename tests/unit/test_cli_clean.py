@@ -24,7 +24,7 @@ def home(unmade_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, tmp_path / "host.lock"))
     home = Home.from_environment().ensure()
     there = Remote("router", "/tmp/vtax-1", ("sh", "-c", "echo no route to host >&2; exit 255"))
-    record = {"hold": 0, "at": 1, **to_record(there)}
+    record = {"register": 0, "at": 1, **to_record(there)}
     (home.journal / f"1-1-abc-{boot_id()}.jsonl").write_text(json.dumps(record) + "\n")
     return home
 
@@ -33,13 +33,13 @@ def test_a_run_says_once_what_to_do_about_what_it_cannot_remove(home: Home) -> N
     for _ in range(2):
         with pytest.raises(VtaxError) as caught:
             prepare_host(home)
-        told = str(caught.value)
-        assert "router did not confirm that it removed /tmp/vtax-1: no route to host" in told
-        assert told.lower().count("to do:") == 1
-        assert "sudo vtax clean --forget gives it up" in told
+        printed = str(caught.value)
+        assert "router did not confirm that it removed /tmp/vtax-1: no route to host" in printed
+        assert printed.lower().count("hint:") == 1
+        assert "sudo vtax clean --forget gives it up" in printed
 
 
-def test_what_is_given_up_is_told_and_keeps_no_run_from_beginning(home: Home) -> None:
+def test_what_is_given_up_is_reported_and_keeps_no_run_from_beginning(home: Home) -> None:
     assert CliRunner().invoke(group, ["clean"]).exit_code == 1
     given_up = CliRunner().invoke(group, ["clean", "--forget"])
     assert given_up.exit_code == 0
@@ -48,7 +48,7 @@ def test_what_is_given_up_is_told_and_keeps_no_run_from_beginning(home: Home) ->
     prepare_host(home)
 
 
-def test_programs_are_told_apart_what_stays_and_what_was_given_up(home: Home) -> None:
+def test_programs_are_reported_apart_what_stays_and_what_was_given_up(home: Home) -> None:
     stays = json.loads(CliRunner().invoke(group, ["clean", "--json"]).stdout)
     assert len(stays["problems"]) == 1
     assert stays["given_up"] == []

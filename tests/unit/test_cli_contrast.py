@@ -138,11 +138,11 @@ def test_the_last_run_is_meant_where_none_is_named(store: Store) -> None:
 def test_platform_names_may_hold_colons_and_at_signs(store: Store) -> None:
     side = side_of(store, "odd-1:ssh:me@there")
     assert (side.analysis.name, side.platform, side.levels) == ("odd-1", "ssh:me@there", {})
-    assert contrast(store, "odd-1:ssh:me@there", "odd-1:native").compared[0].trouble == ""
+    assert contrast(store, "odd-1:ssh:me@there", "odd-1:native").compared[0].reason == ""
 
 
 @pytest.mark.parametrize(
-    ("left", "what", "cure"),
+    ("left", "what", "hint"),
     [
         ("tour-1:dokcer", "tour-1 has no platform 'dokcer'", "did you mean docker?"),
         ("tuor-1:lxc", "there is no run 'tuor-1'", "tour-1"),
@@ -155,23 +155,23 @@ def test_platform_names_may_hold_colons_and_at_signs(store: Store) -> None:
         ("tour-1:docker", "tour-1:docker and tour-1:docker are the same cells", "vary"),
     ],
 )
-def test_what_does_not_exist_is_refused_with_near_names(store: Store, left: str, what: str, cure: str) -> None:
+def test_what_does_not_exist_is_refused_with_near_names(store: Store, left: str, what: str, hint: str) -> None:
     error = refused(store, left, "tour-1:docker")
     assert what in error.what
-    assert cure in error.cure
+    assert hint in error.hint
 
 
 def test_metrics_and_benchmarks_can_be_named(store: Store) -> None:
     found = contrast(store, "tour-1:lxc", "tour-1:docker", metric="latency", label="sysbench-cpu")
     assert list(ratios(found)) == ["sysbench-cpu latency"]
-    assert "did you mean latency?" in refused(store, "lxc", "docker", metric="latenc").cure
-    assert "did you mean iperf3?" in refused(store, "lxc", "docker", label="iperf").cure
+    assert "did you mean latency?" in refused(store, "lxc", "docker", metric="latenc").hint
+    assert "did you mean iperf3?" in refused(store, "lxc", "docker", label="iperf").hint
     assert "nothing in common" in refused(store, "tour-1:lxc@direction=send", "odd-1:native").what
 
 
 @pytest.mark.parametrize("other", ["bad-1:native", "good-1:native"])
 @pytest.mark.parametrize(
-    ("values", "trouble"),
+    ("values", "reason"),
     [
         ([5.0], ""),
         ([5.0] * 6, ""),
@@ -181,7 +181,7 @@ def test_metrics_and_benchmarks_can_be_named(store: Store) -> None:
         ([math.nan, 5.0, 5.1, math.nan, 5.2, 5.0, 5.1], ""),
     ],
 )
-def test_bad_input_has_an_answer_or_a_reason(tmp_path: Path, values: list[float], trouble: str, other: str) -> None:
+def test_bad_input_has_an_answer_or_a_reason(tmp_path: Path, values: list[float], reason: str, other: str) -> None:
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         for name in ("good-1", "bad-1"):
             run = begin(opened, name)
@@ -196,8 +196,8 @@ def test_bad_input_has_an_answer_or_a_reason(tmp_path: Path, values: list[float]
                     position += 1
         found = contrast(opened, "bad-1:docker", other, label="sysbench-cpu")
         (each,) = found.compared
-        if trouble:
-            assert trouble in each.trouble
+        if reason:
+            assert reason in each.reason
             assert each.ratio is None
         else:
             assert each.ratio is not None
@@ -250,8 +250,8 @@ def test_sides_without_figures_are_a_failure_that_says_why(
     begin(store, "empty-1", started_at=0.5)
     with pytest.raises(SystemExit) as caught:
         main(["contrast", "empty-1:lxc", "tour-1:docker", *form])
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     assert caught.value.code == 1
-    assert "there is nothing to compare\n  where: empty-1:lxc: not measured yet\n" in told.err
-    assert [each["ratio"] for each in json.loads(told.out)["contrasts"]] == [None] * 3 if form else not told.out
+    assert "there is nothing to compare\n  where: empty-1:lxc: not measured yet\n" in printed.err
+    assert [each["ratio"] for each in json.loads(printed.out)["contrasts"]] == [None] * 3 if form else not printed.out
     store.remove_run("empty-1")

@@ -142,4 +142,4 @@ def test_what_is_no_pair_of_runs_is_refused(store: Store, left: str, right: str,
     with pytest.raises(BadInput) as caught:
         contrast(store, left, right)
     assert what in caught.value.what
-    assert hint in caught.value.cure
+    assert hint in caught.value.hint

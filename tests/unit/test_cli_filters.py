@@ -151,10 +151,10 @@ def test_a_filter_that_leaves_nothing_says_what_there_is(
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         main([command, "tour-1", *arguments])
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert caught.value.code == 2
-    assert what in told
-    assert hint in told
+    assert what in printed
+    assert hint in printed
 
 
 @pytest.mark.parametrize("command", ["show", "report"])

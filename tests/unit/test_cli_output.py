@@ -16,31 +16,31 @@ PROGRESS = Progress(0, 3, 5, 336, 60.0, 90.0)
 
 
 def test_a_listing_prints_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    told = " ".join(CliRunner().invoke(group, ["topologies"]).output.split())
-    assert "a [[platform]] of driver" in told
+    printed = " ".join(CliRunner().invoke(group, ["topologies"]).output.split())
+    assert "a [[platform]] of driver" in printed
     print_table(("[a]", "b"), [("[red]x[/red]", Text("y", style="red"))])
     head, _, row = capsys.readouterr().out.strip().splitlines()
     assert (head.split(), row.split()) == (["[a]", "b"], ["[red]x[/red]", "y"])
 
 
-@pytest.mark.parametrize(("columns", "most"), [("80", 80), ("", 160), ("many", 160), ("0", 160)])
+@pytest.mark.parametrize(("columns", "maximum"), [("80", 80), ("", 160), ("many", 160), ("0", 160)])
 def test_a_listing_in_a_pipe_is_as_wide_as_columns_says_and_pads_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str, most: int
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str, maximum: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     print_table(("name", "text"), [("a", "word " * 100), ("b", "")])
     lines = capsys.readouterr().out.splitlines()
-    assert most - 10 < max(map(len, lines)) <= most
+    assert maximum - 10 < max(map(len, lines)) <= maximum
     assert all(line == line.rstrip() for line in lines)
-    assert console().width == most
+    assert console().width == maximum
 
 
 def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]) -> None:
-    with PlainProgress() as told:
-        told.trial_starting("native", "netperf", "mtu=1500, message_size=64")
-        told.trial_ended("native", "netperf", (10510.0, "Mbit/s"), "", PROGRESS)
-        told.trial_starting("native", "netperf", "mtu=500, message_size=64")
-        told.trial_ended("native", "netperf", None, "no answer\nand more", PROGRESS)
+    with PlainProgress() as printed:
+        printed.trial_starting("native", "netperf", "mtu=1500, message_size=64")
+        printed.trial_ended("native", "netperf", (10510.0, "Mbit/s"), "", PROGRESS)
+        printed.trial_starting("native", "netperf", "mtu=500, message_size=64")
+        printed.trial_ended("native", "netperf", None, "no answer\nand more", PROGRESS)
     first, second = capsys.readouterr().err.splitlines()
     assert first == (
         "[block 1/3, 5/336] native netperf mtu=1500, message_size=64: 10.51 Gbit/s (about 1 min 30 s left)"
@@ -49,7 +49,7 @@ def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_point_without_levels_has_just_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    with PlainProgress() as told:
-        told.trial_starting("native", "dd", "")
-        told.trial_ended("native", "dd", (1.0, "MB/s"), "", PROGRESS)
+    with PlainProgress() as printed:
+        printed.trial_starting("native", "dd", "")
+        printed.trial_ended("native", "dd", (1.0, "MB/s"), "", PROGRESS)
     assert "native dd: 1.000 MB/s (" in capsys.readouterr().err

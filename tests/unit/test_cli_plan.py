@@ -27,15 +27,15 @@ pytestmark = pytest.mark.usefixtures("unmade_home")
 
 def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: pytest.fail("took the lock"))
-    told = output_of("run", "tour", "--plan")
-    assert "cells: 35, on native, podman" in told
-    assert re.search(r"^order: block 1: [a-z, -]+; block 2: [a-z, -]+; block 3: [a-z, -]+; and so on$", told, re.M)
-    assert "  iperf3, point-to-point: direction = send, receive\n" in told
-    assert "  sysbench-cpu\n" in told
-    assert "compared with native; equivalent: within ±2\N{NO-BREAK SPACE}%" in told
-    assert "was not probed: that needs root" in told
-    assert "the guest image is not built yet" in told
+    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: pytest.fail("took the lock"))
+    printed = output_of("run", "tour", "--plan")
+    assert "cells: 35, on native, podman" in printed
+    assert re.search(r"^order: block 1: [a-z, -]+; block 2: [a-z, -]+; block 3: [a-z, -]+; and so on$", printed, re.M)
+    assert "  iperf3, point-to-point: direction = send, receive\n" in printed
+    assert "  sysbench-cpu\n" in printed
+    assert "compared with native; equivalent: within ±2\N{NO-BREAK SPACE}%" in printed
+    assert "was not probed: that needs root" in printed
+    assert "the guest image is not built yet" in printed
     assert not Home.from_environment().root.exists()
 
 
@@ -46,9 +46,10 @@ def test_a_plan_names_the_levels_of_links_and_of_tuning(monkeypatch: pytest.Monk
         'name = "mine"\nplatforms = ["native", "podman"]\ntuning = ["default", "pinned"]\n'
         '[[benchmark]]\nname = "iperf3"\nlabel = "tcp"\nlink_factors = { mtu = [500, 1500] }\n'
     )
-    told = output_of("run", str(study), "--plan")
+    printed = output_of("run", str(study), "--plan")
     assert (
-        "  tcp (iperf3), point-to-point: link.mtu = 500, 1500\n  everything with tuning = default, pinned\n" in told
+        "  tcp (iperf3), point-to-point: link.mtu = 500, 1500\n  everything with tuning = default, pinned\n"
+        in printed
     )
 
 
@@ -62,8 +63,8 @@ def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(
         'parameters = { protocol = "udp" }\nfactors = { rate_mbit_s = [5, 10] }\n'
         "link_factors = { rate_mbit_s = [100, 200] }\n"
     )
-    told = output_of("run", str(study), "--plan")
-    assert "  iperf3, point-to-point: rate_mbit_s = 5, 10; link.rate_mbit_s = 100, 200\n" in told
+    printed = output_of("run", str(study), "--plan")
+    assert "  iperf3, point-to-point: rate_mbit_s = 5, 10; link.rate_mbit_s = 100, 200\n" in printed
 
 
 def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +118,12 @@ def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(
     study.write_text(alone + 'topology = "guest-to-guest"\n')
     with pytest.raises(BadInput) as caught:
         output_of("run", str(study), "--plan")
-    told = "2 guests of 600 MiB run at once in guest-to-guest, iperf3: 1.17 GiB of memory, and this host has 1000 MiB"
-    assert caught.value.what == told
+    printed = (
+        "2 guests of 600 MiB run at once in guest-to-guest, iperf3: 1.17 GiB of memory, and this host has 1000 MiB"
+    )
+    assert caught.value.what == printed
     assert caught.value.where.endswith("[guest], key memory")
-    assert "less than 500 MiB a guest" in caught.value.cure
+    assert "less than 500 MiB a guest" in caught.value.hint
 
 
 def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,8 +147,8 @@ def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkey
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.run.free_to_probe", lambda name: nullcontext(""))
     monkeypatch.setattr("vtax.cli.run.packages_for", lambda study: ("python3-os-ken",))
-    told = output_of("run", "tour", "--plan")
-    assert "sudo vtax image build --with python3-os-ken" in told
+    printed = output_of("run", "tour", "--plan")
+    assert "sudo vtax image build --with python3-os-ken" in printed
 
 
 def test_a_budget_that_holds_no_block_is_refused() -> None:
@@ -159,6 +162,6 @@ def test_a_budget_that_holds_no_block_is_refused() -> None:
 def test_a_plan_probes_nothing_while_something_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: measuring_lock(name, lock))
+    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: measuring_lock(name, lock))
     with measuring_lock("tour-1", lock):
         assert "was not probed: tour-1 (process " in output_of("run", "tour", "--plan")

@@ -28,7 +28,7 @@ BROKEN = Probe(
 
 @pytest.fixture(autouse=True)
 def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: nullcontext())
+    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: nullcontext())
 
 
 def probed(monkeypatch: pytest.MonkeyPatch, probe: Probe) -> list[str]:
@@ -49,7 +49,7 @@ def test_a_platform_is_described_and_probed_alone(monkeypatch: pytest.MonkeyPatc
     assert names == ["kvm-e1000"]
     for line in (
         f"kvm-e1000: {get('kvm-e1000').driver.summary}\n", "  driver: qemu, accel=kvm, nic=e1000, disk=ide\n",
-        "  runs here: no\n", "  marks: nested\n", f"  reason: {BROKEN.reason}\n", f"  hint: {BROKEN.cure}\n",
+        "  runs here: no\n", "  marks: nested\n", f"  reason: {BROKEN.reason}\n", f"  hint: {BROKEN.hint}\n",
         "  version: QEMU 7.2\n", "  probe: 0.25 s\n",
     ):  # fmt: skip
         assert line in text
@@ -92,7 +92,7 @@ def test_nothing_is_probed_while_something_measures(monkeypatch: pytest.MonkeyPa
 
     names = probed(monkeypatch, BROKEN)
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", measuring)
+    monkeypatch.setattr("vtax.cli.probing.measuring_lock", measuring)
     assert "runs here: not probed (tour-7 (process 1) measures on this host)" in output_of("platforms", "lxc")
     assert names == []
 

@@ -49,18 +49,18 @@ def test_nobody_to_ask_is_a_no_that_names_the_option(store: Store) -> None:
     refused = remove("tour-1").exception
     assert isinstance(refused, BadInput)
     assert "nothing was removed" in refused.what
-    assert "--yes" in refused.cure
+    assert "--yes" in refused.hint
     assert "tour-1" in names(store)
 
 
-def test_who_may_not_write_the_store_is_told_before_being_asked(
+def test_who_may_not_write_the_store_is_reported_before_being_requested(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.access", lambda path, mode, **_: mode != os.W_OK)
     refused = remove("tour-1", typed="y\n")
     assert isinstance(refused.exception, BadInput)
     assert refused.stdout == ""
-    assert refused.exception.cure == "run it again with sudo"
+    assert refused.exception.hint == "run it again with sudo"
     assert "tour-1" in names(store)
 
 
@@ -70,7 +70,7 @@ def test_a_killed_run_can_go(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
     assert names(store) == ["tour-1", "tour-2"]
 
 
-def test_several_go_at_once_without_asking_when_told_so(store: Store) -> None:
+def test_several_go_at_once_without_asking_when_reported_so(store: Store) -> None:
     done = remove("--yes", "tour-2", "tour-1", "tour-1")
     assert done.exit_code == 0
     assert done.stderr.splitlines() == ["tour-1 removed", "tour-2 removed"]

@@ -61,9 +61,9 @@ def test_the_list_tells_the_study_of_a_run_whose_name_does_not() -> None:
         begin(store, "tour-1").finish("finished", "", 2.0)
         assert "study" not in output_of("list")
         begin(store, "mine", study="disks").finish("finished", "", 2.0)
-    told = output_of("list")
-    assert re.search("^mine +disks +finished ", told, re.M)
-    assert re.search("^tour-1 +tour +finished ", told, re.M)
+    printed = output_of("list")
+    assert re.search("^mine +disks +finished ", printed, re.M)
+    assert re.search("^tour-1 +tour +finished ", printed, re.M)
 
 
 def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(
@@ -99,15 +99,15 @@ def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(
     with measuring_lock("tour-1", lock):
         assert " running " in output_of("list")
         assert "tour-1: running: 1 block, " in output_of("show")
-    told = output_of("list")
-    assert re.search("^tour-1 +interrupted ", told, re.M)
-    assert "tour-1 was not finished: vtax was killed; go on with: sudo vtax resume tour-1\n" in told
+    printed = output_of("list")
+    assert re.search("^tour-1 +interrupted ", printed, re.M)
+    assert "tour-1 was not finished: vtax was killed; go on with: sudo vtax resume tour-1\n" in printed
     (plain,) = json.loads(output_of("list", "--json"))
     assert (plain["status"], plain["stopped_because"]) == ("interrupted", "vtax was killed")
-    told = output_of("show")
-    assert "tour-1: interrupted: 1 block, " in told
-    assert "the run was not finished: vtax was killed" in told
-    assert told.endswith("go on with: sudo vtax resume tour-1\n")
+    printed = output_of("show")
+    assert "tour-1: interrupted: 1 block, " in printed
+    assert "the run was not finished: vtax was killed" in printed
+    assert printed.endswith("go on with: sudo vtax resume tour-1\n")
     assert json.loads(output_of("show", "--json"))["status"] == "interrupted"
     assert statuses() == {"tour-1": "running"}
 
@@ -121,9 +121,9 @@ def test_a_run_of_another_machine_is_not_resumed_here(
         begin(store, "tour-1", host={"machine_id": "elsewhere"})
     with pytest.raises(SystemExit) as caught:
         main(["resume"])
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert caught.value.code == 2
-    assert "tour-1 was begun on another machine" in told
+    assert "tour-1 was begun on another machine" in printed
     assert statuses() == {"tour-1": "running"}
 
 

@@ -30,7 +30,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> object:
 def something_made(tmp_path: Path) -> Iterator[Journal]:
     """A journal that holds the directory `made`."""
     with Journal(tmp_path / "journal") as journal:
-        journal.hold(Tree(str(tmp_path / "made")))
+        journal.register(Tree(str(tmp_path / "made")))
         (tmp_path / "made").mkdir()
         yield journal
 
@@ -41,7 +41,7 @@ def nothing_stays(tmp_path: Path) -> bool:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_every_command_cleans_up_when_it_is_asked_to_stop(
+def test_every_command_cleans_up_when_it_is_requested_to_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, status: int
 ) -> None:
     went_on = []
@@ -82,7 +82,7 @@ def test_a_request_while_a_command_cleans_up_waits_until_all_is_undone(
 
     def work() -> None:
         with something_made(tmp_path) as journal:
-            journal.hold(asks_while_cleaning)  # type: ignore[arg-type]
+            journal.register(asks_while_cleaning)  # type: ignore[arg-type]
         went_on.append("after the request")
 
     assert ended(monkeypatch, work) == 143

@@ -105,9 +105,9 @@ def test_no_escape_sequence_of_others_reaches_the_terminal(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert status_of(*command) in (0, 1, 2)
-    told = "".join(capsys.readouterr())
-    assert told.strip()
-    assert not set(told) & set(EVIL) - set(SHOWN)
+    printed = "".join(capsys.readouterr())
+    assert printed.strip()
+    assert not set(printed) & set(EVIL) - set(SHOWN)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
@@ -115,18 +115,18 @@ def test_no_escape_sequence_of_others_reaches_the_terminal(
 def test_json_says_all_of_it_and_no_control_character(encoding: str, redirected: Redirect) -> None:
     out, _ = redirected(encoding)
     assert status_of("show", "--json") == 0
-    told = out.read_text(encoding)
-    assert not set(told) & set(EVIL) - set(SHOWN)
-    assert json.loads(told)["declared"]["title"] in (EVIL, SHOWN)
+    printed = out.read_text(encoding)
+    assert not set(printed) & set(EVIL) - set(SHOWN)
+    assert json.loads(printed)["declared"]["title"] in (EVIL, SHOWN)
 
 
 def test_json_of_others_keeps_every_character(capsys: pytest.CaptureFixture[str]) -> None:
     value = {EVIL + "\ud800": ["\u2028", "\x7f\x00", "°"]}
     print_json(value)
-    told = capsys.readouterr().out
-    assert json.loads(told) == value
-    assert "°" in told
-    assert not set(told) & {"\x7f", "\u2028", "\x9b", "\u202e", "\ud800"}
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == value
+    assert "°" in printed
+    assert not set(printed) & {"\x7f", "\u2028", "\x9b", "\u202e", "\ud800"}
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-16"])
@@ -200,8 +200,8 @@ def test_a_text_that_fills_screens_is_cut_and_the_rest_counted(capsys: pytest.Ca
         run.finish("failed", long, 2.0)
     for command in (["show", "--all"], ["list"], ["show", "--audit"]):
         assert status_of(*command) == 0
-        told = capsys.readouterr().out
-        assert len(told) < 60_000
+        printed = capsys.readouterr().out
+        assert len(printed) < 60_000
     assert status_of("show") == 0
     assert re.search(r"… \(\d+ characters more", " ".join(capsys.readouterr().out.split()))
     assert kept("y" * (LONGEST_TEXT + 5)).endswith("y… (5 characters more: --json has them)")
@@ -212,9 +212,9 @@ def test_what_lays_text_out_keeps_its_colours_and_nothing_else(capsys: pytest.Ca
         streams.whole_text().write("\x1b[1;31mred\x1b[0m \x1b[2J\x1b]8;;http://a.example\x07")
     assert capsys.readouterr().out == "\x1b[1;31mred\x1b[0m �[2J�]8;;http://a.example�"
     print_table((EVIL, "b"), [(Text(EVIL, style="red"), "x" * 5000)])
-    told = capsys.readouterr().out
-    assert not set(told) & set(EVIL) - set(SHOWN)
-    assert "(1000 characters more" in " ".join(told.split())
+    printed = capsys.readouterr().out
+    assert not set(printed) & set(EVIL) - set(SHOWN)
+    assert "(1000 characters more" in " ".join(printed.split())
 
 
 @pytest.fixture
@@ -254,12 +254,12 @@ def test_lines_that_nobody_reads_are_dropped_and_counted(
     stalled: tuple[int, StandardError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, stream = stalled
-    monkeypatch.setattr(streams, "MOST_WAITING", 3)
-    began = time.monotonic()
+    monkeypatch.setattr(streams, "MAX_WAITING", 3)
+    started_at = time.monotonic()
     for number in range(10_000):
         stream.write(f"{number}\n")
     assert not stream.drain(0.1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started_at < 5
     assert read_all(reading, stream) == "first\n0\n1\n2\n(9997 lines dropped: nobody read them in time)\n"
     stream.write("after\n")
     assert read_all(reading, stream) == "after\n"
@@ -275,11 +275,11 @@ def test_a_bar_is_drawn_as_it_is_last_and_never_queues(
             bar.trial_starting("native", EVIL, f"size={number}")
         bar.trial_ended("native", "dd", None, f"{EVIL}\nmore", Progress(0, 2, 1, 4, 1.0, 3.0))
         assert stream._queue.qsize() < 10
-        told = read_all(reading, stream)
-    assert "size=499 failed: �]0;owned" in told
-    assert "block 1/2" in told
-    assert "size=498" not in told
-    assert not set(told.replace("\r\x1b[K", "")) & {"\x07", "\x9b", "\r"}
+        printed = read_all(reading, stream)
+    assert "size=499 failed: �]0;owned" in printed
+    assert "block 1/2" in printed
+    assert "size=498" not in printed
+    assert not set(printed.replace("\r\x1b[K", "")) & {"\x07", "\x9b", "\r"}
 
 
 def test_a_thread_and_a_signal_handler_may_write_at_any_moment(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_an_endless_line_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
     with standard_streams():
         print("x" * 5000 + "\nshort")
         print("y" * 5000 + "\nshort", file=sys.stderr)
-    for told in capsys.readouterr():
-        first, second = told.splitlines()
+    for printed in capsys.readouterr():
+        first, second = printed.splitlines()
         assert first.endswith("… (1000 characters more)")
         assert second == "short"

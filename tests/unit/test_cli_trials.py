@@ -124,7 +124,7 @@ def test_what_is_no_trial_is_refused(
 ) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["show", *arguments])
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert caught.value.code == 2
-    assert what in told
-    assert hint in told
+    assert what in printed
+    assert hint in printed

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from vtax.cli import image as cli_image
-from vtax.cli import quiet, shell
+from vtax.cli import probing, shell
 from vtax.cli.main import group
 from vtax.doctor import examine
 from vtax.errors import BadInput
@@ -26,7 +26,7 @@ def lock(tmp_path: Path, private_home: Home, monkeypatch: pytest.MonkeyPatch) ->
     """The measuring lock of a host of our own, on which we are root."""
     path = tmp_path / "host.lock"
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    for module in (quiet, cli_image, shell):
+    for module in (probing, cli_image, shell):
         monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=path))
     monkeypatch.setattr(examine, "watch", partial(examine.watch, 0.01))
     return path
@@ -42,9 +42,9 @@ def measuring(lock: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("measuring")
 def test_doctor_looks_at_the_host_alone() -> None:
-    told = CliRunner().invoke(group, ["doctor"]).stdout
-    assert "what runs here was not tried: tour-7 (process " in told
-    assert "free memory" in told
+    printed = CliRunner().invoke(group, ["doctor"]).stdout
+    assert "what runs here was not tried: tour-7 (process " in printed
+    assert "free memory" in printed
     plain = json.loads(CliRunner().invoke(group, ["doctor", "--json"]).stdout)
     assert plain["not_probed"].startswith("tour-7 (process ")
     assert plain["platforms"] == [{"name": name} for name in registry.names()]
@@ -85,8 +85,8 @@ def test_no_run_begins_while_platforms_are_tried(lock: Path, monkeypatch: pytest
     assert tried == registry.names()
 
 
-def test_without_root_nothing_is_started_and_the_lock_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr(quiet, "measuring_lock", lambda name: pytest.fail("took the lock"))
-    with quiet.free_to_probe("vtax doctor") as why_not:
+    monkeypatch.setattr(probing, "measuring_lock", lambda name: pytest.fail("took the lock"))
+    with probing.free_to_probe("vtax doctor") as why_not:
         assert why_not == ""

@@ -87,7 +87,7 @@ def test_a_check_passes_what_is_right_and_fails_what_is_wrong(
 
 def fake(running: Any, guest: Any, image: Any = None) -> Any:
     """A subject whose guest is a stand-in that misbehaves."""
-    stage = SimpleNamespace(guest=lambda: guest, image=image, journal=SimpleNamespace(held=("its directory",)))
+    stage = SimpleNamespace(guest=lambda: guest, image=image, journal=SimpleNamespace(registered=("its directory",)))
     return SimpleNamespace(started=(stage, running), close=lambda: None, before=None)
 
 

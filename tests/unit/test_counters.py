@@ -21,7 +21,7 @@ from vtax.counters.host import (
     memory_facts,
     stall_s,
 )
-from vtax.host.patience import is_emulated
+from vtax.host.emulated_cpu import is_emulated
 
 PROC = Path(__file__).parent / "fixtures" / "proc" / "linux-6.18"
 FILES = {
@@ -71,7 +71,7 @@ def test_nothing_but_the_table_spells_the_name_of_a_counter():
     spelled = [
         f"{path.relative_to(root)}:{node.lineno}: {node.value}"
         for path in root.rglob("*.py")
-        if path != Path(table.__file__)
+        if path != Path(table.__file__) and path.parent.name != "versions"  # migrations spell what was and what is
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and node.value in names
     ]
@@ -124,7 +124,7 @@ def test_steal_is_said_with_its_share():
     assert text.startswith("steal 3 %")
 
 
-def test_other_programs_are_told_from_the_trials_own():
+def test_other_programs_are_reported_from_the_trials_own():
     after = later(user=9.0, system=3.0, softirq=4.0, idle=4.0)
     assert codes(after, own_cpu_s=11.5) == []
     [(code, text)] = host_warnings(BEFORE, after, own_cpu_s=7.0)
@@ -177,7 +177,7 @@ def test_facts_of_a_real_cpu_and_memory():
     assert memory_facts("") == {}
 
 
-def test_a_processor_that_is_emulated_is_told_from_a_virtual_one():
+def test_a_processor_that_is_emulated_is_reported_from_a_virtual_one():
     assert is_emulated("processor\t: 0\nmodel name\t: QEMU TCG CPU version 2.5+\nflags\t\t: fpu\n")
     assert not is_emulated("processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\nflags\t\t: fpu\n")
     assert not is_emulated((PROC / "cpuinfo").read_text())
@@ -189,7 +189,7 @@ def test_stall_time_of_a_real_kernel():
     assert stall_s("") is None
 
 
-def test_only_kernel_options_that_bear_on_speed_are_told():
+def test_only_kernel_options_that_bear_on_speed_are_reported():
     line = "BOOT_IMAGE=/vmlinuz root=UUID=1234 ro quiet mitigations=off nosmt isolcpus=1 password=x"
     assert kernel_options(line) == ["mitigations=off", "nosmt", "isolcpus=1"]
 
@@ -203,7 +203,7 @@ def test_only_kernel_options_that_bear_on_speed_are_told():
         ("1 2 0:3 / / rw - ext4 /dev/vda rw", ""),
     ],
 )
-def test_the_cgroup_version_is_told_from_the_mounts(lines, version):
+def test_the_cgroup_version_is_reported_from_the_mounts(lines, version):
     assert cgroup_version(lines) == version
 
 

@@ -34,7 +34,7 @@ def test_it_measures(parameters, result):
     outcome = TIMEIT.parse(parameters, CONTEXT, {"single": result})
     assert outcome.values.keys() == {metric.name for metric in TIMEIT.metrics}
     assert 10 < outcome.values["time"] < 1e9
-    assert outcome.used == {"loops": 200, "repetitions": 3}
+    assert outcome.effective == {"loops": 200, "repetitions": 3}
 
 
 @pytest.mark.parametrize("broken", [{"status": 1}, {"stdout": ""}, {"stdout": "2000 laps, fastest of 5: 7 usec"}])

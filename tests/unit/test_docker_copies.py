@@ -36,8 +36,8 @@ def test_the_data_of_every_daemon_that_holds_it_goes(home: Home) -> None:
     with_it = [data_of(home, "overlay2", "aaaaaaaaaaaa", KEY), data_of(home, "vfs", KEY)]
     without = data_of(home, "btrfs", "aaaaaaaaaaaa")
     with Journal(home.journal) as journal:
-        told = copies.remove(home, KEY, journal)
-        assert len(told) == len(journal.held) == 2
+        printed = copies.remove(home, KEY, journal)
+        assert len(printed) == len(journal.registered) == 2
     assert not any(path.exists() for path in with_it)
     assert sorted(path.name for path in without.parent.iterdir()) == ["btrfs"]
 

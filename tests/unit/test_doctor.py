@@ -1,4 +1,4 @@
-"""What the doctor says of a host, from files of hosts good and bad; knobs that put back what they change."""
+"""What the doctor says of a host, from files of hosts good and bad; tunables that put back what they change."""
 
 import json
 import os
@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from vtax.cli.main import group
-from vtax.doctor import checks, examine, knobs
+from vtax.doctor import checks, examine, tunables
 from vtax.doctor.examine import Examination, probe_all
 from vtax.doctor.load import Load, watch
 from vtax.errors import VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Cleaned, Journal, clean
 from vtax.host.process import run, spawn
-from vtax.host.resources import Marked, Tree, pids_with_mark
+from vtax.host.resources import TaggedProcesses, Tree, tagged_pids
 from vtax.platforms.base import Platform, Probe
 
 LAPTOP = {
@@ -62,7 +62,7 @@ def laptop(tmp_path):
     return host(tmp_path / "laptop", LAPTOP)
 
 
-def test_a_bad_host_is_told_everything_with_reason_and_cure(laptop):
+def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop):
     found = {finding.name: finding for finding in checks.findings(laptop)}
     assert {name: finding.level for name, finding in found.items()} == {
         "CPUs": "warn",
@@ -82,24 +82,24 @@ def test_a_bad_host_is_told_everything_with_reason_and_cure(laptop):
     assert found["swap"].shows == "977 MiB of 1.91 GiB in use"
     assert found["NUMA"].shows == "2 nodes, and the kernel moves memory between them"
     assert all(finding.why for finding in found.values())
-    assert all(finding.cure for finding in found.values() if finding.level != "ok")
+    assert all(finding.hint for finding in found.values() if finding.level != "ok")
     tunable = {name for name, finding in found.items() if finding.tunable}
     assert tunable == {"frequency governor", "turbo", "transparent huge pages", "address layout", "NUMA"}
 
 
-def test_a_good_host_has_nothing_to_mend(tmp_path):
+def test_a_good_host_has_nothing_to_fix(tmp_path):
     found = checks.findings(host(tmp_path, SERVER))
     assert {finding.level for finding in found} == {"ok"}
-    assert {finding.cure for finding in found} == {""}
+    assert {finding.hint for finding in found} == {""}
     assert not any(finding.tunable for finding in found)
     assert "battery" not in {finding.name for finding in found}
 
 
-def test_tuning_is_promised_only_where_it_is_the_cure(tmp_path):
+def test_tuning_is_promised_only_where_it_is_the_hint(tmp_path):
     unused = {"proc/meminfo": SERVER["proc/meminfo"], "proc/sys/kernel/numa_balancing": "0\n"}
     found = {finding.name: finding for finding in checks.findings(host(tmp_path, {**LAPTOP, **unused}))}
     assert found["swap"].tunable
-    assert "swappiness=1" in found["swap"].cure
+    assert "swappiness=1" in found["swap"].hint
     assert found["NUMA"].level == "warn"
     assert not found["NUMA"].tunable
 
@@ -146,35 +146,35 @@ def test_watching_gives_shares_that_can_be():
     assert 0 <= seen.steal <= 1
 
 
-def test_every_knob_is_put_back_and_the_journal_knew_the_old_value_first(laptop, tmp_path):
+def test_every_tunable_is_put_back_and_the_journal_knew_the_old_value_first(laptop, tmp_path):
     with Journal(tmp_path / "journal") as journal:
-        with knobs.tuned(journal, laptop) as told:
-            assert "turbo: 0 -> 1" in told
-            assert "frequency governor: performance, powersave -> performance" in told
+        with tunables.tuned(journal, laptop) as printed:
+            assert "turbo: 0 -> 1" in printed
+            assert "frequency governor: performance, powersave -> performance" in printed
             governor = laptop / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
             assert governor.read_text() == "performance"
             assert (laptop / "proc/sys/vm/swappiness").read_text() == "1"
-            before = {held.path: held.before for held in journal.held}
+            before = {registered.path: registered.before for registered in journal.registered}
             assert before[str(governor)] == "powersave"
             assert before[str(laptop / "sys/kernel/mm/transparent_hugepage/enabled")] == "always"
             assert str(laptop / "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor") not in before
-        assert journal.held == ()
+        assert journal.registered == ()
         now = {name: (laptop / name).read_text().strip() for name in LAPTOP}
     wanted = {name: text.strip() for name, text in LAPTOP.items()}
     wanted["sys/kernel/mm/transparent_hugepage/enabled"] = "always"  # a kernel would show it in brackets
     assert now == wanted
 
 
-def test_a_killed_runs_knobs_are_undone_by_clean(laptop, tmp_path):
+def test_a_killed_runs_tunables_are_undone_by_clean(laptop, tmp_path):
     journal = Journal(tmp_path / "journal")
-    knobs.Turbo(laptop).apply(journal)
+    tunables.Turbo(laptop).apply(journal)
     journal.path.rename(journal.path.with_name("0-1-dead.jsonl"))  # of a process that is gone,
     os.close(journal._file)  # and with it its files
     assert clean(tmp_path / "journal").problems == ()
     assert (laptop / "sys/devices/system/cpu/intel_pstate/no_turbo").read_text() == "0"
 
 
-def test_a_knob_that_cannot_be_turned_undoes_its_part(laptop, tmp_path, monkeypatch):
+def test_a_tunable_that_cannot_be_turned_undoes_its_part(laptop, tmp_path, monkeypatch):
     second = laptop / "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"
     second.write_text("schedutil")
     write = type(second).write_text
@@ -187,9 +187,9 @@ def test_a_knob_that_cannot_be_turned_undoes_its_part(laptop, tmp_path, monkeypa
     monkeypatch.setattr(type(second), "write_text", refuse)
     with Journal(tmp_path / "journal") as journal:
         with pytest.raises(VtaxError, match="frequency governor cannot be set"):
-            knobs.FrequencyGovernor(laptop).apply(journal)
-        assert journal.held == ()
-    assert knobs.FrequencyGovernor(laptop).show() == "powersave, schedutil"
+            tunables.FrequencyGovernor(laptop).apply(journal)
+        assert journal.registered == ()
+    assert tunables.FrequencyGovernor(laptop).show() == "powersave, schedutil"
 
 
 class FakeDriver:
@@ -213,11 +213,11 @@ class HangingDriver(FakeDriver):
         home = Home.from_environment()
         with Journal(home.journal) as journal:
             guest = home.guests / "vtax-hangs"
-            journal.hold(Tree(str(guest)))
+            journal.register(Tree(str(guest)))
             guest.mkdir()
-            journal.hold(Marked("vtax-hangs", "a guest that hangs"))
-            spawn(["sleep", "60"], mark="vtax-hangs")
-            run(["sleep", "61.5"], mark="vtax-hangs-too")
+            journal.register(TaggedProcesses("vtax-hangs", "a guest that hangs"))
+            spawn(["sleep", "60"], tag="vtax-hangs")
+            run(["sleep", "61.5"], tag="vtax-hangs-too")
         return Probe(True)
 
 
@@ -252,32 +252,32 @@ class Level:
 def test_equal_platforms_are_probed_once_and_all_are_answered(tmp_path):
     one, two = FakeDriver("one", tmp_path / "book"), FakeDriver("two", tmp_path / "book")
     wanted = [platform("a", one, 1), platform("b", one, 1), platform("c", one, 2), platform("d", two, 1)]
-    told = []
-    probes = probe_all(wanted, None, time.monotonic() + 20, told.append)
+    printed = []
+    probes = probe_all(wanted, None, time.monotonic() + 20, printed.append)
     assert {name: probe.version for name, probe in probes.items()} == {"a": "1", "b": "1", "c": "2", "d": "1"}
     assert sorted((tmp_path / "book").read_text().splitlines()) == ["one 1", "one 2", "two 1"]
-    assert told[-1] == "3 of 3 platforms"
+    assert printed[-1] == "3 of 3 platforms"
 
 
 def test_a_probe_that_does_not_end_is_undone_in_the_middle_of_its_start(tmp_path, private_home):
     book = tmp_path / "book"
     wanted = [platform("quick", FakeDriver("quick", book), 1), platform("slow", HangingDriver("slow", book), 1)]
-    began = time.monotonic()
-    probes = probe_all(wanted, None, began + 2)
-    assert time.monotonic() - began < 12
+    started_at = time.monotonic()
+    probes = probe_all(wanted, None, started_at + 2)
+    assert time.monotonic() - started_at < 12
     assert probes["quick"].available
     assert not probes["slow"].available
     assert probes["slow"].reason == "its probe did not end in the time of this examination"
     assert "slow 1" in book.read_text()
-    assert pids_with_mark("vtax-hangs") == pids_with_mark("vtax-hangs-too") == []
+    assert tagged_pids("vtax-hangs") == tagged_pids("vtax-hangs-too") == []
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
 
 
-def test_what_a_late_probe_leaves_behind_all_the_same_is_told(tmp_path, private_home, monkeypatch):
+def test_what_a_late_probe_leaves_behind_all_the_same_is_reported(tmp_path, private_home, monkeypatch):
     monkeypatch.setattr(examine, "clean", lambda directory: Cleaned((), ("mount /x: busy",)))
     probes = probe_all([platform("slow", HangingDriver("slow", tmp_path / "book"), 1)], None, time.monotonic() + 0.5)
     assert "left behind: mount /x: busy" in probes["slow"].reason
-    assert probes["slow"].cure == "sudo vtax clean"
+    assert probes["slow"].hint == "sudo vtax clean"
     monkeypatch.undo()
     clean(private_home.journal)
 
@@ -285,9 +285,9 @@ def test_what_a_late_probe_leaves_behind_all_the_same_is_told(tmp_path, private_
 def test_a_probe_that_fails_costs_its_own_answer(tmp_path):
     made = {"raises": RaisingDriver, "dies": DyingDriver, "answers": FakeDriver}
     wanted = [platform(name, driver(name, tmp_path / "book"), 1) for name, driver in made.items()]
-    began = time.monotonic()
-    probes = probe_all(wanted, None, began + 20)
-    assert time.monotonic() - began < 10
+    started_at = time.monotonic()
+    probes = probe_all(wanted, None, started_at + 20)
+    assert time.monotonic() - started_at < 10
     assert probes["raises"].reason == "its probe failed: RuntimeError: not so"
     assert probes["dies"].reason == "its probe ended without an answer"
     assert [name for name, probe in probes.items() if probe.available] == ["answers"]
@@ -297,7 +297,7 @@ def test_an_examination_is_plain_json(laptop):
     examination = Examination({"native": Probe(True, marks=("x",))}, tuple(checks.findings(laptop)), 1.5)
     shown = json.loads(json.dumps(examination.as_json()))
     assert shown["platforms"][0] == {
-        "name": "native", "available": True, "reason": "", "cure": "", "marks": ["x"], "version": "", "seconds": 0.0
+        "name": "native", "available": True, "reason": "", "hint": "", "marks": ["x"], "version": "", "seconds": 0.0
     }  # fmt: skip
     assert shown["findings"][0]["name"] == "CPUs"
     assert examination.worst == "bad"
@@ -305,13 +305,13 @@ def test_an_examination_is_plain_json(laptop):
 
 def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_path, monkeypatch):
     root = host(tmp_path, {**SERVER, "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n"})
-    told = "a sentence that is longer than any table of a terminal is wide, " * 4 + "and ends in /a/path"
-    probes = {"one": Probe(False, "no", told), "two": Probe(True), "three": Probe(False, "not at all", told)}
+    printed = "a sentence that is longer than any table of a terminal is wide, " * 4 + "and ends in /a/path"
+    probes = {"one": Probe(False, "no", printed), "two": Probe(True), "three": Probe(False, "not at all", printed)}
     examination = Examination(probes, tuple(checks.findings(root)), 1.0)
     monkeypatch.setattr("vtax.cli.doctor.examine", lambda image, not_probed: examination)
-    monkeypatch.setattr("vtax.cli.quiet.measuring_lock", lambda name: nullcontext())
+    monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: nullcontext())
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
-    assert lines[lines.index("one, three:") + 1] == f"    {told}"
+    assert lines[lines.index("one, three:") + 1] == f"    {printed}"
     at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune"))
     assert lines[at + 1] == "    echo never > /sys/kernel/mm/transparent_hugepage/enabled"
     assert "not shown by this host: battery" in lines

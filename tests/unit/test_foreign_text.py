@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtax.foreign_text import DEEPEST, LONGEST_TEXT, MOST_ITEMS, clean, cleaned, escaped, one_line
+from vtax.foreign_text import DEEPEST, LONGEST_TEXT, MAX_ITEMS, clean, cleaned, escaped, one_line
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -78,5 +78,5 @@ def test_depth_and_size_of_a_value_are_bounded():
     for _ in range(5000):
         deep = [deep]
     assert json.dumps(cleaned(deep)).count("[") == DEEPEST
-    assert len(cleaned([0] * 10**6)) <= MOST_ITEMS
+    assert len(cleaned([0] * 10**6)) <= MAX_ITEMS
     assert cleaned({"n": 10**400, "m": -(10**400), "x": float("nan")}) == {"n": "\ufffd", "m": "-\ufffd", "x": "nan"}

@@ -30,14 +30,14 @@ def test_lists_with_nothing_in_common_are_shown_whole():
     assert found.values == {"native": "1", "gvisor": "(not shown)"}
 
 
-def test_sizes_are_told_in_units_and_never_rounded_alone():
+def test_sizes_are_reported_in_units_and_never_rounded_alone():
     assert text_of("536870912", "cgroup.memory") == "512 MiB"
     assert text_of(486637568, "memory_visible_bytes") == "464 MiB (486637568 bytes)"
     assert text_of("none", "cgroup.memory") == "none"
     assert text_of(0, "swap_bytes") == "0 B"
     assert text_of(1500, "card.eth0.mtu") == "1500"
-    told = changes([{"memory_visible_bytes": 25276510208}, {"memory_visible_bytes": 25276510209}])
-    assert all("23.5 GiB" in text for text in told["memory_visible_bytes"])
+    printed = changes([{"memory_visible_bytes": 25276510208}, {"memory_visible_bytes": 25276510209}])
+    assert all("23.5 GiB" in text for text in printed["memory_visible_bytes"])
 
 
 def test_what_a_platform_does_not_show_is_a_difference():
@@ -64,7 +64,7 @@ def test_only_guests_that_were_started_alike_are_compared():
     }
 
 
-def test_what_changed_between_guests_of_a_platform_is_told_in_its_order():
+def test_what_changed_between_guests_of_a_platform_is_reported_in_its_order():
     assert changes([NATIVE, NATIVE]) == {}
     assert changes([NATIVE, {**NATIVE, "kernel": "6.12"}, NATIVE]) == {"kernel": ("6.18", "6.12")}
 

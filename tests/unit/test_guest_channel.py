@@ -12,12 +12,12 @@ from vtax.guest.channel import Channel
 
 @pytest.fixture
 def pair():
-    ours, theirs = socket.socketpair()
+    ours, stranger = socket.socketpair()
     fd = ours.detach()
     channel = Channel(fd, fd, diagnose=lambda: "  console: Kernel panic \n")
-    yield channel, theirs
+    yield channel, stranger
     channel.close()
-    theirs.close()
+    stranger.close()
 
 
 def soon():
@@ -25,24 +25,24 @@ def soon():
 
 
 def test_bytes_arrive_in_order_however_they_are_cut(pair):
-    channel, theirs = pair
-    theirs.sendall(b"abcdef")
+    channel, stranger = pair
+    stranger.sendall(b"abcdef")
     assert [channel.read(n, soon()) for n in (1, 0, 3, 2)] == [b"a", b"", b"bcd", b"ef"]
 
 
 def test_silence_ends_at_the_deadline_with_what_the_platform_knows(pair):
-    channel, theirs = pair
-    theirs.sendall(b"ab")
-    began = time.monotonic()
+    channel, stranger = pair
+    stranger.sendall(b"ab")
+    started_at = time.monotonic()
     with pytest.raises(GuestError, match="fell silent") as caught:
-        channel.read(3, began + 0.05)
-    assert 0.05 <= time.monotonic() - began < 1
+        channel.read(3, started_at + 0.05)
+    assert 0.05 <= time.monotonic() - started_at < 1
     assert caught.value.where == "console: Kernel panic"
 
 
 def test_a_closed_end_is_said(pair):
-    channel, theirs = pair
-    theirs.close()
+    channel, stranger = pair
+    stranger.close()
     with pytest.raises(GuestError, match="closed its channel"):
         channel.read(1, soon())
     with pytest.raises(GuestError, match="closed its channel"):
@@ -56,11 +56,11 @@ def test_a_guest_that_does_not_read_holds_a_write_only_until_the_deadline(pair):
 
 
 def test_the_marker_is_found_across_reads_and_the_rest_is_kept(pair):
-    channel, theirs = pair
-    theirs.sendall(b"boot text <ma")
+    channel, stranger = pair
+    stranger.sendall(b"boot text <ma")
     with pytest.raises(GuestError, match="fell silent"):
         channel.skip_to(b"<mark>", 100, soon())
-    theirs.sendall(b"rk>rest")
+    stranger.sendall(b"rk>rest")
     assert channel.skip_to(b"<mark>", 100, soon()) == b"boot text "
     assert channel.read(4, soon()) == b"rest"
 
@@ -86,10 +86,10 @@ def test_a_socket_that_is_there_is_connected(tmp_path):
         server.bind(str(path))
         server.listen()
         channel = Channel.to_unix_socket(path, timeout_s=5)
-        theirs, _ = server.accept()
+        stranger, _ = server.accept()
     channel.write(b"hi", soon())
-    assert theirs.recv(2) == b"hi"
-    theirs.close()
+    assert stranger.recv(2) == b"hi"
+    stranger.close()
     channel.close()
 
 

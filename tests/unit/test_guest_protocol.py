@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from vtax.errors import GuestError
 from vtax.guest.channel import Channel
-from vtax.guest.protocol import MAGIC, MAX_HEADER, MAX_PAYLOAD, Answer, encode, receive
+from vtax.guest.protocol import MAGIC, MAX_HEADER, MAX_PAYLOAD, Reply, encode, receive
 
 FAR_S = 5.0
 texts = st.binary(max_size=20).map(lambda data: data.decode("utf-8", "ignore"))
@@ -47,8 +47,8 @@ def stream(data):
 @contextmanager
 def stream_of(data):
     """A channel on which these bytes arrive, however many, and no end."""
-    ours, theirs = socket.socketpair()
-    writer = threading.Thread(target=theirs.sendall, args=(data,))
+    ours, stranger = socket.socketpair()
+    writer = threading.Thread(target=stranger.sendall, args=(data,))
     writer.start()
     fd = ours.detach()
     channel = Channel(fd, fd)
@@ -57,7 +57,7 @@ def stream_of(data):
     finally:
         writer.join()
         channel.close()
-        theirs.close()
+        stranger.close()
 
 
 def received(data, skip=0):
@@ -74,7 +74,7 @@ def frame(text, payload=b"", check=None, sizes=None):
 @given(headers, st.binary(max_size=2000))
 def test_what_is_encoded_is_received(header, payload):
     answer = received(encode(header, payload))
-    assert answer == Answer(header, payload)
+    assert answer == Reply(header, payload)
 
 
 @given(st.binary(max_size=3000))
@@ -183,7 +183,7 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.just("x"), json_values, min_size=1))
 def test_fields_are_what_they_must_be_or_a_guest_error(header):
-    answer = Answer(json.loads(json.dumps(header)))
+    answer = Reply(json.loads(json.dumps(header)))
     for read, kind in (
         (lambda: answer.number("x", -10, 10), float),
         (lambda: answer.integer("x", 0, 10), int),

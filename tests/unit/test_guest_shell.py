@@ -30,20 +30,20 @@ def guest() -> Iterator[Guest]:
 
 
 def everything_until(guest: Guest, text: str, typed: bytes = b"") -> str:
-    told, deadline = "", time.monotonic() + 20
-    while text not in told and time.monotonic() < deadline:
+    printed, deadline = "", time.monotonic() + 20
+    while text not in printed and time.monotonic() < deadline:
         written, status = guest.talk(typed, wait_s=0.5)
-        told, typed = told + written.decode(), b""
+        printed, typed = printed + written.decode(), b""
         if status is not None:
             break
-    return told
+    return printed
 
 
-def test_a_shell_has_a_terminal_of_the_asked_size_and_answers_what_is_typed(guest: Guest) -> None:
+def test_a_shell_has_a_terminal_of_the_requested_size_and_answers_what_is_typed(guest: Guest) -> None:
     guest.open_shell(["/bin/sh"], environment={"PS1": "ready> "}, rows=33, columns=101)
-    told = everything_until(guest, "42", b"stty size; echo $((40 + 2))\n")
-    assert "33 101" in told
-    assert "42" in told
+    printed = everything_until(guest, "42", b"stty size; echo $((40 + 2))\n")
+    assert "33 101" in printed
+    assert "42" in printed
 
 
 @pytest.mark.parametrize(("typed", "status"), [(b"exit\n", 0), (b"exit 3\n", 3), (b"kill -9 $$\n", -9)])

@@ -29,12 +29,12 @@ RUN = {
 
 def answering(*frames):
     """A guest that gives these answers whatever it is asked."""
-    ours, theirs = socket.socketpair()
-    theirs.sendall(b"".join(frames))
-    theirs.shutdown(socket.SHUT_WR)
+    ours, stranger = socket.socketpair()
+    stranger.sendall(b"".join(frames))
+    stranger.shutdown(socket.SHUT_WR)
     fd = ours.detach()
     guest = Guest(Channel(fd, fd))
-    guest.test_peer = theirs  # kept open
+    guest.test_peer = stranger  # kept open
     return guest
 
 
@@ -122,11 +122,11 @@ def test_an_error_of_the_guest_cannot_send_control_characters():
 
 
 def test_a_bootstrap_that_never_greets_fails_in_the_given_time():
-    ours, theirs = socket.socketpair()
+    ours, stranger = socket.socketpair()
     fd = ours.detach()
     with pytest.raises(GuestError, match="fell silent"):
         Guest(Channel(fd, fd)).hello(0.05)
-    theirs.close()
+    stranger.close()
 
 
 def test_an_interrupted_call_breaks_the_guest_instead_of_mixing_answers():
@@ -173,7 +173,7 @@ def test_a_size_that_is_none_is_shown_as_it_is(size):
     assert isinstance(text_of(size, "memory_visible_bytes"), str)
 
 
-def test_no_more_is_kept_of_an_output_than_was_asked_for():
+def test_no_more_is_kept_of_an_output_than_was_requested_for():
     answer = encode({**RUN, "stdout_size": 100}, b"a" * 100 + b"b" * 50)
     result = answering(answer).run(["x"], output_limit=10)
     assert (result.stdout, result.stderr, result.truncated) == ("a" * 10, "b" * 10, True)

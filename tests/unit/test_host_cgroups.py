@@ -83,7 +83,7 @@ def test_limits_of_another_hierarchy_are_not_taken_for_the_groups_own(tmp_path):
     assert group.in_force() == (None, None)
 
 
-def test_a_limit_the_kernel_rounds_to_pages_counts_as_asked(directory):
+def test_a_limit_the_kernel_rounds_to_pages_counts_as_requested(directory):
     fill(directory, memory__max=str((64 << 20) + 100), cpuset__cpus__effective="1,3")
     assert unified(directory, "memory").check(LIMITS) == []
     fill(directory, memory__max=str(65 << 20))

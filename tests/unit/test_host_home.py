@@ -50,18 +50,18 @@ SECRET = "hunter2"
         f"postgresql://host:5432/db?password=p@{SECRET}",
     ],
 )
-def test_a_store_that_cannot_be_used_is_told_without_its_password(url: str) -> None:
+def test_a_store_that_cannot_be_used_is_reported_without_its_password(url: str) -> None:
     with pytest.raises(StoreError) as caught:
         make_engine(url)
     assert SECRET not in str(caught.value)
     assert "VTAX_STORE" in str(caught.value)
-    assert "postgresql://user@host/database" in caught.value.cure
+    assert "postgresql://user@host/database" in caught.value.hint
 
 
 def test_an_at_sign_in_a_password_is_written_as_a_percent_code() -> None:
     with pytest.raises(StoreError, match="an @ that does not end") as caught:
         make_engine("postgresql://user:p@ss@host/db")
-    assert "%40" in caught.value.cure
+    assert "%40" in caught.value.hint
     url = make_engine("postgresql://us%40er:p%40ss@host/db").url
     assert (url.username, url.password, url.host) == ("us@er", "p@ss", "host")
 

@@ -14,7 +14,7 @@ from vtax.host.process import run, spawn
 
 
 def spawned(argv: list[str], **options: Any) -> Any:
-    return spawn(argv, mark="test", **options)
+    return spawn(argv, tag="test", **options)
 
 
 @pytest.mark.parametrize("start", [run, spawned])
@@ -39,8 +39,8 @@ def test_what_lives_long_sees_of_our_environment_what_it_needs(monkeypatch: pyte
     monkeypatch.setenv("LC_TIME", "C")
     monkeypatch.setenv("HOME", "/root")
     process = spawned(["env", "--null"], environment={"OWN": "1"}, stdout=subprocess.PIPE)
-    told = process.communicate(timeout=10)[0].decode().split("\0")
-    values = dict(line.split("=", 1) for line in told if line)
+    printed = process.communicate(timeout=10)[0].decode().split("\0")
+    values = dict(line.split("=", 1) for line in printed if line)
     assert sorted(values) == ["HOME", "LC_ALL", "OWN", "PATH", "VTAX_MARK"]
     assert (values["HOME"], values["LC_ALL"], values["VTAX_MARK"]) == ("/root", "C.UTF-8", "test")
     assert "CLOUD_TOKEN=secret" in run(["env"]).stdout.splitlines()  # a tool that we wait for runs as we do

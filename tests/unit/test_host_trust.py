@@ -23,7 +23,7 @@ def test_a_directory_that_everybody_may_write_is_refused(tmp_path: Path, mode: i
     tmp_path.chmod(mode)
     with pytest.raises(BadInput, match=f"other users may write to {tmp_path}") as caught:
         refuse_foreign(tmp_path)
-    assert caught.value.cure.startswith(f"chmod go-w {tmp_path}")
+    assert caught.value.hint.startswith(f"chmod go-w {tmp_path}")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the group of what others make is not root's")
@@ -45,7 +45,7 @@ def test_a_directory_that_an_access_list_lets_others_write_is_refused(
     if is_refused:
         with pytest.raises(BadInput, match="other users may write") as caught:
             refuse_foreign(directory)
-        assert caught.value.cure.startswith(f"chmod go-w {directory}")
+        assert caught.value.hint.startswith(f"chmod go-w {directory}")
         directory.chmod(0o755)
     refuse_foreign(directory)
 
@@ -111,4 +111,4 @@ def test_a_mode_that_cannot_be_set_is_said(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("os.fchmod", refuse)
     with pytest.raises(BadInput, match="others may enter the directory, and its mode cannot be changed") as caught:
         private_directory(tmp_path / "journal")
-    assert caught.value.cure.startswith(f"chmod 700 {tmp_path / 'journal'}")
+    assert caught.value.hint.startswith(f"chmod 700 {tmp_path / 'journal'}")

@@ -76,6 +76,6 @@ def test_what_the_condition_raises_passes_through(clock: Clock) -> None:
 
 
 def test_real_time_passes() -> None:
-    began = time.monotonic()
+    started_at = time.monotonic()
     assert not wait_until(lambda: False, 0.05, 0.01)
-    assert 0.05 <= time.monotonic() - began < 5
+    assert 0.05 <= time.monotonic() - started_at < 5

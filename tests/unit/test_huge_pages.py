@@ -16,10 +16,10 @@ def policy(directory: Path) -> Path:
 def test_it_is_set_where_it_is_not_and_put_back_when_released(tmp_path: Path) -> None:
     place = policy(tmp_path)
     with Journal(tmp_path / "journal") as journal:
-        held = huge_pages.always(journal, place)
+        registered = huge_pages.always(journal, place)
         assert [(place / name).read_text() for name in ("enabled", "shmem_enabled")] == ["always", "always"]
         assert (place / "defrag").read_text().startswith("[always]")
-        assert len(held) == len(journal.held) == 2
+        assert len(registered) == len(journal.registered) == 2
     assert (place / "enabled").read_text() == "madvise"
     assert (place / "shmem_enabled").read_text() == "never"
 

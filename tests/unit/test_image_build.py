@@ -60,7 +60,7 @@ def test_a_failed_build_leaves_nothing(home, as_root, monkeypatch):
         raise ImageError("no mirror")
 
     monkeypatch.setattr(images, "make_tree", fail)
-    monkeypatch.setattr(images, "make_workshop", lambda *_: None)
+    monkeypatch.setattr(images, "make_build_root", lambda *_: None)
     with Journal(home.journal) as journal, pytest.raises(ImageError, match="no mirror"):
         images.build(home, DEFAULT, journal)
     assert [path.name for path in home.images.iterdir()] == ["build.lock"]
@@ -70,12 +70,12 @@ def test_a_failed_build_leaves_nothing(home, as_root, monkeypatch):
 def test_what_is_made_is_in_the_journal_first(home, as_root, monkeypatch):
     seen = []
 
-    def look(recipe, target, mark):
-        seen.extend(str(resource) for resource in journal.held)
+    def look(recipe, target, tag):
+        seen.extend(str(resource) for resource in journal.registered)
         raise ImageError("stop here")
 
     monkeypatch.setattr(images, "make_tree", look)
-    monkeypatch.setattr(images, "make_workshop", lambda *_: None)
+    monkeypatch.setattr(images, "make_build_root", lambda *_: None)
     with Journal(home.journal) as journal, pytest.raises(ImageError):
         images.build(home, DEFAULT, journal)
     assert any(f"{DEFAULT.key}.{journal.token}.partial" in text for text in seen)
@@ -108,7 +108,7 @@ def test_a_missing_program_names_its_package(home, as_root, monkeypatch):
     monkeypatch.setattr(images, "find_program", lambda name: None if name == "mke2fs" else name)
     with Journal(home.journal) as journal, pytest.raises(BadInput, match="mke2fs is not installed") as raised:
         images.build(home, DEFAULT, journal)
-    assert raised.value.cure == "apt-get install e2fsprogs"
+    assert raised.value.hint == "apt-get install e2fsprogs"
 
 
 def test_building_needs_root(home, monkeypatch):
@@ -157,9 +157,9 @@ def test_an_image_in_use_stays(home, monkeypatch):
 
 
 def test_a_removal_that_was_killed_is_finished_by_clean(home):
-    trash = home.images / f"{DEFAULT.key}.dead00.partial"
-    trash.mkdir()
-    record = {"hold": 0, "kind": "files", "path": str(trash)}
+    removed_image = home.images / f"{DEFAULT.key}.dead00.partial"
+    removed_image.mkdir()
+    record = {"register": 0, "kind": "files", "path": str(removed_image)}
     (home.journal / "1-1-dead00.jsonl").write_text(json.dumps(record) + "\n")
-    assert clean(home.journal).removed == (f"files {trash}",)
-    assert not trash.exists()
+    assert clean(home.journal).removed == (f"files {removed_image}",)
+    assert not removed_image.exists()

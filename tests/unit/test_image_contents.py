@@ -50,7 +50,7 @@ def with_a_byte_in_a_hole(image: Image) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "printed"),
     [
         (lambda image: (image.tree / "scratch/x").write_text("x"), '"tree/scratch/x" was added'),
         (lambda image: (image.tree / "tmp/\n\x1b[31m").mkdir(), '"tree/tmp/\\n\\u001b[31m" was added'),
@@ -63,14 +63,14 @@ def with_a_byte_in_a_hole(image: Image) -> None:
     ],
 )
 def test_a_changed_image_is_refused_with_what_changed(
-    image: Image, change: Callable[[Image], object], told: str
+    image: Image, change: Callable[[Image], object], printed: str
 ) -> None:
     change(image)
     for _ in range(2):
         with pytest.raises(ImageError) as caught:
             contents.check(image)
-        assert told in caught.value.what
-        assert f"vtax image remove {image.key}" in caught.value.cure
+        assert printed in caught.value.what
+        assert f"vtax image remove {image.key}" in caught.value.hint
 
 
 def test_other_links_to_its_files_and_a_copy_are_no_changes(image: Image, tmp_path: Path) -> None:

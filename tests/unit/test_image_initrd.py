@@ -44,7 +44,7 @@ def test_compressed_modules_are_unpacked(kernel):
     assert collect_modules(kernel, ["ext4"]).files["ext4"] == _module("jbd2")
 
 
-def test_modules_that_would_be_asked_for_at_run_time_come_first(kernel):
+def test_modules_that_would_be_requested_for_at_run_time_come_first(kernel):
     chain = collect_modules(kernel, ["ext4"]).chains["ext4"]
     assert set(chain[:-2]) == {"crc32c_generic", "crc32c_intel"}
     assert chain[-2:] == ("jbd2", "ext4")

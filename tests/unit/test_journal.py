@@ -1,4 +1,7 @@
-"""The journal: written before, struck out after, and enough for another process to undo what a dead one left."""
+"""The journal: written before, released after, and enough for another process to remove what a dead one left.
+
+Long because its cases share the processes and damaged files that they are made of.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ from vtax.host.journal import Cleaned, Journal, _unreleased, clean
 from vtax.host.process import spawn, start_time_of
 from vtax.host.resources import (
     FileValue,
-    Marked,
     Remote,
     Resource,
+    RestoreCommand,
+    TaggedProcesses,
     Tree,
-    Undo,
     from_record,
-    pids_with_mark,
+    tagged_pids,
     to_record,
 )
 from vtax.host.waiting import wait_until
@@ -34,11 +37,11 @@ from vtax.runner.interrupt import stop_requests
 def test_leaving_the_journal_undoes_everything_last_made_first(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal") as journal:
         outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
-        journal.hold(Tree(str(outer)))
+        journal.register(Tree(str(outer)))
         outer.mkdir()
-        journal.hold(Tree(str(inner)))
+        journal.register(Tree(str(inner)))
         inner.mkdir()
-        assert [str(r) for r in journal.held] == [f"files {outer}", f"files {inner}"]
+        assert [str(r) for r in journal.registered] == [f"files {outer}", f"files {inner}"]
     assert not outer.exists()
     assert list((tmp_path / "journal").iterdir()) == []
 
@@ -46,12 +49,12 @@ def test_leaving_the_journal_undoes_everything_last_made_first(tmp_path: Path) -
 def test_a_released_resource_is_not_undone_twice(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with Journal(tmp_path / "journal") as journal:
-        held = journal.hold(Tree(str(path)))
+        registered = journal.register(Tree(str(path)))
         path.touch()
-        held.release()
+        registered.release()
         assert not path.exists()
         path.touch()
-        held.release()
+        registered.release()
     assert path.exists()
 
 
@@ -62,24 +65,25 @@ import sys, time
 from pathlib import Path
 from vtax.host.journal import Journal
 from vtax.host.process import spawn
-from vtax.host.resources import Marked, Tree
+from vtax.host.resources import TaggedProcesses, Tree
 journal = Journal(Path({str(tmp_path / "journal")!r}))
-journal.hold(Tree({str(tmp_path / "made")!r})); Path({str(tmp_path / "made")!r}).mkdir()
-journal.hold(Marked("mark-" + journal.token, "a sleeper")); spawn(["sleep", "60"], mark="mark-" + journal.token)
-journal.hold(Tree({str(tmp_path / "never-made")!r}))
+journal.register(Tree({str(tmp_path / "made")!r})); Path({str(tmp_path / "made")!r}).mkdir()
+journal.register(TaggedProcesses("mark-" + journal.token, "a sleeper"))
+spawn(["sleep", "60"], tag="mark-" + journal.token)
+journal.register(Tree({str(tmp_path / "never-made")!r}))
 print(journal.token, flush=True); time.sleep(60)
 """
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
-    mark = "mark-" + child.stdout.readline().strip()
-    assert wait_until(lambda: pids_with_mark(mark), 5, 0.01)  # the environment shows a little after the exec
+    tag = "mark-" + child.stdout.readline().strip()
+    assert wait_until(lambda: tagged_pids(tag), 5, 0.01)  # the environment shows a little after the exec
     assert clean(tmp_path / "journal").removed == ()  # its owner is alive
     child.kill()
     child.wait()
     cleaned = clean(tmp_path / "journal")
     assert cleaned.removed == ("processes of a sleeper", f"files {tmp_path / 'made'}")
     assert cleaned.problems == ()
-    assert not pids_with_mark(mark)
+    assert not tagged_pids(tag)
     assert not (tmp_path / "made").exists()
     assert list((tmp_path / "journal").iterdir()) == []
 
@@ -91,7 +95,7 @@ import os, sys, time
 from pathlib import Path
 from vtax.host.journal import Journal
 from vtax.host.process import run, spawn
-from vtax.host.resources import FileValue, Marked, Tree
+from vtax.host.resources import FileValue, TaggedProcesses, Tree
 now = lambda: os.write(1, b"now\\n")
 """
     argv = [sys.executable, "-c", imports + script, *map(str, arguments)]
@@ -105,7 +109,7 @@ SET = """
 journal = Journal(Path(sys.argv[1]))
 for before, after in zip(sys.argv[3:], sys.argv[4:]):
     setting = Path(sys.argv[2])
-    journal.hold(FileValue(str(setting), before)); setting.write_text(after)
+    journal.register(FileValue(str(setting), before)); setting.write_text(after)
     journal = Journal(Path(sys.argv[1]))  # each in a journal of its own
 """
 
@@ -130,7 +134,7 @@ def test_what_killed_processes_set_one_after_the_other_is_undone_last_made_first
 
 def test_what_a_killed_process_had_run_does_not_go_on_making_things(tmp_path: Path) -> None:
     script = """
-made = Path(sys.argv[2]); Journal(Path(sys.argv[1])).hold(Tree(str(made)))
+made = Path(sys.argv[2]); Journal(Path(sys.argv[1])).register(Tree(str(made)))
 run(["sh", "-c", f"echo now >/proc/{os.getpid()}/fd/1; sleep 1; mkdir {made}"])
 """
     made = tmp_path / "made"
@@ -144,10 +148,11 @@ run(["sh", "-c", f"echo now >/proc/{os.getpid()}/fd/1; sleep 1; mkdir {made}"])
 
 def test_what_was_forked_but_not_executed_when_vtax_was_killed_is_ended_too(tmp_path: Path) -> None:
     script = """
-made = Path(sys.argv[2]); journal = Journal(Path(sys.argv[1])); journal.hold(Marked("m" + journal.token, "a start"))
+made = Path(sys.argv[2]); journal = Journal(Path(sys.argv[1]))
+journal.register(TaggedProcesses("m" + journal.token, "a start"))
 out = os.dup(1)
 before_exec = lambda: (os.write(out, b"now\\n"), time.sleep(0.5))
-spawn(["sh", "-c", f"sleep 0.5; mkdir {made}"], mark="m" + journal.token, before_exec=before_exec)
+spawn(["sh", "-c", f"sleep 0.5; mkdir {made}"], tag="m" + journal.token, before_exec=before_exec)
 """
     made = tmp_path / "made"
     killed(script, tmp_path / "journal", made)
@@ -160,7 +165,7 @@ def dead_journal(directory: Path, *resources: Resource, boot: str = "") -> Path:
     """The journal of a process that is no more; boot: of which it was, this one when empty."""
     path = directory / f"1-1-abc{boot and '-'}{boot}.jsonl"
     directory.mkdir(exist_ok=True)
-    lines = [{"hold": number, "at": number, **to_record(resource)} for number, resource in enumerate(resources)]
+    lines = [{"register": number, "at": number, **to_record(resource)} for number, resource in enumerate(resources)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
@@ -172,9 +177,9 @@ def test_after_a_reboot_only_files_and_what_is_elsewhere_are_undone(tmp_path: Pa
     resources = (
         Tree(str(made)),
         FileValue(str(setting), "0"),
-        Undo("a card", ("touch", str(tmp_path / "undone"))),
+        RestoreCommand("a card", ("touch", str(tmp_path / "undone"))),
         Remote("host", "/x", ("touch", str(called))),
-        Undo("a container", ("true",), outlives_boot=True),
+        RestoreCommand("a container", ("true",), outlives_boot=True),
     )
     path = dead_journal(tmp_path / "journal", *resources, boot="0" * 32)
     assert clean(tmp_path / "journal").removed == (
@@ -215,7 +220,7 @@ def test_two_cleans_at_once_do_not_fail_each_other(tmp_path: Path) -> None:
 
 
 def test_what_was_undone_is_struck_out_though_something_else_stays(tmp_path: Path) -> None:
-    setting, stuck = tmp_path / "setting", Undo("a thing", ("false",), ())
+    setting, stuck = tmp_path / "setting", RestoreCommand("a thing", ("false",), ())
     setting.write_text("1")
     path = dead_journal(tmp_path / "journal", stuck, FileValue(str(setting), "0"))
     clean(tmp_path / "journal")
@@ -228,7 +233,7 @@ def test_what_was_undone_is_struck_out_though_something_else_stays(tmp_path: Pat
 def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(tmp_path: Path) -> None:
     setting = tmp_path / "setting"
     setting.write_text("1")
-    stopping = Undo("a thing", ("kill", "-TERM", str(os.getpid())))  # to whom it may concern: this test
+    stopping = RestoreCommand("a thing", ("kill", "-TERM", str(os.getpid())))  # to whom it may concern: this test
     path = dead_journal(tmp_path / "journal", FileValue(str(setting), "0"), stopping)
     with pytest.raises(RunInterrupted), stop_requests(lambda text: None):
         clean(tmp_path / "journal")
@@ -241,7 +246,7 @@ def test_a_clean_that_is_stopped_finishes_what_it_undoes_and_has_struck_it_out(t
 def test_what_cannot_be_undone_can_be_given_up(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.touch()
-    path = dead_journal(tmp_path / "journal", Tree(str(made)), Undo("a thing", ("false",), ()))
+    path = dead_journal(tmp_path / "journal", Tree(str(made)), RestoreCommand("a thing", ("false",), ()))
     cleaned = clean(tmp_path / "journal", forget=True)
     assert cleaned.removed == (f"files {made}",)
     assert cleaned.problems == ("a thing: false failed:",)
@@ -252,7 +257,9 @@ def test_what_cannot_be_undone_stays_in_the_journal(tmp_path: Path) -> None:
     directory = tmp_path / "journal"
     directory.mkdir()
     path = directory / "1-1-abc.jsonl"
-    path.write_text('{"hold": 0, "kind": "command", "what": "a thing", "argv": ["false"], "harmless_statuses": []}\n')
+    path.write_text(
+        '{"register": 0, "kind": "command", "what": "a thing", "argv": ["false"], "harmless_statuses": []}\n'
+    )
     cleaned = clean(directory)
     assert len(cleaned.problems) == 1
     assert path.exists()
@@ -267,25 +274,25 @@ class Stuck:
         return "a stuck thing"
 
     def remove(self) -> bool:
-        raise VtaxError("it is busy", cure="wait")
+        raise VtaxError("it is busy", hint="wait")
 
 
 def left_with_a_stuck_thing(directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
     monkeypatch.setattr("vtax.host.journal.to_record", lambda resource: {"kind": resource.kind})
     with Journal(directory, **options) as journal:
-        journal.hold(Stuck())  # type: ignore[arg-type]
+        journal.register(Stuck())  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_undone_is_told_when_the_journal_is_left(
+def test_what_cannot_be_undone_is_reported_when_the_journal_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    left_with_a_stuck_thing(tmp_path, monkeypatch, tell=told.append)
-    assert told == ["left behind: a stuck thing: it is busy (to do: sudo vtax clean)"]
+    printed: list[str] = []
+    left_with_a_stuck_thing(tmp_path, monkeypatch, notify=printed.append)
+    assert printed == ["left behind: a stuck thing: it is busy (hint: sudo vtax clean)"]
     assert len(list(tmp_path.glob("*.jsonl"))) == 1
 
 
-def test_without_a_listener_what_stays_is_told_on_stderr(
+def test_without_a_listener_what_stays_is_reported_on_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left_with_a_stuck_thing(tmp_path, monkeypatch)
@@ -295,7 +302,9 @@ def test_without_a_listener_what_stays_is_told_on_stderr(
 def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.touch()
-    (tmp_path / "1-1-abc.jsonl").write_text(f'{{"hold": 0, "kind": "files", "path": "{made}"}}\n{{"hold": 1, "ki')
+    (tmp_path / "1-1-abc.jsonl").write_text(
+        f'{{"register": 0, "kind": "files", "path": "{made}"}}\n{{"register": 1, "ki'
+    )
     assert clean(tmp_path) == Cleaned((f"files {made}",), ())
 
 
@@ -314,16 +323,16 @@ def test_a_disk_that_fills_up_costs_the_journal_the_one_line_it_refused(
 
     monkeypatch.setattr("vtax.host.journal.os.write", until_full)
     journal = Journal(tmp_path)
-    journal.hold(Tree("/a"))
+    journal.register(Tree("/a"))
     room = 20
     with pytest.raises(VtaxError, match="cannot be written: No space left") as caught:
-        journal.hold(Tree("/never-made"))
-    assert "free some space" in caught.value.cure
+        journal.register(Tree("/never-made"))
+    assert "free some space" in caught.value.hint
     room = 1000
-    journal.hold(Tree("/b"))
-    journal.hold(Tree("/c"))
-    held, damage = _unreleased(journal.path)
-    assert ([from_record(record) for record in held], damage) == ([Tree("/a"), Tree("/b"), Tree("/c")], "")
+    journal.register(Tree("/b"))
+    journal.register(Tree("/c"))
+    registered, damage = _unreleased(journal.path)
+    assert ([from_record(record) for record in registered], damage) == ([Tree("/a"), Tree("/b"), Tree("/c")], "")
     room = 0
     assert journal.close() == []
     assert list(tmp_path.iterdir()) == []
@@ -335,13 +344,13 @@ def test_a_journal_that_cannot_begin_says_so(tmp_path: Path) -> None:
         Journal(tmp_path / "file")
 
 
-def test_what_another_version_made_stays_and_is_told_and_the_rest_is_undone(tmp_path: Path) -> None:
+def test_what_another_version_made_stays_and_is_reported_and_the_rest_is_undone(tmp_path: Path) -> None:
     made, path = tmp_path / "made", tmp_path / "1-1-abc.jsonl"
     made.touch()
     lines = [
-        {"hold": 0, "kind": "files", "path": str(made)},
-        {"hold": 1, "kind": "tesseract", "name": "x"},
-        {"hold": 2, "kind": "files"},
+        {"register": 0, "kind": "files", "path": str(made)},
+        {"register": 1, "kind": "tesseract", "name": "x"},
+        {"register": 2, "kind": "files"},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     cleaned = clean(tmp_path)
@@ -369,12 +378,12 @@ def test_a_setting_is_put_back(tmp_path: Path) -> None:
     setting = tmp_path / "swappiness"
     setting.write_text("60\n")
     with Journal(tmp_path / "journal") as journal:
-        journal.hold(FileValue(str(setting), "60\n"))
+        journal.register(FileValue(str(setting), "60\n"))
         setting.write_text("0\n")
     assert setting.read_text() == "60\n"
 
 
-def test_a_setting_of_words_that_is_as_before_is_not_told_as_put_back(tmp_path: Path) -> None:
+def test_a_setting_of_words_that_is_as_before_is_not_reported_as_put_back(tmp_path: Path) -> None:
     setting = tmp_path / "enabled"
     setting.write_text("always [madvise] never\n")
     assert not FileValue(str(setting), "madvise").remove()
@@ -383,18 +392,22 @@ def test_a_setting_of_words_that_is_as_before_is_not_told_as_put_back(tmp_path: 
 
 
 def test_resources_survive_their_json_form() -> None:
-    for resource in (Tree("/x"), Undo("a container", ("podman", "rm", "x"), (1, 125), ("a",)), Marked("m", "qemu")):
+    for resource in (
+        Tree("/x"),
+        RestoreCommand("a container", ("podman", "rm", "x"), (1, 125), ("a",)),
+        TaggedProcesses("m", "qemu"),
+    ):
         assert from_record(to_record(resource)) == resource
 
 
 def test_ending_marked_processes_ends_their_children_too(tmp_path: Path) -> None:
-    mark = f"test-{os.getpid()}-{time.monotonic_ns()}"
-    parent = spawn([sys.executable, "-c", "import os, time; os.fork(); time.sleep(60)"], mark=mark)
+    tag = f"test-{os.getpid()}-{time.monotonic_ns()}"
+    parent = spawn([sys.executable, "-c", "import os, time; os.fork(); time.sleep(60)"], tag=tag)
     deadline = time.monotonic() + 10
-    while len(pids_with_mark(mark)) < 2 and time.monotonic() < deadline:
+    while len(tagged_pids(tag)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert len(pids_with_mark(mark)) == 2
-    assert Marked(mark, "two sleepers").remove()
-    assert pids_with_mark(mark) == []
+    assert len(tagged_pids(tag)) == 2
+    assert TaggedProcesses(tag, "two sleepers").remove()
+    assert tagged_pids(tag) == []
     assert start_time_of(parent.pid) is None
-    assert not Marked(mark, "two sleepers").remove()
+    assert not TaggedProcesses(tag, "two sleepers").remove()

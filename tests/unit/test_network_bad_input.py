@@ -63,7 +63,7 @@ def test_a_buffer_above_the_hosts_limit(
     planned({"name": name, "parameters": {key: 212992}})
     error = refused({"name": name, "parameters": {key: 212993}})
     assert error.what == f"{key} 212993 is above this host's net.core.{sysctl} (212992 bytes)"
-    assert f"sysctl -w net.core.{sysctl}=212993" in error.cure
+    assert f"sysctl -w net.core.{sysctl}=212993" in error.hint
     assert f"({name})" in error.where
 
 
@@ -75,7 +75,7 @@ def test_an_mtu_that_a_nic_model_cannot_carry(platform: str, limit: int) -> None
     error = refused({"name": "iperf3", "link_factors": {"mtu": [1500, limit + 1]}}, platform)
     assert f"{platform} carry an MTU of at most {limit}" in error.what
     assert "mtu of iperf3" in error.where
-    assert f"take {platform} out, or ask for at most {limit}" in error.cure
+    assert f"take {platform} out, or ask for at most {limit}" in error.hint
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_no_open_vswitch(topology: str, monkeypatch: pytest.MonkeyPatch) -> None
     error = refused({"name": "iperf3", "topology": topology})
     assert "needs Open vSwitch" in error.what
     assert "[[benchmark]] number 1 (iperf3), keys topology and link" in error.where
-    assert "openvswitch-switch" in error.cure
+    assert "openvswitch-switch" in error.hint
 
 
 @pytest.mark.parametrize(
-    ("topology", "link", "said"),
+    ("topology", "link", "message"),
     [
         ("router", {"attachment": "macvtap"}, "router cannot be built with macvtap"),
         ("router", {"interfaces": 3}, "link setting interfaces: router has no such setting"),
@@ -140,9 +140,9 @@ def test_no_open_vswitch(topology: str, monkeypatch: pytest.MonkeyPatch) -> None
         ("point-to-point", {"peer": "ssh:x", "nic": "much-too-long-for-a-nic", "peer_nic": "b"}, "nic"),
     ],
 )
-def test_links_that_a_topology_cannot_have(topology: str, link: dict[str, Any], said: str) -> None:
+def test_links_that_a_topology_cannot_have(topology: str, link: dict[str, Any], message: str) -> None:
     error = refused({"name": "iperf3", "topology": topology, "link": link})
-    assert said in error.what
+    assert message in error.what
     assert "[[benchmark]] number 1 (iperf3)" in error.where
 
 
@@ -154,7 +154,7 @@ def test_a_congestion_control_that_the_kernel_lacks(tmp_path: Path, monkeypatch:
     error = refused({"name": "iperf3", "link_factors": {"congestion": ["reno", "bogus"]}})
     assert error.what == "link setting congestion: this host's kernel has no 'bogus'"
     assert "[[benchmark]] number 1 (iperf3)" in error.where
-    assert "it has bbr, cubic, reno" in error.cure
+    assert "it has bbr, cubic, reno" in error.hint
 
 
 def test_a_link_without_a_peer_is_defined_as_it_always_was() -> None:

@@ -36,7 +36,7 @@ def test_an_attachment_that_a_interface_cannot_have_is_refused():
     with pytest.raises(BadInput, match="uml cannot be joined by macvtap, and iperf3 asks for it") as caught:
         refuse_beyond_platforms(chosen, [point(attachment="macvtap")], "study.toml")
     assert "attachment" in caught.value.where
-    assert "bridge or veth or nat" in caught.value.cure
+    assert "bridge or veth or nat" in caught.value.hint
 
 
 def test_more_interfaces_than_a_platform_has_are_refused(monkeypatch):
@@ -139,7 +139,7 @@ def test_a_missing_switch_is_said_before_the_run(topology, monkeypatch):
     monkeypatch.setattr(openvswitch, "find_program", lambda name: None)
     with pytest.raises(BadInput, match="needs Open vSwitch") as caught:
         registry.get(topology).check(registry.settings(topology, {}))
-    assert "openvswitch-switch" in caught.value.cure
+    assert "openvswitch-switch" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_study_varies_it_and_a_guest_is_started_for_every_level(tmp_path: Path
         {"link.mtu": mtu, "link.bridges": bridges} for mtu in (500, 1500) for bridges in (1, 4)
     ]
     assert [point.link.model_dump()["bridges"] for point in plan.points if point.link] == [1, 4, 1, 4]
-    assert len({point.surroundings for point in plan.points}) == 2
+    assert len({point.configuration for point in plan.points}) == 2
 
 
 @pytest.mark.usefixtures("with_chain")
@@ -86,7 +86,7 @@ def test_it_is_listed_and_checked_and_belongs_to_no_other_topology() -> None:
         registry.settings("chain", {"bridges": 9})
     with pytest.raises(BadInput, match="link setting bridges: router has no such setting") as caught:
         registry.settings("router", {"bridges": 2})
-    assert "chain" in caught.value.cure
+    assert "chain" in caught.value.hint
 
 
 @pytest.mark.usefixtures("with_chain")

@@ -55,7 +55,7 @@ def test_an_unknown_topology_says_which_are_near():
 def test_a_setting_a_topology_cannot_take_is_refused():
     with pytest.raises(BadInput, match="link setting interfaces: point-to-point has no such setting") as caught:
         registry.settings("point-to-point", {"interfaces": 2})
-    assert "multi-nic" in caught.value.cure
+    assert "multi-nic" in caught.value.hint
 
 
 def test_a_former_name_of_a_setting_is_understood_with_a_warning(tmp_path, capsys):

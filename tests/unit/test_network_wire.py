@@ -18,12 +18,12 @@ from vtax.network.uplink import HOST, nic_rate_mbit_s
 
 
 @pytest.mark.parametrize(
-    ("told", "rate"), [("1000\n", 1000.0), ("-1\n", None), ("0\n", None), ("\n", None), ("10\n", 10.0)]
+    ("printed", "rate"), [("1000\n", 1000.0), ("-1\n", None), ("0\n", None), ("\n", None), ("10\n", 10.0)]
 )
-def test_an_interface_that_does_not_know_its_speed_sets_no_limit(told: str, rate: float | None) -> None:
-    asked: list[str] = []
-    assert nic_rate_mbit_s(lambda argv: asked.extend(argv) or told, "enp3s0") == rate
-    assert asked[-1] == "enp3s0"
+def test_an_interface_that_does_not_know_its_speed_sets_no_limit(printed: str, rate: float | None) -> None:
+    requested: list[str] = []
+    assert nic_rate_mbit_s(lambda argv: requested.extend(argv) or printed, "enp3s0") == rate
+    assert requested[-1] == "enp3s0"
 
 
 def test_a_virtual_interface_has_no_speed() -> None:

@@ -9,7 +9,7 @@ from vtax.host import namespaces
 from vtax.host.cgroups import Hierarchy
 from vtax.host.namespaces import MountStep
 from vtax.image.image import Image
-from vtax.platforms import containers, docker, docker_daemon, lxc, nspawn, podman, registry, trial_start
+from vtax.platforms import containers, docker, docker_daemon, lxc, nspawn, podman, probing, registry
 from vtax.platforms.base import GuestSpec, Probe, Resources
 from vtax.platforms.containers import Root
 
@@ -59,9 +59,9 @@ def test_podman_gets_limits_without_swap_and_no_network(spec):
     assert "--cgroup-parent=/vtax-1" in argv
 
 
-def test_a_container_that_the_hosts_daemon_cannot_be_asked_about_is_not_gone():
+def test_a_container_that_the_hosts_daemon_cannot_be_requested_about_is_not_gone():
     for private in (True, False):
-        undo = docker_daemon.undo_container(docker_daemon.Daemon(Path("/s"), private, "vfs", "20.10"), "x")
+        undo = docker_daemon.container_removal(docker_daemon.Daemon(Path("/s"), private, "vfs", "20.10"), "x")
         for gone in ("Error: No such container: x", "removal of container x is already in progress"):
             assert any(word in gone for word in undo.harmless_words)
         unreachable = "Cannot connect to the Docker daemon at unix:///s. Is the docker daemon running?"
@@ -74,8 +74,8 @@ def test_docker_chooses_the_cgroup_only_where_the_daemon_is_ours(spec):
     assert "--cgroup-parent=/vtax-1" in argv
     assert argv[-2:] == ["image:key", "program"]
     assert {"--cpuset-cpus=1,3", f"--memory={512 << 20}", f"--memory-swap={512 << 20}", "--network=none"} <= set(argv)
-    theirs = docker.command_line(docker.DockerOptions(), ours, spec, "image:key", None, ["program"])
-    assert not [word for word in theirs if "cgroup-parent" in word]
+    stranger = docker.command_line(docker.DockerOptions(), ours, spec, "image:key", None, ["program"])
+    assert not [word for word in stranger if "cgroup-parent" in word]
 
 
 def test_a_private_daemon_touches_neither_firewall_nor_forwarding():
@@ -90,7 +90,7 @@ def test_only_a_local_daemon_counts_as_the_hosts(monkeypatch, tmp_path):
     assert docker_daemon.host_daemon() is None
 
 
-def test_a_path_that_overlayfs_cannot_be_told_is_refused(tmp_path):
+def test_a_path_that_overlayfs_cannot_be_reported_is_refused(tmp_path):
     with pytest.raises(BadInput, match="overlayfs"):
         namespaces.overlay(tmp_path / "a:b", tmp_path / "u", tmp_path / "w", tmp_path / "r")
 
@@ -101,13 +101,13 @@ def test_a_fresh_root_has_an_empty_scratch_for_everyone(spec):
     assert str(spec.image.tree) in root.mount.data
 
 
-def test_a_missing_program_is_the_reason_and_its_package_the_cure(monkeypatch):
-    monkeypatch.setattr(trial_start.os, "geteuid", lambda: 0)
+def test_a_missing_program_is_the_reason_and_its_package_the_hint(monkeypatch):
+    monkeypatch.setattr(probing.os, "geteuid", lambda: 0)
     programs = {"no-such-a": "package-a", "no-such-b": "package-b", "no-such-c": "package-b"}
-    probe = trial_start.probe(None, None, None, programs=programs)
+    probe = probing.probe(None, None, None, programs=programs)
     assert not probe.available
     assert probe.reason == "no-such-a, no-such-b, no-such-c are not installed"
-    assert probe.cure == "apt install package-a package-b"
+    assert probe.hint == "apt install package-a package-b"
 
 
 def test_a_storage_that_the_hosts_docker_has_not_is_said_before_any_start(monkeypatch, spec):
@@ -116,34 +116,34 @@ def test_a_storage_that_the_hosts_docker_has_not_is_said_before_any_start(monkey
     monkeypatch.setattr(docker, "host_daemon", lambda: daemon)
     with pytest.raises(PlatformError, match="stores by overlay2, not by vfs") as caught:
         docker.daemon_for(options, spec, False)
-    assert "systemctl" not in caught.value.cure
+    assert "systemctl" not in caught.value.hint
     monkeypatch.setattr(docker, "host_daemon", lambda: None)
     with pytest.raises(PlatformError, match="does not run") as caught:
         docker.daemon_for(options, spec, False)
-    assert "systemctl start docker" in caught.value.cure
+    assert "systemctl start docker" in caught.value.hint
 
 
 def test_a_probe_without_root_says_so(monkeypatch):
-    monkeypatch.setattr(trial_start.os, "geteuid", lambda: 1000)
-    probe = trial_start.probe(None, None, None, programs={})
-    assert (probe.available, probe.cure) == (False, "run vtax with sudo")
+    monkeypatch.setattr(probing.os, "geteuid", lambda: 1000)
+    probe = probing.probe(None, None, None, programs={})
+    assert (probe.available, probe.hint) == (False, "run vtax with sudo")
 
 
 def test_a_start_that_fails_is_the_reason_and_its_directory_is_gone(monkeypatch, tmp_path):
-    monkeypatch.setattr(trial_start.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(probing.os, "geteuid", lambda: 0)
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
 
     def fail(options, spec, argv):
-        raise VtaxError("it broke", where="it said so", cure="mend it")
+        raise VtaxError("it broke", where="it said so", hint="mend it")
 
-    probe = trial_start.probe(fail, None, None, programs={})
-    assert (probe.available, probe.reason, probe.cure) == (False, "it broke: it said so", "mend it")
+    probe = probing.probe(fail, None, None, programs={})
+    assert (probe.available, probe.reason, probe.hint) == (False, "it broke: it said so", "mend it")
     assert not list((tmp_path / "home/guests").iterdir())
     assert not list((tmp_path / "home/journal").iterdir())
 
 
 def test_a_defect_in_a_driver_does_not_escape_a_probe_but_a_request_to_stop_does(monkeypatch, tmp_path):
-    monkeypatch.setattr(trial_start.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(probing.os, "geteuid", lambda: 0)
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
 
     def broken(options, spec, argv):
@@ -152,20 +152,22 @@ def test_a_defect_in_a_driver_does_not_escape_a_probe_but_a_request_to_stop_does
     def stopped(options, spec, argv):
         raise RunInterrupted("stopped on request")
 
-    assert "KeyError" in trial_start.probe(broken, None, None, programs={}).reason
+    assert "KeyError" in probing.probe(broken, None, None, programs={}).reason
     with pytest.raises(RunInterrupted):
-        trial_start.probe(stopped, None, None, programs={})
+        probing.probe(stopped, None, None, programs={})
 
 
-def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_cure(monkeypatch):
-    said = "AppArmor enabled on system but the docker-default profile could not be loaded: running `apparmor_parser"
+def test_a_docker_that_lacks_apparmors_tools_has_their_package_as_the_hint(monkeypatch):
+    message = (
+        "AppArmor enabled on system but the docker-default profile could not be loaded: running `apparmor_parser"
+    )
     monkeypatch.setattr(docker, "host_daemon", lambda: None)
-    monkeypatch.setattr(trial_start, "probe", lambda *_, **__: Probe(False, said))
-    assert docker.DRIVER.probe(docker.DockerOptions(), None).cure == "apt install apparmor"
+    monkeypatch.setattr(probing, "probe", lambda *_, **__: Probe(False, message))
+    assert docker.DRIVER.probe(docker.DockerOptions(), None).hint == "apt install apparmor"
 
 
 @pytest.mark.parametrize(("unified", "wanted"), [((True,), "1"), ((False, True), None), ((False, False), None)])
-def test_nspawn_is_told_of_a_host_with_cgroup_v2_alone(unified, wanted, monkeypatch):
+def test_nspawn_is_reported_of_a_host_with_cgroup_v2_alone(unified, wanted, monkeypatch):
     mounted = tuple(Hierarchy(Path(f"/sys/fs/cgroup/{n}"), is_unified) for n, is_unified in enumerate(unified))
     monkeypatch.setattr(nspawn.cgroups, "hierarchies", lambda: mounted)
     assert nspawn.environment().get("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY") == wanted

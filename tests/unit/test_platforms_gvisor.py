@@ -30,16 +30,16 @@ def test_every_way_to_catch_system_calls_is_a_platform(spec: GuestSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "cure"), [("systrap", "gvisor.dev"), ("ptrace", "apt install runsc"), ("kvm", "kvm needs bare metal")]
+    ("way", "hint"), [("systrap", "gvisor.dev"), ("ptrace", "apt install runsc"), ("kvm", "kvm needs bare metal")]
 )
 def test_a_missing_runsc_is_cured_by_one_that_has_the_platform(
-    way: str, cure: str, monkeypatch: pytest.MonkeyPatch
+    way: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("os.access", lambda path, mode, **_: True)
     found = registry.make("mine", "gvisor", {"platform": way, "runsc": "no-such-runsc"}).probe(None)
     assert found.reason == "no-such-runsc is not installed"
-    assert cure in found.cure
+    assert hint in found.hint
 
 
 def test_without_kvm_no_other_runsc_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +47,8 @@ def test_without_kvm_no_other_runsc_is_advised(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("os.access", lambda path, mode, **_: False)
     found = registry.make("mine", "gvisor", {"platform": "kvm", "runsc": "no-such-runsc"}).probe(None)
     assert found.reason == "there is no usable /dev/kvm; no-such-runsc is not installed"
-    assert "use gvisor-systrap" in found.cure
-    assert "install" not in found.cure
+    assert "use gvisor-systrap" in found.hint
+    assert "install" not in found.hint
 
 
 def test_limits_and_records_stay_with_the_guest(spec: GuestSpec) -> None:

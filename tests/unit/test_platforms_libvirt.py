@@ -11,7 +11,7 @@ from vtax.errors import BadInput
 from vtax.host.journal import clean
 from vtax.host.resources import to_record
 from vtax.platforms import registry
-from vtax.platforms.libvirt import LibvirtOptions, channel_socket, undo_start
+from vtax.platforms.libvirt import LibvirtOptions, channel_socket, shutdown_command
 
 # As `virsh dumpxml` of libvirt 9.0 prints the devices of a running domain.
 RUNNING = """
@@ -58,25 +58,25 @@ def left_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, virsh: str) -> Path
     monkeypatch.setattr("vtax.platforms.libvirt._SHUTDOWN_TIMEOUT_S", 0.1)
     directory = tmp_path / "journal"
     directory.mkdir()
-    record = {"hold": 0, **to_record(undo_start(LibvirtOptions(domain="web", uri="test:///default")))}
+    record = {"register": 0, **to_record(shutdown_command(LibvirtOptions(domain="web", uri="test:///default")))}
     (directory / "999999-1-abc.jsonl").write_text(json.dumps(record) + "\n")
     return directory
 
 
 @pytest.mark.parametrize(
-    ("virsh", "told"),
+    ("virsh", "printed"),
     [
         ("echo 'error: failed to connect to the hypervisor' >&2; exit 1", "failed to connect"),
         ('case "$*" in *domstate*) echo running;; esac', "was accepted"),
     ],
 )
 def test_a_domain_that_may_still_run_stays_in_the_journal(
-    virsh: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    virsh: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = left_on(tmp_path, monkeypatch, virsh)
     cleaned = clean(directory)
     assert cleaned.removed == ()
-    assert told in cleaned.problems[0]
+    assert printed in cleaned.problems[0]
     assert list(directory.iterdir())
 
 

@@ -64,7 +64,7 @@ def with_narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 def test_its_capability_counts_and_all_others_have_defaults(tmp_path: Path) -> None:
     platform = registry.get("narrow")
     assert platform.network_limits == NetworkLimits(mtu=1400)
-    assert platform.driver.tunes == ("pinned",)
+    assert platform.driver.tunings == ("pinned",)
     assert platform.driver.links_change
     assert platform.driver.joins_topologies
     assert not platform.driver.argument

@@ -76,7 +76,7 @@ def test_the_machine_has_the_guests_cpus_and_memory_and_nothing_by_default():
     assert values(argv(cpu="max,-la57"), "-cpu") == ["max,-la57"]
 
 
-def test_an_emulated_cpu_is_told_the_rate_of_its_counter_and_a_real_one_is_not():
+def test_an_emulated_cpu_is_reported_the_rate_of_its_counter_and_a_real_one_is_not():
     assert "tsc_early_khz=2100000 tsc=reliable" in command.kernel_command_line(QemuOptions(), 2_100_000)
     assert "tsc" not in command.kernel_command_line(QemuOptions(), None)
     assert "tsc" not in command.kernel_command_line(QemuOptions(accel="kvm"), 2_100_000)
@@ -125,7 +125,7 @@ def test_only_an_emulated_pc_reads_its_interrupt_lines_from_the_firmware(options
     assert ("acpi=noirq" in line) == does
 
 
-def test_cards_are_taps_opened_by_name_with_the_topologys_addresses():
+def test_interfaces_are_taps_opened_by_name_with_the_topologys_addresses():
     nics = [command.Nic("52:54:00:00:00:01", "lab0"), command.Nic("52:54:00:00:00:02", "lab1")]
     words = argv(nics, nic="e1000")
     assert values(words, "-netdev") == [
@@ -135,13 +135,13 @@ def test_cards_are_taps_opened_by_name_with_the_topologys_addresses():
     assert values(words, "-device")[-1] == "e1000,mac=52:54:00:00:00:02,romfile=,netdev=net1"
 
 
-def test_a_virtio_card_has_its_queues_vhost_and_offloads_as_asked():
+def test_a_virtio_interface_has_its_queues_vhost_and_offloads_as_requested():
     nic = command.Nic("52:54:00:00:00:01", "lab0", queues=4, offloads=False)
     words = argv([nic], vhost=True, accel="kvm")
     assert values(words, "-netdev") == ["tap,id=net0,ifname=lab0,script=no,downscript=no,queues=4,vhost=on"]
-    card = values(words, "-device")[-1].split(",")
-    assert card[0] == "virtio-net-pci"
-    assert {"mq=on", "vectors=10", "csum=off", "guest_tso4=off", "host_ufo=off"} <= set(card)
+    interface = values(words, "-device")[-1].split(",")
+    assert interface[0] == "virtio-net-pci"
+    assert {"mq=on", "vectors=10", "csum=off", "guest_tso4=off", "host_ufo=off"} <= set(interface)
     plain = values(argv([command.Nic("52:54:00:00:00:01", "lab0")]), "-device")[-1]
     assert "off" not in plain
     assert "mq" not in plain
@@ -156,20 +156,20 @@ class FakeQemu:
     """Answers on a socket as QEMU's monitor does, from a script of JSON values."""
 
     def __init__(self, *answers):
-        self.ours, self._theirs = socket.socketpair()
-        self.asked = []
+        self.ours, self._stranger = socket.socketpair()
+        self.requested = []
         self._thread = threading.Thread(target=self._serve, args=(answers,))
         self._thread.start()
 
     def _serve(self, answers):
-        with self._theirs, self._theirs.makefile("rb") as lines:
-            self._theirs.sendall(b'{"QMP": {"version": {}}}\n')
-            self.asked.append(json.loads(lines.readline())["execute"])
-            self._theirs.sendall(b'{"return": {}}\n')
+        with self._stranger, self._stranger.makefile("rb") as lines:
+            self._stranger.sendall(b'{"QMP": {"version": {}}}\n')
+            self.requested.append(json.loads(lines.readline())["execute"])
+            self._stranger.sendall(b'{"return": {}}\n')
             for batch in answers:
-                self.asked.append(json.loads(lines.readline())["execute"])
+                self.requested.append(json.loads(lines.readline())["execute"])
                 for answer in batch:
-                    self._theirs.sendall(json.dumps(answer).encode() + b"\n")
+                    self._stranger.sendall(json.dumps(answer).encode() + b"\n")
 
     def close(self):
         self.ours.close()
@@ -191,7 +191,7 @@ def test_the_monitor_tells_the_threads_of_the_cpus_in_order(qemu):
     monitor = Monitor(qemu.ours, 5)
     assert monitor.vcpu_threads() == [30, 31]
     monitor.execute("cont")
-    assert qemu.asked == ["qmp_capabilities", "query-cpus-fast", "cont"]
+    assert qemu.requested == ["qmp_capabilities", "query-cpus-fast", "cont"]
 
 
 @pytest.mark.parametrize("qemu", [[[{"error": {"class": "GenericError", "desc": "no such thing"}}]]], indirect=True)
@@ -208,7 +208,7 @@ def test_a_monitor_that_ends_is_an_error(qemu):
         monitor.execute("cont")
 
 
-def test_a_disaster_on_the_console_is_told_before_what_came_after_it(tmp_path):
+def test_a_disaster_on_the_console_is_reported_before_what_came_after_it(tmp_path):
     console = tmp_path / "console.log"
     assert qemu_driver.telling_lines(console) == ""
     console.write_text("[ 1.0] one\n[ 1.1] two\n[ 1.2] three\n[ 1.3] four\n")
@@ -217,11 +217,11 @@ def test_a_disaster_on_the_console_is_told_before_what_came_after_it(tmp_path):
     assert qemu_driver.telling_lines(console) == "[ 9.9] Kernel panic - not syncing: sysrq triggered crash"
 
 
-def test_a_host_kernel_that_is_not_there_is_named_with_a_cure(tmp_path):
+def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path):
     with pytest.raises(ImageError) as caught:
         host_kernel.find(tmp_path, "6.1.0-1-amd64")
     assert "6.1.0-1-amd64 is not on this host" in caught.value.what
-    assert "linux-image-6.1.0-1-amd64" in caught.value.cure
+    assert "linux-image-6.1.0-1-amd64" in caught.value.hint
     (tmp_path / "boot").mkdir()
     (tmp_path / "boot/vmlinuz-6.1.0-1-amd64").touch()
     with pytest.raises(ImageError, match=r"modules of this host's kernel"):

@@ -13,25 +13,25 @@ from vtax.errors import GuestError
 from vtax.guest.bootstrap import GREETING
 from vtax.guest.channel import Channel
 from vtax.image.image import Image
-from vtax.platforms import _qemu_crash, _qemu_probe, _qemu_trial, registry, trial_start
+from vtax.platforms import _qemu_boot, _qemu_crash, _qemu_probe, probing, registry
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import Probe
 from vtax.platforms.stdio import StdioGuest
 
 
 def test_the_trial_firmware_starts_at_the_reset_vector():
-    rom = _qemu_trial.firmware()
+    rom = _qemu_boot.firmware()
     assert len(rom) == 1 << 16
     jump = int.from_bytes(rom[0xFFF1:0xFFF3], "little", signed=True)
     assert rom[0xFFF0] == 0xE9
     start = 0xFFF3 + jump
-    assert rom[start : start + len(_qemu_trial.PROGRAM)] == _qemu_trial.PROGRAM
-    assert start + len(_qemu_trial.PROGRAM) <= 0xFFF0
+    assert rom[start : start + len(_qemu_boot.PROGRAM)] == _qemu_boot.PROGRAM
+    assert start + len(_qemu_boot.PROGRAM) <= 0xFFF0
 
 
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump (binutils)")
 def test_the_trial_program_is_what_its_comments_say(tmp_path):
-    (tmp_path / "rom").write_bytes(_qemu_trial.firmware())
+    (tmp_path / "rom").write_bytes(_qemu_boot.firmware())
     shown = "".join(
         subprocess.run(
             ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "-M", mode, "--adjust-vma=0xffff0000",
@@ -65,10 +65,10 @@ def test_a_guest_that_greets_is_heard(tmp_path):
 
 def test_a_broken_machine_is_given_up_long_before_the_deadline(tmp_path):
     running = program(tmp_path, "import os, time; os.write(2, b'KVM internal error. Suberror: 1'); time.sleep(60)")
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(GuestError, match="fell silent"):
-        _qemu_probe.await_greeting(running, began + 50)
-    assert time.monotonic() - began < 10
+        _qemu_probe.await_greeting(running, started_at + 50)
+    assert time.monotonic() - started_at < 10
     running.process.kill()
     running.process.wait(5)
 
@@ -78,63 +78,63 @@ def test_a_host_is_virtual_when_its_cpu_says_so():
     assert not _qemu_probe.is_virtual("flags\t\t: fpu lahf_lm\nbugs\t\t: hypervisor\n")
 
 
-@pytest.mark.parametrize(("factor", "patience_s"), [(1, 6), (10, 60)])
-def test_a_host_with_an_emulated_processor_gets_more_time(factor, patience_s, monkeypatch):
+@pytest.mark.parametrize(("factor", "allowed_s"), [(1, 6), (10, 60)])
+def test_a_host_with_an_emulated_processor_gets_more_time(factor, allowed_s, monkeypatch):
     def look(options, timeout_s):
-        asked.append(timeout_s)
-        return _qemu_trial.Trial("enough seen", 0.1)
+        requested.append(timeout_s)
+        return _qemu_boot.BootProbe("enough seen", 0.1)
 
-    asked = []
+    requested = []
     monkeypatch.setattr(_qemu_probe, "_missing", lambda options: None)
     monkeypatch.setattr(_qemu_probe, "_version", lambda: "QEMU 9")
-    monkeypatch.setattr(_qemu_probe, "patience", lambda: factor)
-    monkeypatch.setattr(_qemu_probe._qemu_trial, "run", look)
+    monkeypatch.setattr(_qemu_probe, "timeout_factor", lambda: factor)
+    monkeypatch.setattr(_qemu_probe._qemu_boot, "run", look)
     assert not registry.get("kvm-virtio").probe(None).available
-    assert asked == [patience_s]
+    assert requested == [allowed_s]
 
 
-def test_a_missing_kvm_and_a_missing_program_come_with_their_cure(monkeypatch):
+def test_a_missing_kvm_and_a_missing_program_come_with_their_hint(monkeypatch):
     monkeypatch.setattr(_qemu_probe, "KVM", Path("/dev/no-kvm-here"))
     monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(trial_start, "find_program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(probing, "find_program", lambda name: f"/usr/bin/{name}")
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
     assert "no /dev/no-kvm-here" in found.reason
-    assert "VT-x" in found.cure
-    monkeypatch.setattr(trial_start, "find_program", lambda name: None)
+    assert "VT-x" in found.hint
+    monkeypatch.setattr(probing, "find_program", lambda name: None)
     found = registry.get("qemu-tcg").probe(None)
     assert (found.reason, found.marks) == ("qemu-system-x86_64, qemu-img are not installed", ("emulated",))
-    assert (found.available, found.cure) == (False, "apt install qemu-system-x86 qemu-utils")
+    assert (found.available, found.hint) == (False, "apt install qemu-system-x86 qemu-utils")
 
 
 @pytest.mark.parametrize(
-    ("problem", "reason", "cure"),
+    ("problem", "reason", "hint"),
     [("KVM internal error. Suberror: 1", "cannot run ordinary kernels", "no hardware behind it"),
      ("", "no /dev/no-vhost-here", "modprobe vhost_net")],
 )  # fmt: skip
-def test_vhost_is_asked_for_only_where_kvm_itself_works(problem, reason, cure, monkeypatch):
+def test_vhost_is_requested_for_only_where_kvm_itself_works(problem, reason, hint, monkeypatch):
     monkeypatch.setattr(_qemu_probe, "_missing", lambda options: None)
     monkeypatch.setattr(_qemu_probe, "_version", lambda: "QEMU 9")
     monkeypatch.setattr(_qemu_probe, "VHOST", Path("/dev/no-vhost-here"))
-    monkeypatch.setattr(_qemu_probe._qemu_trial, "run", lambda *_: _qemu_trial.Trial(problem, 0.1, bool(problem)))
+    monkeypatch.setattr(_qemu_probe._qemu_boot, "run", lambda *_: _qemu_boot.BootProbe(problem, 0.1, bool(problem)))
     found = registry.get("kvm-virtio-vhost").probe(None)
     assert not found.available
     assert reason in found.reason
-    assert cure in found.cure
+    assert hint in found.hint
 
 
 BROKEN = "this host's {kvm} cannot run ordinary kernels ({how})"
 
 
 @pytest.mark.parametrize(
-    ("script", "reason", "cure"),
+    ("script", "reason", "hint"),
     [(ABORTS, BROKEN.replace("{how}", "QEMU aborted in kvm_buf_set_msrs"), "no hardware behind it"),
      (SEGFAULTS, BROKEN.replace("{how}", "QEMU was ended by SIGSEGV"), "no hardware behind it"),
      (HANGS, BROKEN.replace("{how}", "nothing happened in the machine until the time was over"), "no hardware"),
      (NO_MODULE, "QEMU cannot use {kvm}: failed to initialize kvm: No such file or directory", "VT-x")],
     ids=["aborts", "segfaults", "hangs", "no module"],
 )  # fmt: skip
-def test_a_kvm_that_runs_no_kernel_is_told_in_words_with_a_cure(script, reason, cure, tmp_path, monkeypatch):
+def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(script, reason, hint, tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
     monkeypatch.setattr(_qemu_probe, "_TRIAL_S", 1.0)
@@ -142,7 +142,7 @@ def test_a_kvm_that_runs_no_kernel_is_told_in_words_with_a_cure(script, reason, 
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
     assert found.reason == reason.format(kvm=_qemu_probe.KVM)
-    assert cure in found.cure
+    assert hint in found.hint
     assert list((tmp_path / "home/journal").iterdir()) == []
 
 
@@ -152,7 +152,7 @@ def test_a_crash_while_emulating_is_no_fault_of_kvm(tmp_path, monkeypatch):
     put_in_qemus_place(ABORTS, tmp_path, monkeypatch)
     found = registry.get("qemu-tcg").probe(None)
     assert found.reason == "QEMU did not run a test program: QEMU aborted in kvm_buf_set_msrs"
-    assert found.cure == "install another version of QEMU: this one crashes"
+    assert found.hint == "install another version of QEMU: this one crashes"
 
 
 @pytest.mark.parametrize(
@@ -171,26 +171,26 @@ def test_a_crash_is_named_by_its_function_otherwise_by_its_signal(status, stderr
     assert _qemu_crash.crash_in(f"console: up; {crashed}") == crashed
 
 
-def test_what_a_whole_start_told_is_kept_until_something_that_decides_it_changes(tmp_path, monkeypatch):
+def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_changes(tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
     kvm = tmp_path / "kvm"
     kvm.touch()
     monkeypatch.setattr(_qemu_probe, "KVM", kvm)
     monkeypatch.setattr(_qemu_probe, "find_program", lambda name: str(kvm))
-    told = Probe(True, marks=("nested",), version="QEMU 9")
+    printed = Probe(True, marks=("nested",), version="QEMU 9")
     options, image, another = QemuOptions(accel="kvm"), Image("one", tmp_path), Image("two", tmp_path)
 
     def never():
         raise AssertionError
 
-    assert _qemu_probe.remembered(options, image, lambda: told) == told
-    assert _qemu_probe.remembered(options, image, never) == told
+    assert _qemu_probe.remembered(options, image, lambda: printed) == printed
+    assert _qemu_probe.remembered(options, image, never) == printed
     for changed, its_image in ((options, another), (QemuOptions(accel="kvm", cpu="max"), image)):
         with pytest.raises(AssertionError):
             _qemu_probe.remembered(changed, its_image, never)
     next((tmp_path / "probes").iterdir()).write_text('{"available": ')  # killed while it wrote
-    assert _qemu_probe.remembered(options, image, lambda: told) == told
-    assert _qemu_probe.remembered(options, image, never) == told
+    assert _qemu_probe.remembered(options, image, lambda: printed) == printed
+    assert _qemu_probe.remembered(options, image, never) == printed
 
 
 def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_path, monkeypatch):
@@ -203,10 +203,10 @@ def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_pa
         write(path, text[: len(text) // 2])
         raise KeyboardInterrupt
 
-    options, image, told = QemuOptions(accel="tcg"), Image("one", tmp_path), Probe(True)
+    options, image, printed = QemuOptions(accel="tcg"), Image("one", tmp_path), Probe(True)
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", half)
         with pytest.raises(KeyboardInterrupt):
-            _qemu_probe.remembered(options, image, lambda: told)
-    assert _qemu_probe.remembered(options, image, lambda: told) == told
+            _qemu_probe.remembered(options, image, lambda: printed)
+    assert _qemu_probe.remembered(options, image, lambda: printed) == printed
     assert len(list((tmp_path / "probes").iterdir())) == 1

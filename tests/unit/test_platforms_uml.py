@@ -1,4 +1,4 @@
-"""User Mode Linux without starting it: what cannot be had is told with its cure; the stream never fills the line."""
+"""User Mode Linux without starting it: what cannot be had is told with its hint; the stream never fills the line."""
 
 import os
 import socket
@@ -17,12 +17,12 @@ from vtax.platforms import registry
 from vtax.platforms._uml_stream import Stream
 
 
-def test_without_the_program_the_cure_says_how_to_get_it(tmp_path, monkeypatch):
+def test_without_the_program_the_hint_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     probe = registry.get("uml").probe(None)
     assert not probe.available
-    assert "vtax image uml" in probe.cure
+    assert "vtax image uml" in probe.hint
 
 
 def test_another_program_is_not_taken_for_it(tmp_path, monkeypatch):
@@ -32,7 +32,7 @@ def test_another_program_is_not_taken_for_it(tmp_path, monkeypatch):
     probe = registry.make("mine", "uml", {"program": "/bin/false"}).probe(Image("key", tmp_path))
     assert not probe.available
     assert probe.reason == "/bin/false is not User Mode Linux, by what it says of its version"
-    assert "vtax image uml" in probe.cure
+    assert "vtax image uml" in probe.hint
 
 
 @pytest.mark.parametrize(("driver", "option"), [("uml", "program"), ("gvisor", "runsc")])
@@ -51,42 +51,42 @@ def test_expired_package_lists_are_refused_with_the_option_that_takes_them(tmp_p
     home = Home(tmp_path).ensure()
     with Journal(home.journal) as journal, pytest.raises(ImageError) as caught:
         program.fetch(home, journal)
-    assert "--accept-expired" in caught.value.cure
+    assert "--accept-expired" in caught.value.hint
     assert list((tmp_path / "uml").iterdir()) == []
 
 
-def taker(line, told, seen, most):
+def taker(line, printed, seen, maximum):
     """A guest's side: takes what is there, says how much, and notes the most that ever waited."""
     while data := line.recv(4096):
-        most.append(len(data))
+        maximum.append(len(data))
         seen += data
-        told.send(len(data).to_bytes(2, "little"))
+        printed.send(len(data).to_bytes(2, "little"))
 
 
 def test_no_more_than_the_line_holds_is_ever_on_its_way():
     with ExitStack() as fds:
         stream = Stream(fds)
-        line, told = (socket.socket(fileno=os.dup(fd)) for fd in stream.theirs)
+        line, printed = (socket.socket(fileno=os.dup(fd)) for fd in stream.child_fds)
         channel = stream.channel(lambda: "")
-    seen, most = bytearray(), []
-    thread = threading.Thread(target=taker, args=(line, told, seen, most))
+    seen, maximum = bytearray(), []
+    thread = threading.Thread(target=taker, args=(line, printed, seen, maximum))
     thread.start()
     data = os.urandom(100_000)
     channel.write(data, time.monotonic() + 10)
     assert bytes(seen) == data
-    assert max(most) < 4096
+    assert max(maximum) < 4096
     channel.close()
     channel.close()
     thread.join(5)
     assert not thread.is_alive()
     line.close()
-    told.close()
+    printed.close()
 
 
 def test_a_guest_that_takes_nothing_is_a_silent_one():
     with ExitStack() as fds:
         stream = Stream(fds)
-        kept = [os.dup(fd) for fd in stream.theirs]
+        kept = [os.dup(fd) for fd in stream.child_fds]
         channel = stream.channel(lambda: "why")
     with pytest.raises(GuestError, match="silent"):
         channel.write(b"x" * 10_000, time.monotonic() + 0.05)

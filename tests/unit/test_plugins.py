@@ -69,13 +69,13 @@ def test_the_baseline_cannot_be_replaced_and_is_listed_once(install):
 def test_a_shipped_driver_cannot_be_replaced(install, capsys):
     install(thirdparty=good("qemu", "{'qemu-tcg': {}}"))
     assert type(registry.get("qemu-tcg").driver).__module__ == "vtax.platforms.qemu"
-    told = capsys.readouterr().err
-    assert "thirdparty 1.5" in told
-    assert "one of the name 'qemu' already" in told
+    printed = capsys.readouterr().err
+    assert "thirdparty 1.5" in printed
+    assert "one of the name 'qemu' already" in printed
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "printed"),
     [
         ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("1 / 0\n", "ZeroDivisionError"),
@@ -89,18 +89,18 @@ def test_a_shipped_driver_cannot_be_replaced(install, capsys):
             "Can't instantiate abstract class Made with abstract method start",
         ),
         (good("d", "None"), "a driver has variants = None, which is not of the type"),
-        (good("d", "{}").replace("summary =", "tunes = 'pinned'; summary ="), "a driver has tunes = 'pinned'"),
+        (good("d", "{}").replace("summary =", "tunings = 'pinned'; summary ="), "a driver has tunings = 'pinned'"),
         (good("d", "{}").replace("summary =", "title ="), "a driver must have summary, and it has not"),
     ],
 )
-def test_a_broken_package_is_named_and_left_out(source, told, install, monkeypatch):
+def test_a_broken_package_is_named_and_left_out(source, printed, install, monkeypatch):
     install(broken=source, fine=good("fine", "{'fine': {}}"))
-    said: list[str] = []
-    found = discover(vtax.platforms, "DRIVER", Driver, said.append)
+    message: list[str] = []
+    found = discover(vtax.platforms, "DRIVER", Driver, message.append)
     assert {"native", "fine"} <= found.keys()
-    assert len(said) == 1
-    assert "the package broken 1.5" in said[0]
-    assert told in said[0]
+    assert len(message) == 1
+    assert "the package broken 1.5" in message[0]
+    assert printed in message[0]
     result = CliRunner().invoke(group, ["platforms", "--no-probe"])
     assert result.exit_code == 0
     assert "fine" in result.output

@@ -41,8 +41,8 @@ def answers(analysis: Analysis) -> list[Answer]:
     return [replace(answer, text=english(answer.text)) for answer in answers_of(analysis)]
 
 
-def shortfalls(analysis: Analysis) -> tuple[str, ...]:
-    return tuple(map(english, analysis.shortfalls))
+def missed_targets(analysis: Analysis) -> tuple[str, ...]:
+    return tuple(map(english, analysis.missed_targets))
 
 
 PAIR = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True))
@@ -76,7 +76,7 @@ def test_warmup_and_failed_trials_are_not_in_the_figures_and_failures_are_counte
     assert worst.summary is not None
     assert worst.summary.n == 8 * 2 - 1
     assert worst.failed == 1
-    assert "1 failed trial: qemu-tcg, iperf3, direction=receive" in shortfalls(filled)
+    assert "1 failed trial: qemu-tcg, iperf3, direction=receive" in missed_targets(filled)
     (warning,) = [w for w in filled.warnings if w.code == "failed-trial"]
     assert sentence(warning) == "iperf3: unable to connect to server"
     assert [english(place.inline) for place in warning.places] == ["qemu-tcg, iperf3, direction=receive, block 4"]
@@ -143,40 +143,42 @@ def test_values_that_have_no_ratio_are_an_answer_too(store: Store) -> None:
     analysis = two_platforms(store, "higher", [1.0, 1.0, 1.0], [0.0, 0.0, 0.0])
     found = row(analysis, "other")
     assert found.ratio is None
-    assert "ratio is not defined" in found.trouble
+    assert "ratio is not defined" in found.reason
     assert "has no answer on tool" in answers(analysis)[0].text
 
 
-def test_a_missed_precision_is_a_shortfall(store: Store) -> None:
+def test_a_missed_precision_is_a_missed_target(store: Store) -> None:
     analysis = two_platforms(
         store, "higher", [1.0, 2.0, 1.5, 1.1, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0],
         stop="precision", precision=0.01, min_blocks=2, max_blocks=5,
     )  # fmt: skip
     assert row(analysis, "other").target_missed
-    assert any("where ±1\N{NO-BREAK SPACE}% was wanted: other, tool speed" in text for text in shortfalls(analysis))
+    assert any(
+        "where ±1\N{NO-BREAK SPACE}% was wanted: other, tool speed" in text for text in missed_targets(analysis)
+    )
 
 
-def test_a_missed_verdict_is_a_shortfall(store: Store) -> None:
+def test_a_missed_verdict_is_a_missed_target(store: Store) -> None:
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     analysis = two_platforms(store, "higher", noisy, [1.0] * 5, stop="verdict", max_blocks=5)
     assert row(analysis, "other").target_missed
-    assert shortfalls(analysis) == ("no verdict where one was wanted: other, tool speed",)
+    assert missed_targets(analysis) == ("no verdict where one was wanted: other, tool speed",)
 
 
-def test_a_reached_verdict_is_no_shortfall(store: Store) -> None:
+def test_a_reached_verdict_is_no_missed_target(store: Store) -> None:
     analysis = two_platforms(store, "higher", [1.0, 1.001, 0.999, 1.0, 1.0], [0.5] * 5, stop="verdict")
     assert not row(analysis, "other").target_missed
-    assert shortfalls(analysis) == ()
+    assert missed_targets(analysis) == ()
 
 
-def test_a_verdict_is_a_shortfall_only_of_metrics_the_rule_judges(store: Store) -> None:
+def test_a_verdict_is_a_missed_target_only_of_metrics_the_rule_judges(store: Store) -> None:
     fill(begin(store, declared={**synthetic_run.DECLARED, "design": {"stop": "verdict", "margin": 1e-6}}))
     analysis = analyse(store)
     undecided = {s.name for s in analysis.sections for p in s.points for r in p.rows
                  if r.verdict and r.verdict.kind == "undecided"}  # fmt: skip
-    told = {text.split(": ")[1].split(", ")[1] for text in shortfalls(analysis) if "no verdict" in text}
+    printed = {text.split(": ")[1].split(", ")[1] for text in missed_targets(analysis) if "no verdict" in text}
     assert "sysbench-cpu latency" in undecided
-    assert told == undecided - {"sysbench-cpu latency"} != set()
+    assert printed == undecided - {"sysbench-cpu latency"} != set()
 
 
 def one_platform(store: Store, values: list[float], **design: object) -> Analysis:
@@ -193,33 +195,33 @@ def one_platform(store: Store, values: list[float], **design: object) -> Analysi
     return analyse(store)
 
 
-def test_a_missed_precision_of_a_single_platform_is_a_shortfall(store: Store) -> None:
+def test_a_missed_precision_of_a_single_platform_is_a_missed_target(store: Store) -> None:
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     missed = one_platform(store, noisy, stop="precision", precision=0.01, max_blocks=5)
     assert row(missed, "native").target_missed
-    assert re.fullmatch(r"interval of ±\d+\s% where ±1\s% was wanted: native, tool speed", *shortfalls(missed))
+    assert re.fullmatch(r"interval of ±\d+\s% where ±1\s% was wanted: native, tool speed", *missed_targets(missed))
 
 
-def test_a_reached_precision_of_a_single_platform_is_no_shortfall(store: Store) -> None:
-    assert shortfalls(one_platform(store, [1.0, 1.001, 0.999, 1.0, 1.0], stop="precision")) == ()
+def test_a_reached_precision_of_a_single_platform_is_no_missed_target(store: Store) -> None:
+    assert missed_targets(one_platform(store, [1.0, 1.001, 0.999, 1.0, 1.0], stop="precision")) == ()
 
 
-def test_precision_from_too_few_blocks_is_a_shortfall(store: Store) -> None:
-    told = shortfalls(one_platform(store, [1.0, 1.0, 1.0], stop="precision", budget=3.0))
-    assert told == ("3 blocks where at least 5 were wanted: native, tool speed",)
+def test_precision_from_too_few_blocks_is_a_missed_target(store: Store) -> None:
+    printed = missed_targets(one_platform(store, [1.0, 1.0, 1.0], stop="precision", budget=3.0))
+    assert printed == ("3 blocks, at least 5 requested: native, tool speed",)
 
 
-def test_fewer_blocks_than_declared_are_a_shortfall_with_the_reason(store: Store) -> None:
-    made = shortfalls(one_platform(store, [1.0, 1.0], stop="fixed", blocks=3))
+def test_fewer_blocks_than_declared_are_a_missed_target_with_the_reason(store: Store) -> None:
+    made = missed_targets(one_platform(store, [1.0, 1.0], stop="fixed", blocks=3))
     assert made == ("2 of 3 blocks are made: it ended",)
 
 
 def test_a_budget_is_reached_with_any_whole_block(store: Store) -> None:
-    assert shortfalls(one_platform(store, [1.0, 2.0], stop="budget", budget=3.0)) == ()
+    assert missed_targets(one_platform(store, [1.0, 2.0], stop="budget", budget=3.0)) == ()
 
 
-def test_a_budget_without_a_block_is_a_shortfall(store: Store) -> None:
-    assert shortfalls(one_platform(store, [], stop="budget", budget=3.0)) == ("it ended",)
+def test_a_budget_without_a_block_is_a_missed_target(store: Store) -> None:
+    assert missed_targets(one_platform(store, [], stop="budget", budget=3.0)) == ("it ended",)
 
 
 def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
@@ -227,10 +229,10 @@ def test_an_interrupted_run_is_shown_as_such(store: Store) -> None:
     run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
     run.finish("interrupted", "stopped on request", 5.0)
     analysis = analyse(store)
-    assert shortfalls(analysis) == ("the run was not finished: stopped on request",)
-    assert row(analysis, "docker").trouble == "not measured yet"
+    assert missed_targets(analysis) == ("the run was not finished: stopped on request",)
+    assert row(analysis, "docker").reason == "not measured yet"
     (table, *_) = variance(load(store.engine, run), analysis)
-    assert {cell.trouble for _, cells in table.points for cell in cells if cell.row.platform.name == "docker"} == {
+    assert {cell.reason for _, cells in table.points for cell in cells if cell.row.platform.name == "docker"} == {
         "not measured yet"
     }
 
@@ -240,14 +242,14 @@ def test_a_cell_that_only_failed_is_not_called_unmeasured(store: Store) -> None:
     run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
     docker = next(cell for cell in run.cells if cell.platform == "docker")
     run.add_trial(trial(docker, status="failed", values={}, error="it fell over", position=1))
-    assert row(analyse(store), "docker").trouble == "no trial went well"
+    assert row(analyse(store), "docker").reason == "no trial went well"
 
 
 def test_a_cell_that_only_warmed_up_is_not_measured_yet(store: Store) -> None:
     run = begin(store)
     docker = next(cell for cell in run.cells if cell.platform == "docker")
     run.add_trial(trial(docker, is_warmup=True, values={"events": 5.0, "latency": 1.0}))
-    assert row(analyse(store), "docker").trouble == "not measured yet"
+    assert row(analyse(store), "docker").reason == "not measured yet"
 
 
 def test_a_run_without_a_single_trial_can_be_analysed(store: Store) -> None:
@@ -304,12 +306,12 @@ def test_a_run_on_an_emulated_processor_says_so(store: Store) -> None:
 
 
 def test_every_warning_of_every_row_is_among_those_of_the_run(filled: Analysis) -> None:
-    said = {text for warning in values(filled)["warnings"] for text in warning["texts"]}
+    message = {text for warning in values(filled)["warnings"] for text in warning["texts"]}
     for section in filled.sections:
         for point in section.points:
             for each in point.rows:
-                assert set(each.warnings) <= said
-    assert {"no memory limit: this host has no memory controller"} <= said
+                assert set(each.warnings) <= message
+    assert {"no memory limit: this host has no memory controller"} <= message
 
 
 def test_the_answer_names_each_platform_once_and_the_untested_with_the_reason(filled: Analysis) -> None:
@@ -341,9 +343,9 @@ def test_many_comparisons_are_summed_up_by_their_extremes(store: Store) -> None:
 
 
 def test_every_efficiency_in_an_answer_has_its_interval(filled: Analysis) -> None:
-    told = [answer.text for answer in answers(filled) if not answer.text.startswith("was not tested")]
-    assert len(told) == 3
-    for text in told:
+    printed = [answer.text for answer in answers(filled) if not answer.text.startswith("was not tested")]
+    assert len(printed) == 3
+    for text in printed:
         given = re.findall(r"efficiency [0-9.]+\N{NO-BREAK SPACE}%( \[[0-9.]+, [0-9.]+\])?", text)
         assert given, text
         assert all(given), text

@@ -42,16 +42,16 @@ def test_the_clock_furthest_off_is_shown_of_every_platform_that_has_one(analysis
     assert re.search(r"qemu-tcg</th><td[^>]*>-3601.250 s", page(analysis))
 
 
-def test_what_must_be_known_to_read_differences_is_told_below_them(tmp_path: Path) -> None:
+def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path: Path) -> None:
     facts: dict[str, dict[str, Any]] = {
         "native": {"tcp_congestion_control": "bbr", "cpu_flags": ["a", "b"], "memory_visible_bytes": 1 << 30},
         "docker": {"tcp_congestion_control": "cubic", "cpu_flags": ["a"], "memory_visible_bytes": 1 << 29},
     }
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
         run = begin(store, "facts-1")
-        for platform, told in facts.items():
+        for platform, printed in facts.items():
             guest = run.begin_guest(platform, 0, "", 1.0)
-            run.end_guest(guest, ready_s=0.1, clock_offset_s=None, facts=told, notes=())
+            run.end_guest(guest, ready_s=0.1, clock_offset_s=None, facts=printed, notes=())
         run.finish("finished", "as told", 2.0)
         analysis = analyse(store, "facts-1")
     for text in (" ".join(drawn(view("audit", analysis), 100).split()), " ".join(page(analysis).split())):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from shown import drawn
 
-from vtax.report.analysis.counters import Counted, Hop, counted_cells
+from vtax.report.analysis.counters import Counted, HopTraffic, counted_cells
 from vtax.report.renderers.json import as_json
 from vtax.report.views.counters import document_of
 
@@ -27,7 +27,7 @@ def cells(**more: float) -> list[Counted]:
         SimpleNamespace(point="p", label="iperf3", levels={"mtu": 1500}, platform="qemu-tcg"),
     ]
     link = {f"guest.eth0.{name}": value for name, value in {**HOP, **LOST}.items()} | {"under_test.bytes": 2e9}
-    link |= {"lost.packets": 4.0, **more}
+    link |= {"drops.packets": 4.0, **more}
     values = {
         0: {
             "layer.host_cpu_s": 2.0,
@@ -62,14 +62,14 @@ def cells(**more: float) -> list[Counted]:
     return counted_cells(data, counters, in_force)
 
 
-def test_only_cells_with_a_network_are_told_in_the_order_of_the_study() -> None:
+def test_only_cells_with_a_network_are_reported_in_the_order_of_the_study() -> None:
     assert [(cell.label, cell.platform, cell.trials) for cell in cells()] == [
         ("iperf3", "native", 4),
         ("iperf3", "qemu-tcg", 4),
     ]
 
 
-def test_cpu_is_told_by_who_spent_it() -> None:
+def test_cpu_is_reported_by_who_spent_it() -> None:
     native, machine = cells()
     assert (native.layer_cpu_s, native.guest_cpu_s, native.ends_cpu_s) == (2.0, None, {"peer": 1.0})
     assert (machine.layer_cpu_s, machine.guest_cpu_s, machine.ends_cpu_s) == (8.0, 7.0, {"peer": 0.5})
@@ -86,7 +86,7 @@ def test_a_switch_works_for_the_guest_that_decides_for_it() -> None:
 
 def test_lost_packets_are_drops_and_errors() -> None:
     (hop,) = cells()[0].hops
-    assert (hop.name, hop.rx_bytes, hop.lost) == ("guest.eth0", 1e9, 7.0)
+    assert (hop.name, hop.rx_bytes, hop.drops) == ("guest.eth0", 1e9, 7.0)
 
 
 def test_both_tables_and_the_json_say_the_same() -> None:
@@ -97,17 +97,17 @@ def test_both_tables_and_the_json_say_the_same() -> None:
     assert lines[row] == ["native", "2.00", "–", "1.00", "2.00", "1.50", "2.00", "4.00"]
     assert lines[hops] == ["native"]
     assert lines[hops + 1] == ["guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00"]
-    told = json.loads(json.dumps(as_json(document_of(cells()))))
-    assert told[0]["cpu_s_per_gigabyte"] == pytest.approx(1.5)
-    assert told[0]["counters"]["link.guest.eth0.rx_bytes"] == 1e9
-    assert told[1]["cpu_s"]["guest_kernel"] == 7.0
+    printed = json.loads(json.dumps(as_json(document_of(cells()))))
+    assert printed[0]["cpu_s_per_gigabyte"] == pytest.approx(1.5)
+    assert printed[0]["counters"]["link.guest.eth0.rx_bytes"] == 1e9
+    assert printed[1]["cpu_s"]["guest_kernel"] == 7.0
 
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(width: int) -> None:
     long = replace(
         cells()[1], platform="qemu-tcg-virtio-vhost", ends_cpu_s={"client": 0.27, "router": 0.5, "server": 1.0},
-        hops=tuple(Hop(f"lab.router-guest-eth{number}", 49_200.0, 2.34e9, 14_800.0, 983.0, 0.0) for number in "01"),
+        hops=tuple(HopTraffic(f"lab.router-guest-eth{n}", 49_200.0, 2.34e9, 14_800.0, 983.0, 0.0) for n in "01"),
     )  # fmt: skip
     text = drawn(document_of([long]), width)
     assert max(map(len, text.splitlines())) <= width
@@ -116,10 +116,10 @@ def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(
         assert name in text
 
 
-def test_what_was_in_force_is_told_with_every_different_value_of_the_measured_trials() -> None:
+def test_what_was_in_force_is_reported_with_every_different_value_of_the_measured_trials() -> None:
     native, machine = json.loads(json.dumps(as_json(document_of(cells()))))
-    assert native["used"] == {"mss": [1448, 1460], "cards": [{"guest.eth0": {"mtu": 1500}}]}
-    assert machine["used"] == {"mss": [536]}
+    assert native["effective"] == {"mss": [1448, 1460], "cards": [{"guest.eth0": {"mtu": 1500}}]}
+    assert machine["effective"] == {"mss": [536]}
 
 
 def test_a_run_without_a_network_says_so() -> None:

@@ -21,7 +21,7 @@ from vtax.counters.host import host_facts
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.contrast import contrast
-from vtax.report.analysis.counters import Counted, Hop
+from vtax.report.analysis.counters import Counted, HopTraffic
 from vtax.report.analysis.source import Source
 from vtax.report.document import Document
 from vtax.report.renderers.format import Formatter
@@ -242,7 +242,7 @@ def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Lang
 
 
 def test_no_text_of_counters_escapes_the_catalogue(wide: Language) -> None:
-    hop = Hop("eth0", 1.0, 2.0, 3.0, 4.0, 5.0)
+    hop = HopTraffic("eth0", 1.0, 2.0, 3.0, 4.0, 5.0)
     cell = Counted(
         "iperf3", {"mtu": 1500}, "docker", 3, 1.0, 2.0, {"peer": 0.5}, 0.25, 1.25, 2e9, {"peer": 7.0}, (hop,), 5.0,
         {}, {},

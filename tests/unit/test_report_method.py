@@ -27,13 +27,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def told(store: Store, **changes: Any) -> str:
+def printed(store: Store, **changes: Any) -> str:
     fill(begin(store, **changes), blocks=2, trials=1, warmup=0)
     return "\n".join(map(english, method(analyse(store))))
 
 
-def test_the_order_that_guests_started_in_is_told(store: Store) -> None:
-    text = told(store)
+def test_the_order_that_guests_started_in_is_reported(store: Store) -> None:
+    text = printed(store)
     assert "1: native, docker, lxc, qemu-tcg; 2: native, docker, lxc, qemu-tcg." in text
     assert "in seeded random order" in text
     found = values(analyse(store))["order"]
@@ -42,16 +42,16 @@ def test_the_order_that_guests_started_in_is_told(store: Store) -> None:
 
 def test_the_papers_order_is_named_as_what_it_is(store: Store) -> None:
     declared = {**synthetic_run.DECLARED, "design": {"order": "sequential"}}
-    assert "All blocks of one platform ran before those of the next." in told(store, declared=declared)
+    assert "All blocks of one platform ran before those of the next." in printed(store, declared=declared)
 
 
 def test_equal_conditions_are_claimed_only_where_they_were(store: Store) -> None:
-    assert "from the same image, on the same pinned CPUs and with the same limits. " in told(store)
-    tuned = told(store, name="tuned", declared={**synthetic_run.DECLARED, "tuning": ["default", "pinned"]})
+    assert "from the same image, on the same pinned CPUs and with the same limits. " in printed(store)
+    tuned = printed(store, name="tuned", declared={**synthetic_run.DECLARED, "tuning": ["default", "pinned"]})
     assert "pinned CPUs" not in tuned
-    theirs = PlatformRecord("docker", {"driver": "ssh", "options": {}}, True, version="x")
-    brought = told(
-        store, name="brought", platforms=[theirs if p.name == "docker" else p for p in synthetic_run.PLATFORMS]
+    stranger = PlatformRecord("docker", {"driver": "ssh", "options": {}}, True, version="x")
+    brought = printed(
+        store, name="brought", platforms=[stranger if p.name == "docker" else p for p in synthetic_run.PLATFORMS]
     )
     assert "; docker: with files, CPUs and limits of its own, which the audit tells" in brought
 
@@ -59,7 +59,7 @@ def test_equal_conditions_are_claimed_only_where_they_were(store: Store) -> None
 def test_a_driver_that_is_not_installed_here_is_taken_for_a_usual_one(store: Store) -> None:
     gone = PlatformRecord("docker", {"driver": "gone", "options": {}}, True)
     platforms = [gone if p.name == "docker" else p for p in synthetic_run.PLATFORMS]
-    assert "with files, CPUs and limits of its own" not in told(store, platforms=platforms)
+    assert "with files, CPUs and limits of its own" not in printed(store, platforms=platforms)
 
 
 def test_reports_name_no_driver() -> None:
@@ -74,7 +74,7 @@ def test_reports_name_no_driver() -> None:
 
 def test_ratio_and_efficiency_are_told_apart_where_lower_is_better(store: Store) -> None:
     sentence = "Where lower is better a ratio above 1 is slower; efficiency is then 1 / ratio"
-    assert sentence in told(store)
+    assert sentence in printed(store)
     analysis = analyse(store)
     (latency,) = [section for section in analysis.sections if section.better == "lower"]
     row = next(row for point in latency.points for row in point.rows if row.ratio)
@@ -87,6 +87,6 @@ def test_ratio_and_efficiency_are_told_apart_where_lower_is_better(store: Store)
 
 
 def test_a_table_names_the_tool_whose_version_it_gives(store: Store) -> None:
-    text = told(store) and terminal(analyse(store))
+    text = printed(store) and terminal(analyse(store))
     assert "higher is better, sysbench-cpu (sysbench 1.0.20)" in text
     assert "higher is better, iperf3 3.18" in text

@@ -38,7 +38,7 @@ def test_drift_is_measured_and_warned_of() -> None:
     assert (len(warning.places), warning.times) == (6, 1)
 
 
-def test_drift_is_told_in_words() -> None:
+def test_drift_is_reported_in_words() -> None:
     blocks = np.arange(12)
     falling = 100 * 0.97**blocks + 0.1 * (-1.0) ** blocks
     (one,) = drift_warnings([(Place("here"), blocks, falling)], 0.95)
@@ -98,7 +98,7 @@ def test_one_block_ranks_nothing_and_few_blocks_are_warned_of_beside_every_proba
     _, one = measured(noisy(0.03, 0.03), blocks=1)
     for found in rankings(one):
         assert found.ranking is None
-        assert "one block" in found.trouble
+        assert "one block" in found.reason
     assert {(entry["probabilities"], entry["order"]) for entry in as_json(ranking.document_of(rankings(one)))} == {
         (None, None)
     }

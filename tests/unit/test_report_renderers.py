@@ -89,7 +89,7 @@ CELLS: dict[type, tuple[Inline, str]] = {
 }  # fmt: skip
 WARNINGS = (
     Warning(
-        "few-blocks", "warning", {"count": Count(3), "least": Count(5)}, places=(Place("docker", "dd"),), times=2
+        "few-blocks", "warning", {"count": Count(3), "minimum": Count(5)}, places=(Place("docker", "dd"),), times=2
     ),
     Warning("theirs", "error", {"text": "50 % & <b>|x|</b> left"}, kind="older-name"),
 )
@@ -128,8 +128,8 @@ def test_a_terminal_shows_every_cell(document: Document, width: int) -> None:
         assert shown in text
     for shown in ("one, two and three", "a x*y", "2 things", "sudo run", "a lead", "every part"):
         assert shown in text
-    told = " ".join(text.split())
-    assert "few-blocks: 3 blocks are too few for a verdict; at least 5 are needed (2 times) docker, dd" in told
+    printed = " ".join(text.split())
+    assert "few-blocks: 3 blocks are too few for a verdict; at least 5 are needed (2 times) docker, dd" in printed
 
 
 def test_a_page_shows_every_cell_and_no_markup_of_others(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_json_holds_the_numbers_unrounded_by_the_keys_of_their_columns(document:
 
 def test_a_warning_in_json_has_code_data_and_text_and_the_name_it_had_before(document: Document) -> None:
     first, second = as_json(replace(document, data=WARNINGS))
-    assert (first["code"], first["severity"], first["data"]) == ("few-blocks", "warning", {"count": 3, "least": 5})
+    assert (first["code"], first["severity"], first["data"]) == ("few-blocks", "warning", {"count": 3, "minimum": 5})
     assert first["text"] == "3 blocks are too few for a verdict; at least 5 are needed"
     assert (first["places"], first["times"]) == (["docker, dd"], 2)
     assert (second["kind"], second["texts"]) == ("older-name", ["50 % & <b>|x|</b> left"])

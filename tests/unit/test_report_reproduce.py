@@ -23,9 +23,9 @@ def test_a_run_is_made_again_with_the_packages_and_the_tuning_it_had(tmp_path: P
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         run = begin(opened, declared={**synthetic_run.DECLARED, "benchmark": [table]})
         run.add_warning("tuned", "the host was tuned for this run: governor performance")
-        told = commands(analyse(opened))
-    assert "sudo .venv/bin/vtax image build --with python3-os-ken" in told
-    assert told[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune"
+        printed = commands(analyse(opened))
+    assert "sudo .venv/bin/vtax image build --with python3-os-ken" in printed
+    assert printed[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune"
 
 
 def test_a_usual_run_is_made_again_in_the_usual_image(tmp_path: Path) -> None:

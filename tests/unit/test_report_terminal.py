@@ -82,7 +82,7 @@ def test_at_80_columns_a_name_and_its_mark_may_part_and_nothing_else_does(wide: 
     assert sum("(emulated)" in line for line in table) >= 4
 
 
-def test_trials_are_told_apart_from_the_blocks_that_intervals_rest_on(wide: Analysis) -> None:
+def test_trials_are_reported_apart_from_the_blocks_that_intervals_rest_on(wide: Analysis) -> None:
     (head,) = [line.split() for line in shown(wide, 140) if "CV" in line]
     (row,) = [line.split() for line in shown(wide, 140) if "baseline" in line][:1]
     assert head[head.index("CV") :][:3] == ["CV", "trials", "blocks"]
@@ -98,10 +98,10 @@ def test_a_number_never_breaks_across_lines(width: int) -> None:
     grid.add_row(text)
     parts: list[tuple[int, RenderableType]] = [(0, Text(text)), (3, Bulleted([Text(text)])), (1, grid)]
     for frame, part in parts:
-        told = "\n".join(drawn(part, width + frame))
+        printed = "\n".join(drawn(part, width + frame))
         if width > 10:
             for each in kept:
-                assert each in told, told
+                assert each in printed, printed
 
 
 def test_a_grid_too_narrow_for_its_words_folds_them_and_loses_none() -> None:
@@ -127,7 +127,7 @@ def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them() -> 
 
 
 @pytest.mark.parametrize(
-    ("natural", "least", "room", "widths"),
+    ("natural", "minimum", "room", "widths"),
     [
         ([5, 9], [3, 4], 20, [5, 9]),
         ([5, 30, 20], [5, 10, 12], 35, [5, 15, 15]),
@@ -136,5 +136,5 @@ def test_names_stand_above_the_rest_where_the_words_do_not_fit_beside_them() -> 
         ([9, 30], [9, 20], 20, [9, 11]),
     ],
 )
-def test_the_widest_column_wraps_first(natural: list[int], least: list[int], room: int, widths: list[int]) -> None:
-    assert fitted(natural, least, room) == widths
+def test_the_widest_column_wraps_first(natural: list[int], minimum: list[int], room: int, widths: list[int]) -> None:
+    assert fitted(natural, minimum, room) == widths

@@ -25,7 +25,7 @@ from vtax.report.document import Place
 from vtax.report.renderers.json import as_json
 from vtax.report.views import interaction, ranking
 from vtax.report.views.variance import blocks_range, document_of
-from vtax.stats.variance import Plan
+from vtax.stats.variance import Replication
 from vtax.store.store import Store
 
 
@@ -36,12 +36,12 @@ def test_shares_of_noise_follow_where_it_was_made() -> None:
         assert cell.within_trial is None
 
 
-def test_noise_of_trials_is_told_from_noise_of_blocks() -> None:
+def test_noise_of_trials_is_reported_from_noise_of_blocks() -> None:
     shares = [cell.between_trials for cell in cells_of(*measured(noisy(0.0, 0.05), blocks=20))]
     assert np.mean([share for share in shares if share is not None]) > 0.85
 
 
-def test_noise_within_trials_is_told_where_every_trial_of_a_cell_has_samples() -> None:
+def test_noise_within_trials_is_reported_where_every_trial_of_a_cell_has_samples() -> None:
     data, analysis = measured(noisy(0.0, 0.0), blocks=10)
     random = np.random.default_rng(5)
     first = {i for i, c in enumerate(data.run.cells) if c.platform == "first"}
@@ -89,7 +89,10 @@ def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
     (table,) = variance(data, analysis)
     ((name, cells), *_) = table.points
     shared: Any = {"half_width": 0.02, "blocks_low": 5, "blocks_high": None, "warnings": ()}
-    many, long = Plan(trials=1, blocks=780, time_s=10.0, **shared), Plan(trials=100, blocks=8, time_s=20.0, **shared)
+    many, long = (
+        Replication(trials=1, blocks=780, time_s=10.0, **shared),
+        Replication(trials=100, blocks=8, time_s=20.0, **shared),
+    )
     planned = (cells[0], replace(cells[1], plan=many), replace(cells[2], plan=long))
     tables = (replace(table, points=((name, planned),)),)
     assert hardest(tables) == Hardest(Place("second", "tool speed", (("size", "64"),)), long)
@@ -168,9 +171,9 @@ def test_ratios_next_to_what_a_float_holds_have_an_answer_or_a_reason(far: float
     data, analysis = measured(lambda p, s, b, n: level[p] * own(p, s, b, n) ** (2 if s == 64 else 1) / 1e8)
     tables, ranks, factors = variance(data, analysis), rankings(analysis), factor_effects(analysis)
     for cell in (cell for table in tables for _, cells in table.points for cell in cells):
-        assert cell.plan or cell.trouble or cell.row.platform.is_baseline
-    assert all(found.ranking or found.trouble for found in ranks)
-    assert all(bool(found.effect) == bool(found.text) != bool(found.trouble) for found in factors)
+        assert cell.plan or cell.reason or cell.row.platform.is_baseline
+    assert all(found.ranking or found.reason for found in ranks)
+    assert all(bool(found.effect) == bool(found.text) != bool(found.reason) for found in factors)
     drawn(document_of(tables, analysis)) + drawn(ranking.document_of(ranks))
     drawn(interaction.document_of(factors, analysis))
 
@@ -196,9 +199,9 @@ def test_bad_input_has_an_answer_or_a_reason_in_every_view(kind: str, blocks: in
     for table in tables:
         for _, cells in table.points:
             for cell in cells:
-                assert cell.plan or cell.trouble or cell.row.platform.is_baseline
-    assert all(found.ranking or found.trouble for found in ranks)
-    assert all(bool(found.effect) == bool(found.text) != bool(found.trouble) for found in factors)
+                assert cell.plan or cell.reason or cell.row.platform.is_baseline
+    assert all(found.ranking or found.reason for found in ranks)
+    assert all(bool(found.effect) == bool(found.text) != bool(found.reason) for found in factors)
     documents = [
         document_of(tables, analysis),
         ranking.document_of(ranks),
@@ -260,7 +263,7 @@ def test_samples_that_are_stored_with_trials_reach_the_command(
         run = begin(store)
         for position, (block, cell) in enumerate((b, c) for b in range(3) for c in run.cells):
             used = {"samples": {"throughput": [900.0, 1000.0, 1100.0]}} if cell.benchmark == "iperf3" else {"a": 1}
-            run.add_trial(trial(cell, block=block, position=position, used=used))
+            run.add_trial(trial(cell, block=block, position=position, effective=used))
     monkeypatch.setenv("VTAX_STORE", url)
     result = CliRunner().invoke(group, ["show", "--variance", "--json"], catch_exceptions=False)
     found = {entry["benchmark"]: entry["shares"]["within_trial"] for entry in json.loads(result.output)["variance"]}

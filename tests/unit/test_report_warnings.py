@@ -34,7 +34,7 @@ def test_texts_of_older_runs_that_differ_in_numbers_alone_are_one_warning(store:
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "message"),
     [
         (("2 of 5 values", "1 of 5 values"), "1 to 2 of 5 values"),
         (
@@ -46,12 +46,14 @@ def test_texts_of_older_runs_that_differ_in_numbers_alone_are_one_warning(store:
         (("once",), "once"),
     ],
 )
-def test_texts_that_differ_in_numbers_are_told_as_one_with_the_range(texts: tuple[str, ...], said: str) -> None:
+def test_texts_that_differ_in_numbers_are_reported_as_one_with_the_range(
+    texts: tuple[str, ...], message: str
+) -> None:
     warning = Warning("code", "warning", {"text": legacy.merged(texts)}, tuple({"text": text} for text in texts))
-    assert sentence(warning) == said
+    assert sentence(warning) == message
 
 
-def test_an_outlier_of_one_trial_per_block_is_told_once_and_apart_from_other_metrics(store: Store) -> None:
+def test_an_outlier_of_one_trial_per_block_is_reported_once_and_apart_from_other_metrics(store: Store) -> None:
     run = begin(store)
     native, docker = (next(c for c in run.cells if c.key == f"c-{p}") for p in ("native", "docker"))
     for block in range(12):
@@ -89,8 +91,8 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
 
     points = tuple(replace(p, rows=tuple(map(corrected, p.rows))) for p in first.points)
     changed = replace(analysis, sections=(replace(first, points=points), *analysis.sections[1:]))
-    said = "interval without 1: the interval is of one comparison alone, the verdict is corrected for"
-    assert terminal(changed, 140).count(f"{said} 3") == 1
+    message = "interval without 1: the interval is of one comparison alone, the verdict is corrected for"
+    assert terminal(changed, 140).count(f"{message} 3") == 1
     assert "corrected for" not in "".join(english(note) for each in others for note in notes_under(each, changed))
 
 

@@ -59,5 +59,5 @@ def test_no_output_whatever_raises_anything_but_benchmark_error(report, data):
         made = outcome(name, parameters, texts)
     except BenchmarkError:
         return
-    json.dumps([dict(made.values), dict(made.used)], allow_nan=False)
+    json.dumps([dict(made.values), dict(made.effective)], allow_nan=False)
     assert {type(value) for value in made.values.values()} <= {float}

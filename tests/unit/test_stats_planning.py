@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from vtax.stats.checks import StatsError
-from vtax.stats.planning import blocks_for, noise_at_most, smallest_overhead
+from vtax.stats.planning import blocks_for, noise_upper, smallest_overhead
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.verdict import blocks_needed
 
@@ -41,7 +41,7 @@ def test_planning_agrees_with_the_blocks_a_verdict_says_it_needs() -> None:
 
 def test_the_bound_of_the_noise_holds_in_95_of_100_calibrations() -> None:
     samples = np.random.default_rng(3).normal(0.0, 1.0, (4000, 7)).std(axis=1, ddof=1)
-    assert 0.935 < np.mean([noise_at_most(s, 7) > 1.0 for s in samples]) < 0.965
+    assert 0.935 < np.mean([noise_upper(s, 7) > 1.0 for s in samples]) < 0.965
 
 
 def test_one_block_says_nothing_of_noise() -> None:

@@ -120,14 +120,14 @@ def test_reasons_are_sentences(rule, rows, blocks, reason):
 
 
 @pytest.mark.parametrize(
-    ("budget_s", "blocks", "told"),
+    ("budget_s", "blocks", "printed"),
     [(7200, 1, "2 h ends before another block would, after 1 block"), (5400, 2, "90 min"), (100, 2, "100 s"),
      (0.5, 2, "0.5 s")],
 )  # fmt: skip
-def test_a_budget_is_told_as_people_write_it(budget_s, blocks, told):
+def test_a_budget_is_reported_as_people_write_it(budget_s, blocks, printed):
     rule = Rule("budget", budget_s=budget_s)
     found = within_budget(rule, decide(rule, {}, blocks), blocks, elapsed_s=budget_s, next_block_s=1)
-    assert found.reason.startswith(f"the time budget of {told}")
+    assert found.reason.startswith(f"the time budget of {printed}")
 
 
 def test_a_budget_is_spent_where_intervals_are_widest_once_the_fewest_blocks_are_made():

@@ -36,7 +36,7 @@ def nested(between, trial, sample, blocks=300, trials=5, samples=4):
     return values.ravel(), block.ravel(), number.ravel()
 
 
-def test_three_levels_of_noise_are_told_apart():
+def test_three_levels_of_noise_are_reported_apart():
     found = components(*nested(0.03, 0.02, 0.01))
     assert math.sqrt(found.between_blocks) == pytest.approx(0.03, rel=0.15)
     assert math.sqrt(found.between_trials) == pytest.approx(0.02, rel=0.15)
@@ -109,15 +109,15 @@ def test_a_plan_is_made_at_the_level_that_its_number_of_blocks_has():
 def test_the_range_of_blocks_holds_the_true_number_as_often_as_promised(trials):
     random = np.random.default_rng(4)
     between, trial = 0.05, 0.03
-    held = 0
+    registered = 0
     for _ in range(600):
         values = 1 + between * random.standard_normal((5, 1)) + trial * random.standard_normal((5, trials))
         found = plan(components(values.ravel(), np.arange(5).repeat(trials)), 0, 1, 0.02)
         assert found.trials == 1 or trials == 3
         variance = 2 * (between**2 + trial**2 / found.trials)
         needed = next(n for n in range(5, 10_000) if t_quantile(0.975, n - 1) * math.sqrt(variance / n) <= 0.02)
-        held += found.blocks_low <= needed <= found.blocks_high
-    assert 0.92 <= held / 600 <= 0.98
+        registered += found.blocks_low <= needed <= found.blocks_high
+    assert 0.92 <= registered / 600 <= 0.98
 
 
 def test_a_plan_beyond_a_million_blocks_has_no_upper_end_and_one_block_gives_none():
@@ -208,7 +208,7 @@ def test_a_factor_that_changes_the_overhead_is_found_with_its_size():
     assert platform.ratio == pytest.approx(math.exp(-0.2), rel=0.03)
 
 
-def test_interactions_that_cannot_be_asked_are_refused():
+def test_interactions_that_cannot_be_requested_are_refused():
     values, p, q, b = factorial(0.0)
     with pytest.raises(StatsError, match="two levels"):
         interaction(values[q == 0], p[q == 0], q[q == 0], b[q == 0])

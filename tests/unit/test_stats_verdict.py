@@ -13,7 +13,7 @@ from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.stopping import Rule
-from vtax.stats.verdict import holm, judge, judge_either_way, judge_family, p_equivalence
+from vtax.stats.verdict import holm, judge, judge_family, judge_unordered, p_equivalence
 
 rng = np.random.default_rng(7)
 SPREAD = np.array([-1.5, -0.8, -0.3, 0.1, 0.2, 0.6, 0.7, 1.0])
@@ -76,7 +76,7 @@ def test_a_margin_out_of_range_is_refused(margin):
 @given(st.floats(-0.05, 0.05), st.floats(0.0001, 0.05), st.sampled_from(["higher", "lower"]))
 def test_two_sides_that_are_swapped_have_the_mirrored_verdict(mean, spread, better):
     found = ratio_of_logs(mean + spread * SPREAD)
-    (forth,), (back,) = (judge_either_way([each], 0.02, [better]) for each in (found, found.inverse))
+    (forth,), (back,) = (judge_unordered([each], 0.02, [better]) for each in (found, found.inverse))
     assert back.kind == {"slower": "faster", "faster": "slower"}.get(forth.kind, forth.kind)
     assert (forth.blocks_needed, forth.p_equivalence) == (back.blocks_needed, pytest.approx(back.p_equivalence))
     if forth.kind != "undecided":
@@ -87,7 +87,7 @@ def test_next_to_the_margin_a_word_must_hold_in_both_directions():
     above = ratio_of_logs(math.log(1.0202) + 1e-5 * SPREAD)
     assert judge(above, 0.02, "higher").kind == "faster"
     assert judge(above.inverse, 0.02, "higher").kind == "equivalent"
-    assert judge_either_way([above], 0.02, ["higher"])[0].kind == "undecided"
+    assert judge_unordered([above], 0.02, ["higher"])[0].kind == "undecided"
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 30])

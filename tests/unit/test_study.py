@@ -75,7 +75,7 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
         (
             "[design]\nstop = 'verdict'\nmin_blocks = 2\nmax_blocks = 4",
             "[design], key max_blocks",
-            "fewer than 5 blocks give no verdict",
+            "below 5 blocks there is no verdict",
         ),
         (
             "[[benchmark]]\nname = 'dd'\n[benchmark.factors]\nx = []",
@@ -269,16 +269,16 @@ def test_nonsense_is_refused(text: str) -> None:
         (float("inf"), "–"), (float("nan"), "–"),
     ],
 )  # fmt: skip
-def test_durations_are_told_alike_everywhere(seconds: float, shown: str) -> None:
+def test_durations_are_reported_alike_everywhere(seconds: float, shown: str) -> None:
     assert format_duration(seconds) == shown
 
 
-def test_sizes_that_need_not_be_exact_are_told_in_three_digits() -> None:
-    told = [about_size(n) for n in (512, 1536, 1000 * 2**20, 1023.9 * 2**20, 23.46 * 2**30)]
-    assert told == ["512 B", "1.5 KiB", "1000 MiB", "1 GiB", "23.5 GiB"]
+def test_sizes_that_need_not_be_exact_are_reported_in_three_digits() -> None:
+    printed = [about_size(n) for n in (512, 1536, 1000 * 2**20, 1023.9 * 2**20, 23.46 * 2**30)]
+    assert printed == ["512 B", "1.5 KiB", "1000 MiB", "1 GiB", "23.5 GiB"]
 
 
-def test_levels_are_told_as_factor_and_level() -> None:
+def test_levels_are_reported_as_factor_and_level() -> None:
     assert format_levels({"direction": "send", "mtu": 1500}) == "direction=send, mtu=1500"
     assert format_levels({}) == ""
 

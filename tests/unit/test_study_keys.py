@@ -32,7 +32,7 @@ class Table(BaseModel):
     rate_mbit_s: float | None = Field(None, gt=0)
     share: float = Field(0.5, gt=0, lt=1)
     size: Size = Field(65536, ge=1024)
-    least: Size | None = Field(None, ge=1, le=1024**2)
+    minimum: Size | None = Field(None, ge=1, le=1024**2)
     timeout: Duration = Field(60.0, gt=0)
     mss: int = Field(536, ge=88, json_schema_extra={"unit": "bytes"})
     quiet: bool = False
@@ -64,7 +64,7 @@ def key(name: str) -> Key:
         ("rate_mbit_s", "", "a number above 0 Mbit/s", "Mbit/s"),
         ("share", "0.5", "a number above 0 and below 1", ""),
         ("size", "64KiB", "a size of at least 1KiB, in bytes or with a unit", "bytes"),
-        ("least", "", "a size from 1B to 1MiB, in bytes or with a unit", "bytes"),
+        ("minimum", "", "a size from 1B to 1MiB, in bytes or with a unit", "bytes"),
         ("timeout", "60", "a duration above 0s, in seconds or with a unit", "s"),
         ("mss", "536", "a whole number of at least 88 bytes", "bytes"),
         ("quiet", "false", "true or false", ""),
@@ -88,7 +88,7 @@ def test_the_json_of_a_key_has_choices_and_bounds_for_programs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "place", "told"),
+    ("given", "place", "printed"),
     [
         ({"way": "up"}, ("way",), "way is 'up'; it must be 'send', 'receive' or 'both'"),
         ({"duration_s": 0}, ("duration_s",), "duration_s is 0; it must be a whole number from 1 to 86400"),
@@ -124,10 +124,10 @@ def test_the_json_of_a_key_has_choices_and_bounds_for_programs() -> None:
         ({"size": "9b"}, ("size",), "'9b' ends in b, for bits; for bytes write '9B'"),
     ],
 )
-def test_a_refusal_says_what_was_given_and_what_is_allowed(given: Any, place: tuple[Any, ...], told: str) -> None:
+def test_a_refusal_says_what_was_given_and_what_is_allowed(given: Any, place: tuple[Any, ...], printed: str) -> None:
     (problem,) = refusal(given)
     assert problem.place == place
-    assert told in problem.what
+    assert printed in problem.what
     assert "Input should" not in problem.what
 
 
@@ -166,11 +166,11 @@ def test_a_refusal_hints_at_what_was_meant(given: Any, hint: str) -> None:
 
 
 def test_a_refusal_calls_keys_as_they_are_called() -> None:
-    for given, told in (
+    for given, printed in (
         ({"mode": 1}, "unknown option 'mode'; known: way, "),
         ({"way": 1}, "option way is 1; it must"),
     ):
-        assert refusal(given, "option")[0].what.startswith(told)
+        assert refusal(given, "option")[0].what.startswith(printed)
 
 
 def test_a_table_that_takes_no_key_says_so() -> None:

@@ -61,12 +61,12 @@ def test_all_problems_of_a_file_are_shown_with_their_places(tmp_path: Path) -> N
         "  - [guest], key memory: '512Mb' ends in b, for bits; for bytes write '512MB' or '512MiB'",
         "  - [design], key timeout: '60' has no unit; write '60s', or for example 500ms, 7s, 10min or 2h",
         "  - [design], key margin: margin is '5%'; it must be a number above 0 and below 1",
-        "      to do: for 5 % write 0.05",
+        "      hint: for 5 % write 0.05",
         "  - [[benchmark]] number 1 (iperf3), key parameters.mtu: iperf3: unknown parameter 'mtu'",
-        "      to do: mtu is a setting of the link: it belongs in link, or with several levels in link_factors",
+        "      hint: mtu is a setting of the link: it belongs in link, or with several levels in link_factors",
         "  - [[benchmark]] number 1 (iperf3), key parameters.lenght: iperf3: unknown parameter 'lenght'; "
         "did you mean length?",
-        "      to do: vtax benchmarks iperf3 explains every parameter",
+        "      hint: vtax benchmarks iperf3 explains every parameter",
     ]
     assert error.where == str(tmp_path / "mine.toml")
 
@@ -89,12 +89,12 @@ def test_tools_links_platforms_and_facts_are_refused_together(tmp_path: Path) ->
         factors = { direction = ["send", "recieve"] }
         """,
     )
-    told = "\n".join(line for line in lines(error) if line.startswith("  - "))
+    printed = "\n".join(line for line in lines(error) if line.startswith("  - "))
     for near in ("iperf3", "podman", "kernel_release", "qemu", "router"):
-        assert f"did you mean {near}" in told, near
-    assert "direction is 'recieve'" in told
-    assert "mitigation;" not in told
-    assert len(told.splitlines()) == 6
+        assert f"did you mean {near}" in printed, near
+    assert "direction is 'recieve'" in printed
+    assert "mitigation;" not in printed
+    assert len(printed.splitlines()) == 6
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_tools_links_platforms_and_facts_are_refused_together(tmp_path: Path) ->
 )
 def test_a_problem_hints_at_the_right_place(tmp_path: Path, text: str, hint: str) -> None:
     error = refused(tmp_path, text)
-    assert hint in error.cure
+    assert hint in error.hint
     assert not isinstance(error, BadInputs)
 
 

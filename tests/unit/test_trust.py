@@ -245,7 +245,7 @@ def test_without_consent_no_plan_is_made_and_nothing_is_probed(odd: OddDriver) -
     native = {"native": Probe(True)}
     with pytest.raises(BadInput, match=r"platform mine: program = '/x' \(a program\)") as caught:
         make_plan(loaded, image=NOWHERE, seed=1, probes=native)
-    assert "--trust" in caught.value.cure
+    assert "--trust" in caught.value.hint
     assert odd.probed == 0
     make_plan(loaded, image=NOWHERE, seed=1, probes=native, agreed=host_programs(loaded.study, "test"))
     assert odd.probed == 1
@@ -262,7 +262,7 @@ def test_the_command_line_refuses_a_study_that_names_a_program(
     result = CliRunner().invoke(group, ["run", str(study)])
     assert isinstance(result.exception, BadInput)
     assert "runsc = '/tmp/x'" in result.exception.what
-    assert "--trust" in result.exception.cure
+    assert "--trust" in result.exception.hint
     assert not private_home.consents.exists()
 
 
@@ -274,10 +274,12 @@ def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path: Path, unmad
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.geteuid", lambda: 65534)
-        told = CliRunner().invoke(group, ["run", str(study), "--plan"]).output
+        printed = CliRunner().invoke(group, ["run", str(study), "--plan"]).output
         plan = json.loads(CliRunner().invoke(group, ["run", str(study), "--dry-run", "--json"]).stdout)
-    assert "run by root of this host, since the study names it: platform mine: runsc = '/tmp/x' (a program)" in told
-    assert "a dry run starts none of that" in told
+    assert (
+        "run by root of this host, since the study names it: platform mine: runsc = '/tmp/x' (a program)" in printed
+    )
+    assert "a dry run starts none of that" in printed
     assert plan["runs_as_root"] == [
         {"platform": "mine", "option": "runsc", "value": "/tmp/x", "what": "a program"},
     ]
@@ -313,7 +315,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("answer", "taken"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
-def test_a_terminal_is_asked_and_shown_what_would_run(
+def test_a_terminal_is_requested_and_shown_what_would_run(
     answer: str, taken: bool, private_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = Terminal()

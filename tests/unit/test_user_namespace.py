@@ -58,11 +58,11 @@ def test_a_kernel_that_makes_no_user_namespace_is_said_with_a_hint(monkeypatch):
     monkeypatch.setattr(namespaces, "enter_user_namespace", refuse)
     with pytest.raises(VtaxError, match="no user namespace") as caught, user_namespace(IDS):
         pass
-    assert "user.max_user_namespaces" in caught.value.cure
+    assert "user.max_user_namespaces" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("said", "hinted"),
+    ("message", "hinted"),
     [
         ("vtax: mapping the ids of /tree: Invalid argument", True),
         ("vtax: mapping the ids of /tree: Function not implemented", True),
@@ -71,12 +71,12 @@ def test_a_kernel_that_makes_no_user_namespace_is_said_with_a_hint(monkeypatch):
         ("runc: something else", False),
     ],
 )
-def test_a_kernel_or_file_system_that_maps_no_ids_is_said_with_a_hint(said, hinted, spec):
-    error = stdio.start_error(spec, OSError("it failed"), said)
-    assert ("Linux 5.19" in error.cure) is hinted
+def test_a_kernel_or_file_system_that_maps_no_ids_is_said_with_a_hint(message, hinted, spec):
+    error = stdio.start_error(spec, OSError("it failed"), message)
+    assert ("Linux 5.19" in error.hint) is hinted
 
 
-def test_podman_maps_the_ids_and_sets_no_new_privs_only_when_asked(spec, shifted):
+def test_podman_maps_the_ids_and_sets_no_new_privs_only_when_requested(spec, shifted):
     argv = podman.command_line(podman.PodmanOptions(**BOTH), spec, shifted, "/vtax-1", ["program"])
     ids = "0:2013265920:65536"
     assert {f"--uidmap={ids}", f"--gidmap={ids}", "--security-opt=no-new-privileges"} <= set(argv)
@@ -106,15 +106,15 @@ def test_docker_maps_ids_by_a_daemon_of_its_own_and_sets_no_new_privs_itself(spe
     argv = docker_daemon.daemon_argv(Path("/c"), Path("/p"), "vfs", userns=True)
     assert "--userns-remap=65534:65534" in argv
     daemon = docker_daemon.Daemon(Path("/s"), True, "vfs", "20.10", userns=True)
-    told = docker.command_line(docker.DockerOptions(**BOTH), daemon, spec, "image:key", "/vtax-1", ["program"])
-    assert "--security-opt=no-new-privileges" in told
+    printed = docker.command_line(docker.DockerOptions(**BOTH), daemon, spec, "image:key", "/vtax-1", ["program"])
+    assert "--security-opt=no-new-privileges" in printed
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_docker_of_the_host_is_taken_only_if_its_containers_have_what_is_asked(wanted, monkeypatch, spec):
+def test_a_docker_of_the_host_is_taken_only_if_its_containers_have_what_is_requested(wanted, monkeypatch, spec):
     daemon = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10", userns=not wanted)
     monkeypatch.setattr(docker, "host_daemon", lambda: daemon)
     with pytest.raises(VtaxError, match=f"{'no' if wanted else 'a'} user namespace") as caught:
         docker.daemon_for(docker.DockerOptions(daemon="host", userns=wanted), spec, False)
-    assert f"userns = {str(not wanted).lower()}" in caught.value.cure
+    assert f"userns = {str(not wanted).lower()}" in caught.value.hint
     assert docker.daemon_for(docker.DockerOptions(userns=not wanted), spec, False) is daemon

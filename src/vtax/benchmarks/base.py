@@ -108,7 +108,7 @@ class Command:
     after: tuple[tuple[str, ...], ...] = ()
 
 
-MOST_SAMPLES = 600  # of one metric in one trial: they are stored with it
+MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Outcome:
     """
 
     values: Mapping[str, float]
-    used: Mapping[str, Any] = field(default_factory=dict)
+    effective: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
 

@@ -116,8 +116,8 @@ class Dd:
             raise BenchmarkError(f"dd says it took {time_s:g} s, and it ran for {result.outside_s:.6f} s")
         check_cpu("dd", result, context)
         values = {"rate": size_bytes / time_s / _MEGA, "time": time_s}
-        used = {name: getattr(parameters, name) for name in ("direction", "file_size", "block_size", "cache")}
-        return Outcome(values, used, _warnings(parameters))
+        effective = {name: getattr(parameters, name) for name in ("direction", "file_size", "block_size", "cache")}
+        return Outcome(values, effective, _warnings(parameters))
 
 
 def _warnings(parameters: DdParameters) -> tuple[str, ...]:

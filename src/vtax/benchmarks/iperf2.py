@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.network import (
     FASTEST_MBIT_S,
-    NOT_TOLD,
+    NOT_REPORTED,
     check_datagram,
     check_link,
     check_socket_buffer,
@@ -140,10 +140,10 @@ class Iperf2:
                 metric = name.partition("_")[0]
                 values[metric] = max(values.get(metric, 0.0), worst)
         values["sent"] = sum(rates_sent.values())
-        used = {"streams": p.parallel, "send_buffer": NOT_TOLD, "receive_buffer": NOT_TOLD}
+        effective = {"streams": p.parallel, "send_buffer": NOT_REPORTED, "receive_buffer": NOT_REPORTED}
         if p.protocol == "tcp":
-            used |= {"mss": NOT_TOLD, "congestion": NOT_TOLD}
-        return Outcome(values, used, tuple(rate_warnings(p.rate_mbit_s * p.parallel, rates_sent)))
+            effective |= {"mss": NOT_REPORTED, "congestion": NOT_REPORTED}
+        return Outcome(values, effective, tuple(rate_warnings(p.rate_mbit_s * p.parallel, rates_sent)))
 
 
 def lines(report: str, port: int) -> Iterable[Line]:
@@ -165,8 +165,8 @@ def lines(report: str, port: int) -> Iterable[Line]:
 
 
 def _said(results: Mapping[Role, CommandResult]) -> str:
-    told = [result.stderr.strip() or result.stdout.strip() for result in results.values()]
-    return "; ".join(text[-200:] for text in told if text) or "it said nothing"
+    messages = [result.stderr.strip() or result.stdout.strip() for result in results.values()]
+    return "; ".join(text[-200:] for text in messages if text) or "it said nothing"
 
 
 BENCHMARK = Iperf2()

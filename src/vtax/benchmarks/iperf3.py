@@ -13,16 +13,16 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, MOST_SAMPLES, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, MAX_SAMPLES, Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.network import (
     FASTEST_MBIT_S,
-    NOT_TOLD,
+    NOT_REPORTED,
     check_datagram,
     check_link,
     check_socket_buffer,
     congestion_warnings,
     rate_warnings,
-    told_mss,
+    reported_mss,
     window_warnings,
 )
 from vtax.errors import BenchmarkError
@@ -125,15 +125,15 @@ class Iperf3:
             values = _rates(end, parameters)
             cpu = end["cpu_utilization_percent"]
             values |= {"cpu_guest": cpu["host_total"], "cpu_peer": cpu["remote_total"]}
-            used, samples = _used(report, parameters, context), _samples(report["intervals"], parameters)
-            warnings = _warnings(used, parameters, context)
+            effective, samples = _effective(report, parameters, context), _samples(report["intervals"], parameters)
+            warnings = _warnings(effective, parameters, context)
             if parameters.protocol == "udp":
                 warnings += rate_warnings(parameters.rate_mbit_s * parameters.parallel, _sent(end, parameters))
         except (KeyError, IndexError, TypeError) as error:
             raise BenchmarkError(f"iperf3's report lacks {error}; its format is not known to vtax") from error
         for direction in ("send", "receive"):
             check_link(values.get(f"throughput_{direction}"), context, parameters.duration_s)
-        return Outcome(values, used, tuple(warnings), samples)
+        return Outcome(values, effective, tuple(warnings), samples)
 
 
 def _interval_s(p: Iperf3Parameters) -> float:
@@ -144,11 +144,11 @@ def _report(client: CommandResult) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(client.stdout)
     except ValueError as error:
-        told = (client.stderr or client.stdout).strip()[-300:]
-        raise BenchmarkError(f"iperf3 ended with status {client.status} and no report: {told}") from error
+        message = (client.stderr or client.stdout).strip()[-300:]
+        raise BenchmarkError(f"iperf3 ended with status {client.status} and no report: {message}") from error
     if not isinstance(report, dict) or "error" in report or client.status != 0:
-        told = report.get("error", "") if isinstance(report, dict) else ""
-        raise BenchmarkError(f"iperf3 failed with status {client.status}: {told or client.stderr.strip()[-300:]}")
+        message = report.get("error", "") if isinstance(report, dict) else ""
+        raise BenchmarkError(f"iperf3 failed with status {client.status}: {message or client.stderr.strip()[-300:]}")
     if not isinstance(report.get("end"), dict) or not isinstance(report.get("start"), dict):
         raise BenchmarkError("iperf3's report has no start and end; its format is not known to vtax")
     return report
@@ -195,7 +195,7 @@ def _samples(intervals: Sequence[Mapping[str, Any]], p: Iperf3Parameters) -> dic
     longest = max((i["sum"]["seconds"] for i in counted), default=0.0)
     whole = [i for i in counted if i["sum"]["seconds"] >= longest / 2]
     rates = [sum(i[name]["bits_per_second"] for name in names) / _MEGA for i in whole]
-    return {"throughput": rates} if 2 <= len(rates) <= MOST_SAMPLES else {}
+    return {"throughput": rates} if 2 <= len(rates) <= MAX_SAMPLES else {}
 
 
 def _counted(intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("sum",)) -> list[Mapping[str, Any]]:
@@ -203,34 +203,34 @@ def _counted(intervals: Sequence[Mapping[str, Any]], names: Sequence[str] = ("su
     return [i for i in intervals if all(name in i and not i[name]["omitted"] for name in names)]
 
 
-def _used(report: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> dict[str, Any]:
+def _effective(report: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> dict[str, Any]:
     start, end = report["start"], report["end"]
-    used: dict[str, Any] = {
+    effective: dict[str, Any] = {
         "protocol": start["test_start"]["protocol"].lower(),
         "length": start["test_start"]["blksize"],
         "streams": start["test_start"]["num_streams"],
         "send_buffer": start.get("sndbuf_actual"),
         "receive_buffer": start.get("rcvbuf_actual"),
-        "mss": told_mss(start.get("tcp_mss", start.get("tcp_mss_default")), p.mss, context),
+        "mss": reported_mss(start.get("tcp_mss", start.get("tcp_mss_default")), p.mss, context),
         "congestion": end.get("sender_tcp_congestion"),
         "receiver_congestion": end.get("receiver_tcp_congestion"),
     }
     rates = [interval["sum"]["bits_per_second"] / _MEGA for interval in _counted(report["intervals"])]
     if rates:
-        used |= {"interval_least_mbit_s": min(rates), "interval_most_mbit_s": max(rates)}
+        effective |= {"interval_min_mbit_s": min(rates), "interval_max_mbit_s": max(rates)}
     rtts = [s["sender"]["mean_rtt"] for s in end["streams"] if s.get("sender", {}).get("mean_rtt")]
     if rtts:
-        used["mean_rtt_us"] = sum(rtts) / len(rtts)
-    return {name: value for name, value in used.items() if value is not None}
+        effective["mean_rtt_us"] = sum(rtts) / len(rtts)
+    return {name: value for name, value in effective.items() if value is not None}
 
 
-def _warnings(used: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> list[str]:
-    warnings = window_warnings(p.window, used.get("send_buffer"), used.get("receive_buffer"))
+def _warnings(effective: Mapping[str, Any], p: Iperf3Parameters, context: Context) -> list[str]:
+    warnings = window_warnings(p.window, effective.get("send_buffer"), effective.get("receive_buffer"))
     for name in ("length", "mss"):
-        asked, got = getattr(p, name), used.get(name)
-        if asked is not None and got not in (None, NOT_TOLD, asked):
-            warnings.append(f"{name}: asked for {asked}, used {got}")
-    return [*warnings, *congestion_warnings(used, context)]
+        requested, value = getattr(p, name), effective.get(name)
+        if requested is not None and value not in (None, NOT_REPORTED, requested):
+            warnings.append(f"{name}: requested {requested}, effective {value}")
+    return [*warnings, *congestion_warnings(effective, context)]
 
 
 BENCHMARK = Iperf3()

@@ -32,5 +32,5 @@ def check_cpu(tool: str, result: CommandResult, context: Context) -> None:
     if used_s > had_s * _CPU_ROOM + _CPU_ROOM_S:
         raise BenchmarkError(
             f"{tool} used {used_s:.2f} s of CPU where {context.vcpus} CPUs have {had_s:.2f} s",
-            cure="the guest's CPU limit is not in force, or its clock is wrong: see vtax doctor",
+            hint="the guest's CPU limit is not in force, or its clock is wrong: see vtax doctor",
         )

@@ -22,7 +22,7 @@ from vtax.benchmarks.network import (
     check_link,
     check_socket_buffer,
     congestion_warnings,
-    told_mss,
+    reported_mss,
     window_warnings,
 )
 from vtax.errors import BenchmarkError
@@ -150,15 +150,15 @@ class Netperf:
     ) -> Outcome:
         """See Benchmark.parse."""
         p, client = parameters, results["client"]
-        told = selectors(client.stdout)
-        if client.status != 0 or "THROUGHPUT" not in told:
-            said = (client.stderr.strip() or client.stdout.strip())[-300:]
-            raise BenchmarkError(f"netperf failed with status {client.status}: {said or 'it said nothing'}")
+        reported = selectors(client.stdout)
+        if client.status != 0 or "THROUGHPUT" not in reported:
+            message = (client.stderr.strip() or client.stdout.strip())[-300:]
+            raise BenchmarkError(f"netperf failed with status {client.status}: {message or 'it message nothing'}")
         try:
-            values = _stream_values(told, p) if p.test in _STREAMS else _transaction_values(told)
-            values |= _cpu_values(told)
-            used = _used(told, context)
-            warnings = [*_warnings(told, p), *congestion_warnings(used, context)]
+            values = _stream_values(reported, p) if p.test in _STREAMS else _transaction_values(reported)
+            values |= _cpu_values(reported)
+            effective = _effective(reported, context)
+            warnings = [*_warnings(reported, p), *congestion_warnings(effective, context)]
         except (KeyError, ValueError) as error:
             raise BenchmarkError(f"netperf's output is not understood: {error}") from error
         for name in ("throughput", "sent"):
@@ -166,7 +166,7 @@ class Netperf:
                 check_link(values.get(name), context, p.duration_s)
         for size in (p.request_size, p.response_size) if "transactions" in values else ():
             check_link(values["transactions"] * size * 8 / 1e6, context, p.duration_s)
-        return Outcome(values, used, tuple(warnings))
+        return Outcome(values, effective, tuple(warnings))
 
 
 def _test_options(p: NetperfParameters) -> list[str]:
@@ -195,35 +195,35 @@ def selectors(output: str) -> dict[str, str]:
     return dict(re.findall(r"^([A-Z0-9_]+)=(.*)$", output, re.MULTILINE))
 
 
-def _number(told: Mapping[str, str], name: str) -> float:
-    return float(told[name])
+def _number(reported: Mapping[str, str], name: str) -> float:
+    return float(reported[name])
 
 
-def _stream_values(told: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
+def _stream_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
     """Rates at their own ends; with netperf's own repetition only THROUGHPUT is the mean over the iterations."""
     sender, receiver = ("REMOTE", "LOCAL") if p.test == "tcp_maerts" else ("LOCAL", "REMOTE")
     received = "THROUGHPUT" if p.confidence_percent is not None else f"{receiver}_RECV_THROUGHPUT"
-    values = {"throughput": _number(told, received)}
+    values = {"throughput": _number(reported, received)}
     if p.confidence_percent is None:
-        values["sent"] = _number(told, f"{sender}_SEND_THROUGHPUT")
-    if (retransmits := _number(told, f"{sender}_TRANSPORT_RETRANS")) >= 0:
+        values["sent"] = _number(reported, f"{sender}_SEND_THROUGHPUT")
+    if (retransmits := _number(reported, f"{sender}_TRANSPORT_RETRANS")) >= 0:
         values["retransmits"] = retransmits
     return values
 
 
-def _transaction_values(told: Mapping[str, str]) -> dict[str, float]:
-    values = {name: _number(told, selector) for name, selector in _LATENCIES.items()}
-    return {"transactions": _number(told, "TRANSACTION_RATE"), **values}
+def _transaction_values(reported: Mapping[str, str]) -> dict[str, float]:
+    values = {name: _number(reported, selector) for name, selector in _LATENCIES.items()}
+    return {"transactions": _number(reported, "TRANSACTION_RATE"), **values}
 
 
-def _cpu_values(told: Mapping[str, str]) -> dict[str, float]:
+def _cpu_values(reported: Mapping[str, str]) -> dict[str, float]:
     """Percent busy at both ends, as far as netperf could find it out: -1 means that it could not."""
     names = {"cpu_local": "LOCAL_CPU_UTIL", "cpu_remote": "REMOTE_CPU_UTIL"}
-    found = {name: _number(told, selector) for name, selector in names.items() if selector in told}
+    found = {name: _number(reported, selector) for name, selector in names.items() if selector in reported}
     return {name: value for name, value in found.items() if value >= 0}
 
 
-def _used(told: Mapping[str, str], context: Context) -> dict[str, Any]:
+def _effective(reported: Mapping[str, str], context: Context) -> dict[str, Any]:
     names = {
         "local_send_size": "LOCAL_SEND_SIZE",
         "remote_send_size": "REMOTE_SEND_SIZE",
@@ -240,27 +240,33 @@ def _used(told: Mapping[str, str], context: Context) -> dict[str, Any]:
         "local_cpus": "LOCAL_CPU_COUNT",
         "remote_cpus": "REMOTE_CPU_COUNT",
     }
-    used: dict[str, Any] = {name: int(told[key]) for name, key in names.items() if key in told}
-    used = {name: value for name, value in used.items() if value > 0}
-    if "mss" in used:
-        used["mss"] = told_mss(used["mss"], None, context)
-    if told.get("LOCAL_CONG_CONTROL"):
-        used |= {"congestion": told["LOCAL_CONG_CONTROL"], "peer_congestion": told["REMOTE_CONG_CONTROL"]}
-    if _number(told, "CONFIDENCE_LEVEL") > 0:
-        used["confidence_width_percent"] = _number(told, "THROUGHPUT_CONFID")
-    return used
+    effective: dict[str, Any] = {name: int(reported[key]) for name, key in names.items() if key in reported}
+    effective = {name: value for name, value in effective.items() if value > 0}
+    if "mss" in effective:
+        effective["mss"] = reported_mss(effective["mss"], None, context)
+    if reported.get("LOCAL_CONG_CONTROL"):
+        effective |= {
+            "congestion": reported["LOCAL_CONG_CONTROL"],
+            "peer_congestion": reported["REMOTE_CONG_CONTROL"],
+        }
+    if _number(reported, "CONFIDENCE_LEVEL") > 0:
+        effective["confidence_width_percent"] = _number(reported, "THROUGHPUT_CONFID")
+    return effective
 
 
-def _warnings(told: Mapping[str, str], p: NetperfParameters) -> list[str]:
+def _warnings(reported: Mapping[str, str], p: NetperfParameters) -> list[str]:
     remote = p.remote_socket_buffer or p.socket_buffer
     warnings = []
-    for place, asked, letter in (("local", p.socket_buffer, "L"), ("remote", remote, "R")):
-        found = window_warnings(asked, int(told[f"{letter}SS_SIZE"]), int(told[f"{letter}SR_SIZE"]))
+    for place, requested, letter in (("local", p.socket_buffer, "L"), ("remote", remote, "R")):
+        found = window_warnings(requested, int(reported[f"{letter}SS_SIZE"]), int(reported[f"{letter}SR_SIZE"]))
         warnings += [f"{place} {text}" for text in found]
-    if p.confidence_percent is not None and (got := _number(told, "THROUGHPUT_CONFID")) > p.confidence_width_percent:
+    if (
+        p.confidence_percent is not None
+        and (width := _number(reported, "THROUGHPUT_CONFID")) > p.confidence_width_percent
+    ):
         warnings.append(
-            f"netperf missed its confidence: its {p.confidence_percent} % interval is {got:.3g} % of the mean wide "
-            f"after {told['CONFIDENCE_ITERATION']} iterations, {p.confidence_width_percent:g} % was asked for"
+            f"netperf missed its confidence: its {p.confidence_percent} % interval is {width:.3g} % of the mean wide "
+            f"after {reported['CONFIDENCE_ITERATION']} iterations, {p.confidence_width_percent:g} % was asked for"
         )
     return warnings
 

@@ -12,11 +12,11 @@ from vtax.network.hop import burst_bytes
 
 LARGEST_DATAGRAM = 65507
 """Bytes of UDP payload in the largest IPv4 packet: 65535 - 20 (RFC 791) - 8 (RFC 768)."""
-NOT_TOLD = "not told"
+NOT_REPORTED = "not reported"
 """Stands among the settings used for one that neither the tool nor its kernel tells, or tells wrongly."""
 FASTEST_MBIT_S = 1e6
 """Above every NIC there is."""
-_RATE_REACHED = 0.95  # of a UDP rate that was asked for; below it the sender did not keep up
+_MIN_RATE_SHARE = 0.95  # of a UDP rate that was asked for; below it the sender did not keep up
 _IP_AND_TCP = 40  # bytes of both headers without options (RFC 9293, section 3.7.1)
 _TIMESTAMPS = 12  # bytes of the TCP option that most kernels send (RFC 7323)
 _DEFAULT_MSS = 536  # RFC 9293, section 3.7.1
@@ -41,50 +41,54 @@ def check_socket_buffer(name: str, size: int | None) -> None:
             key = f"net.core.{path.name}"
             raise BadInput(
                 f"{name} {size} is above this host's {key} ({limit} bytes)",
-                cure=f"sysctl -w {key}={size} (as root, until the next boot), or ask for at most {limit}",
+                hint=f"sysctl -w {key}={size} (as root, until the next boot), or ask for at most {limit}",
             )
 
 
-def window_warnings(asked: int | None, send: int | None, receive: int | None) -> list[str]:
+def window_warnings(requested: int | None, send: int | None, receive: int | None) -> list[str]:
     """What to say when the kernel used another socket buffer than asked.
 
     It doubles every one that is asked for, after capping it (socket(7)): one reported as asked was capped to half.
     """
     warnings = []
-    for side, used in (("send", send), ("receive", receive)):
-        if asked is not None and used is not None and used != 2 * asked:
-            warnings.append(f"{side} buffer: asked for {asked} bytes, which the kernel doubles, and got {used}")
+    for side, effective in (("send", send), ("receive", receive)):
+        if requested is not None and effective is not None and effective != 2 * requested:
+            warnings.append(
+                f"{side} buffer: asked for {requested} bytes, which the kernel doubles, and got {effective}"
+            )
     return warnings
 
 
-def told_mss(mss: int | None, asked: int | None, context: Context) -> int | str | None:
+def reported_mss(mss: int | None, requested: int | None, context: Context) -> int | str | None:
     """The maximum segment size that a kernel told, or NOT_TOLD where it cannot be true.
 
     gVisor answers TCP_MAXSEG with the protocol's default, 536, whatever it uses.
     """
     if mss is None or context.mtu is None:
         return mss
-    most = context.mtu - _IP_AND_TCP
-    is_the_default = mss == _DEFAULT_MSS != asked and mss < most - _TIMESTAMPS
-    return NOT_TOLD if mss > most or is_the_default else mss
+    maximum = context.mtu - _IP_AND_TCP
+    is_the_default = mss == _DEFAULT_MSS != requested and mss < maximum - _TIMESTAMPS
+    return NOT_REPORTED if mss > maximum or is_the_default else mss
 
 
-def congestion_warnings(used: Mapping[str, Any], context: Context) -> list[str]:
+def congestion_warnings(effective: Mapping[str, Any], context: Context) -> list[str]:
     """What to say of every end that told another TCP congestion control than the link was asked to have."""
-    told = {name: control for name, control in used.items() if name.endswith("congestion")}
-    asked = context.congestion
+    reported = {name: control for name, control in effective.items() if name.endswith("congestion")}
+    requested = context.congestion
     return [
-        f"{name}: asked for {asked}, used {control}" for name, control in told.items() if asked not in ("", control)
+        f"{name}: asked for {requested}, used {control}"
+        for name, control in reported.items()
+        if requested not in ("", control)
     ]
 
 
-def rate_warnings(asked_mbit_s: float, sent: Mapping[str, float]) -> list[str]:
+def rate_warnings(requested_mbit_s: float, sent: Mapping[str, float]) -> list[str]:
     """What to say of a UDP sender that kept below the rate asked for (0: none was). sent: Mbit/s by direction."""
     return [
-        f"rate_mbit_s: asked for {asked_mbit_s:g} ({direction}, all streams), sent {mbit_s:.4g}; "
+        f"rate_mbit_s: asked for {requested_mbit_s:g} ({direction}, all streams), sent {mbit_s:.4g}; "
         "loss and jitter are those of the lower rate"
         for direction, mbit_s in sent.items()
-        if mbit_s < _RATE_REACHED * asked_mbit_s
+        if mbit_s < _MIN_RATE_SHARE * requested_mbit_s
     ]
 
 

@@ -31,5 +31,5 @@ def get(name: str) -> Benchmark:
     near = get_close_matches(name, benchmarks(), 3)
     raise BadInput(
         f"there is no benchmark {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        cure="vtax benchmarks lists them",
+        hint="vtax benchmarks lists them",
     )

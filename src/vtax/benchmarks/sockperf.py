@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.network import NOT_TOLD, check_datagram, check_link, check_socket_buffer, window_warnings
+from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -98,10 +98,10 @@ class Sockperf:
         p, client = parameters, results["client"]
         text = _COLOUR.sub("", client.stdout + client.stderr)
         if client.status != 0 or "Summary:" not in text:
-            said = [
+            messages = [
                 line for line in text.splitlines() if "ERROR" in line or "No messages" in line or "Invalid" in line
             ]
-            raise BenchmarkError(f"sockperf failed with status {client.status}: {'; '.join(said) or text[-300:]}")
+            raise BenchmarkError(f"sockperf failed with status {client.status}: {'; '.join(messages) or text[-300:]}")
         values = {name: _found(rf"percentile {number} =\s*([0-9.]+)", text) for name, number in _PERCENTILES.items()}
         values["latency_mean"] = _found(r"Round trip is ([0-9.]+) usec", text)
         values["latency_max"] = _found(r"<MAX> observation =\s*([0-9.]+)", text)
@@ -110,18 +110,18 @@ class Sockperf:
         answered, counted = _found(r"Total ([0-9]+) observations", text), _found(r"dropped messages = ([0-9]+)", text)
         values["dropped"] = 100 * counted / max(answered + counted, 1)
         _check_link(text, run_s, p, context)
-        used: dict[str, Any] = {"observations": int(answered)}
+        effective: dict[str, Any] = {"observations": int(answered)}
         warnings = []
         for end, result in (("", client), ("peer_", results.get("server"))):
             receive, send = _buffers(result)
-            used |= {f"{end}send_buffer": send or NOT_TOLD, f"{end}receive_buffer": receive or NOT_TOLD}
+            effective |= {f"{end}send_buffer": send or NOT_REPORTED, f"{end}receive_buffer": receive or NOT_REPORTED}
             warnings += [end.replace("_", " ") + text for text in window_warnings(p.socket_buffer, send, receive)]
         if p.mode == "under-load" and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second:
             warnings.append(
                 f"messages_per_second: asked for {p.messages_per_second}, sent {values['messages']:.0f}; "
                 "latencies are those of the lower load"
             )
-        return Outcome(values, used, tuple(warnings))
+        return Outcome(values, effective, tuple(warnings))
 
 
 def _check_link(text: str, run_s: float, p: SockperfParameters, context: Context) -> None:

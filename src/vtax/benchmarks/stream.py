@@ -101,7 +101,7 @@ class Stream:
                 f"three arrays of {format_size(array_bytes)} do not fit "
                 f"a guest of {format_size(context.memory_bytes)}",
                 where="stream: array_size",
-                cure="lower array_size, or raise memory in [guest]",
+                hint="lower array_size, or raise memory in [guest]",
             )
         return (
             Command(
@@ -128,32 +128,34 @@ class Stream:
         report = succeeded("vtax-stream", results).stdout.splitlines()
         lines = {line.split()[0]: line.split()[1:] for line in report if line.split()}
         try:
-            used: dict[str, Any] = {name: int(lines[name][0]) for name in ("threads", "array_bytes", "repetitions")}
+            effective: dict[str, Any] = {
+                name: int(lines[name][0]) for name in ("threads", "array_bytes", "repetitions")
+            }
             values = {kernel: float(lines[kernel][0]) for kernel in KERNELS}
             shortest_s = min(float(lines[kernel][2]) for kernel in KERNELS)
             lines["valid"]
         except (KeyError, IndexError, ValueError) as error:
             raise BenchmarkError(f"vtax-stream's report is not complete: {error}") from error
         if not all(math.isfinite(value) and value > 0 for value in values.values()):
-            raise BenchmarkError("vtax-stream measured no time at all", cure="raise array_size")
+            raise BenchmarkError("vtax-stream measured no time at all", hint="raise array_size")
         check_cpu("vtax-stream", result, context)
-        used["last_level_cache_bytes"] = last_level_cache_bytes()
-        return Outcome(values, used, tuple(_warnings(used, shortest_s)))
+        effective["last_level_cache_bytes"] = last_level_cache_bytes()
+        return Outcome(values, effective, tuple(_warnings(effective, shortest_s)))
 
 
 def _array_bytes(parameters: StreamParameters, context: Context) -> int:
-    asked = parameters.array_size or default_array_bytes(context.memory_bytes, last_level_cache_bytes())
-    return asked // _WORD_BYTES * _WORD_BYTES
+    requested = parameters.array_size or default_array_bytes(context.memory_bytes, last_level_cache_bytes())
+    return requested // _WORD_BYTES * _WORD_BYTES
 
 
-def _warnings(used: Mapping[str, Any], shortest_s: float) -> list[str]:
+def _warnings(effective: Mapping[str, Any], shortest_s: float) -> list[str]:
     warnings = []
-    cache_bytes = used["last_level_cache_bytes"]
+    cache_bytes = effective["last_level_cache_bytes"]
     if cache_bytes is None:
         warnings.append("the host does not say how large its last-level cache is; STREAM's size rule is unchecked")
-    elif used["array_bytes"] < CACHE_MULTIPLE * cache_bytes:
+    elif effective["array_bytes"] < CACHE_MULTIPLE * cache_bytes:
         warnings.append(
-            f"array of {used['array_bytes'] // _MEBIBYTE} MiB is below {CACHE_MULTIPLE}x the last-level cache "
+            f"array of {effective['array_bytes'] // _MEBIBYTE} MiB is below {CACHE_MULTIPLE}x the last-level cache "
             f"({cache_bytes // _MEBIBYTE} MiB): part of the figure is the cache's"
         )
     if shortest_s < _SHORTEST_S:

@@ -29,7 +29,7 @@ _LINES = {
     "threads": rf"Number of threads:{_NUMBER}",
     "cpu_max_prime": rf"Prime numbers limit:{_NUMBER}",
 }
-_USED = ("events", "threads", "cpu_max_prime")
+_EFFECTIVE = ("events", "threads", "cpu_max_prime")
 _FEW_EVENTS = 20
 _EVENT_S = 0.001  # with the default limit, on a CPU of the 2020s
 
@@ -102,14 +102,14 @@ class SysbenchCpu:
         if parameters.events is not None and read["events"] != parameters.events:
             raise BenchmarkError(f"sysbench did {read['events']:g} events where {parameters.events} were asked for")
         check_cpu("sysbench", result, context)
-        used: dict[str, Any] = {name: int(read.pop(name)) for name in _USED}
+        effective: dict[str, Any] = {name: int(read.pop(name)) for name in _EFFECTIVE}
         total_s = read.pop("total_s")
         values = dict(read)
         if parameters.events is not None:
             values["time"] = total_s
         if result.user_s + result.system_s > 0:
-            values["cpu_per_1000_events"] = (result.user_s + result.system_s) * 1000 / used["events"]
-        return Outcome(values, used, tuple(_warnings(used, context)))
+            values["cpu_per_1000_events"] = (result.user_s + result.system_s) * 1000 / effective["events"]
+        return Outcome(values, effective, tuple(_warnings(effective, context)))
 
 
 def _value(pattern: str, output: str) -> float:
@@ -119,12 +119,12 @@ def _value(pattern: str, output: str) -> float:
     return float(match[1])
 
 
-def _warnings(used: Mapping[str, int], context: Context) -> list[str]:
+def _warnings(effective: Mapping[str, int], context: Context) -> list[str]:
     warnings = []
-    if used["threads"] > context.vcpus:
-        warnings.append(f"{used['threads']} threads on {context.vcpus} CPUs: they take turns")
-    if used["events"] < _FEW_EVENTS:
-        warnings.append(f"only {used['events']} events: measure longer, or lower cpu_max_prime")
+    if effective["threads"] > context.vcpus:
+        warnings.append(f"{effective['threads']} threads on {context.vcpus} CPUs: they take turns")
+    if effective["events"] < _FEW_EVENTS:
+        warnings.append(f"only {effective['events']} events: measure longer, or lower cpu_max_prime")
     return warnings
 
 

@@ -38,7 +38,7 @@ def report(error: BaseException) -> VtaxError:
         path = _written(_text(error))
     except Exception as problem:  # nothing that is wrong here may hide what was wrong before
         return VtaxError(f"{what} (its report could not be written: {type(problem).__name__})")
-    return VtaxError(what, where=str(path), cure="report it with that file; read it before, it names your command")
+    return VtaxError(what, where=str(path), hint="report it with that file; read it before, it names your command")
 
 
 def without_secrets(text: str) -> str:

@@ -14,7 +14,7 @@ from vtax.host.lock import measuring_lock
 from vtax.study.units import duration_s, format_duration, format_percent
 
 if TYPE_CHECKING:
-    from vtax.runner.calibration import Seen
+    from vtax.runner.calibration import NoiseResult
 
 
 def calibrate(text: str, *, as_json: bool) -> None:
@@ -27,18 +27,18 @@ def calibrate(text: str, *, as_json: bool) -> None:
     need_root("measuring")
     seconds = _duration(text)
     home = Home.from_environment().ensure()
-    began = time.monotonic()
+    started_at = time.monotonic()
     with measuring_lock("vtax doctor --calibrate"):
         prepare_host(home)
         image = built_image(home)
         click.echo(f"native against native for about {format_duration(seconds)}: the same twice, in blocks", err=True)
         with observer() as watching:
             found = measured(home, image, seconds, watching)
-    took_s = time.monotonic() - began
+    duration_s = time.monotonic() - started_at
     if as_json:
-        print_json({"seconds": round(took_s, 1), "calibration": [seen.as_json() for seen in found]})
+        print_json({"seconds": round(duration_s, 1), "calibration": [seen.as_json() for seen in found]})
         return
-    _print(found, took_s)
+    _print(found, duration_s)
 
 
 def _duration(text: str) -> float:
@@ -47,13 +47,13 @@ def _duration(text: str) -> float:
     try:
         seconds = float(duration_s(text))
     except ValueError as error:
-        raise BadInput(str(error), where="--calibrate", cure="write a time such as 60s or 2min") from error
+        raise BadInput(str(error), where="--calibrate", hint="write a time such as 60s or 2min") from error
     if seconds < SHORTEST_S:
-        raise BadInput(f"{seconds:g} s are too short to calibrate", cure=f"give it {SHORTEST_S:g} s or more")
+        raise BadInput(f"{seconds:g} s are too short to calibrate", hint=f"give it {SHORTEST_S:g} s or more")
     return seconds
 
 
-def _print(found: tuple[Seen, ...], took_s: float) -> None:
+def _print(found: tuple[NoiseResult, ...], duration_s: float) -> None:
     from vtax.runner.calibration import BLOCKS, OVERHEADS
 
     print_table(
@@ -68,14 +68,14 @@ def _print(found: tuple[Seen, ...], took_s: float) -> None:
                 str(seen.blocks),
                 f"{seen.ratio.estimate:.3f} [{seen.ratio.low:.3f}, {seen.ratio.high:.3f}]",
                 format_percent(seen.noise),
-                format_percent(seen.noise_at_most),
+                format_percent(seen.noise_upper),
                 *(format_percent(effect) for effect in seen.smallest.values()),
                 *("> 10000" if needed is None else str(needed) for needed in seen.needed.values()),
             )
             for seen in found
         ],
     )  # fmt: skip
-    click.echo(f"measured for {took_s:.0f} s; overheads are settled with probability 0.8 at the 5 % level")
+    click.echo(f"measured for {duration_s:.0f} s; overheads are settled with probability 0.8 at the 5 % level")
     if any(seen.ratio.p_value < 0.05 / len(found) for seen in found):
         click.echo(
             "the two differ although they are the same: something on this host changes with the order", err=True

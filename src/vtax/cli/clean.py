@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import as_typed, json_option, need_root, print_json, tell
+from vtax.cli.output import as_typed, json_option, need_root, notify, print_json
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import clean
@@ -21,7 +21,7 @@ def command(forget: bool, as_json: bool) -> None:
     """Remove what a killed run left behind; runs that are alive are not touched."""
     need_root("cleaning up")
     home = Home.from_environment()
-    cleaned = clean(home.journal, tell, forget=forget)
+    cleaned = clean(home.journal, notify, forget=forget)
     stay, given_up = ((), cleaned.problems) if forget else (cleaned.problems, ())
     killed = _killed_runs(home)
     if as_json:
@@ -36,15 +36,15 @@ def command(forget: bool, as_json: bool) -> None:
         if not cleaned.removed and not cleaned.problems and not killed:
             click.echo("nothing was left behind")
     if stay:
-        raise left_behind(stay)
+        raise leaked_resources(stay)
 
 
-def left_behind(problems: Sequence[str]) -> VtaxError:
+def leaked_resources(problems: Sequence[str]) -> VtaxError:
     """What to raise when these could not be removed."""
     return VtaxError(
         "what a killed vtax left behind cannot be removed",
         where="\n         ".join(problems),
-        cure="sudo vtax clean, when that is mended; sudo vtax clean --forget gives it up",
+        hint="sudo vtax clean, when that is mended; sudo vtax clean --forget gives it up",
     )
 
 

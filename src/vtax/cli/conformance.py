@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from vtax.cli.output import json_option, print_json, print_table, tell
+from vtax.cli.output import json_option, notify, print_json, print_table
 from vtax.conformance.check import Result, results
 from vtax.conformance.stage import Grounds
 from vtax.conformance.target import Target, find
@@ -56,7 +56,7 @@ def command(
             for result in _results(target, grounds, outputs, failed, parameters):
                 found.append(result)
                 if not as_json:
-                    tell(f"{result.status}: {target.kind} {result.name}")
+                    notify(f"{result.status}: {target.kind} {result.name}")
             made.append((target, found))
     if as_json:
         print_json([_described(target, found) for target, found in made])
@@ -104,7 +104,7 @@ def _parameters(values: tuple[str, ...]) -> dict[str, Any]:
         return tomllib.loads("\n".join(values))
     except tomllib.TOMLDecodeError as error:
         raise BadInput(
-            f"{', '.join(values)}: {error}", where="--set", cure="as in TOML: --set 'size=\"1MiB\"'"
+            f"{', '.join(values)}: {error}", where="--set", hint="as in TOML: --set 'size=\"1MiB\"'"
         ) from error
 
 

@@ -47,5 +47,5 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
     elif document.nothing == "":
         render(document, console())
     if document.nothing != "":
-        cure = f"see what was measured: {', '.join(f'vtax show {run}' for run in dict.fromkeys(runs))}"
-        raise VtaxError("there is nothing to compare", where=english(document.nothing), cure=cure)
+        hint = f"see what was measured: {', '.join(f'vtax show {run}' for run in dict.fromkeys(runs))}"
+        raise VtaxError("there is nothing to compare", where=english(document.nothing), hint=hint)

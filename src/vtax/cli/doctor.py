@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from vtax.cli.output import as_typed, json_option, missing_image, print_json, print_table
-from vtax.cli.quiet import free_to_probe
+from vtax.cli.probing import free_to_probe
 from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
 from vtax.image.build import checked
@@ -26,7 +26,7 @@ _STYLES = {"ok": "", "warn": "yellow", "bad": "bold red"}
 )
 @json_option
 def command(calibrate_for: str | None, as_json: bool) -> None:
-    """Say, in under 30 seconds, what can run here and what disturbs measuring, each with its cure."""
+    """Say, in under 30 seconds, what can run here and what disturbs measuring, each with its hint."""
     if calibrate_for is not None:
         from vtax.cli.calibrate import calibrate
 
@@ -50,20 +50,20 @@ def _print_platforms(examination: Examination) -> None:
         click.echo(f"what runs here was not tried: {examination.not_probed}\n")
         return
     rows: dict[tuple[str, str, str], list[str]] = {}
-    cures: dict[str, list[str]] = {}
+    hints: dict[str, list[str]] = {}
     for name, probe in examination.platforms.items():
         if probe is None:
             continue
-        remarks = [*probe.marks, probe.reason] if probe.available else [probe.reason]
-        row = ("yes" if probe.available else "no", "; ".join(filter(None, remarks)), probe.version)
+        notes = [*probe.marks, probe.reason] if probe.available else [probe.reason]
+        row = ("yes" if probe.available else "no", "; ".join(filter(None, notes)), probe.version)
         rows.setdefault(row, []).append(name)
         if not probe.available:
-            cures.setdefault(probe.cure, []).append(name)
+            hints.setdefault(probe.hint, []).append(name)
     print_table(
         ("platform", "runs here", "remark", "version"),
         [("\n".join(names), *row) for row, names in rows.items()],
     )
-    _print_cures({", ".join(names): cure for cure, names in cures.items()})
+    _print_hints({", ".join(names): hint for hint, names in hints.items()})
 
 
 def _print_findings(examination: Examination) -> None:
@@ -81,17 +81,17 @@ def _print_findings(examination: Examination) -> None:
     print_table(("", "host", "shows", "why it matters"), rows)
     if examination.not_shown:
         click.echo(f"not shown by this host: {', '.join(examination.not_shown)}\n")
-    _print_cures(
+    _print_hints(
         {
-            finding.name + (" (vtax run --tune does it)" if finding.tunable else ""): finding.cure
+            finding.name + (" (vtax run --tune does it)" if finding.tunable else ""): finding.hint
             for finding in examination.findings
         }
     )
 
 
-def _print_cures(cures: Mapping[str, str]) -> None:
+def _print_hints(hints: Mapping[str, str]) -> None:
     """What to do about what, below its table: whole lines, since commands are copied from here."""
-    for what, cure in cures.items():
-        if cure:
-            click.echo(as_typed(f"{what}:\n    {cure}"))
+    for what, hint in hints.items():
+        if hint:
+            click.echo(as_typed(f"{what}:\n    {hint}"))
     click.echo()

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from vtax.cli.output import json_option, missing_image, need_root, print_json, print_table, tell
+from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
@@ -39,7 +39,7 @@ def build(packages: tuple[str, ...]) -> None:
         click.echo(f"image {found.key} is there: {found.directory}")
         return
     with measuring_lock("vtax image build"), Journal(home.journal) as journal:
-        image = images.build(home, recipe, journal, tell)
+        image = images.build(home, recipe, journal, notify)
     click.echo(f"image {image.key} built: {image.directory}")
 
 
@@ -56,7 +56,7 @@ def list_(as_json: bool) -> None:
     if as_json:
         print_json(rows)
     if hint := missing_image(home):
-        tell(hint)
+        notify(hint)
     if as_json or not rows:
         return
     print_table(

@@ -39,11 +39,11 @@ def command(as_json: bool) -> None:
         "trials": lambda run: str(run.trials),
         "failed": lambda run: str(run.failed),
         "started": lambda run: time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
-        "took": lambda run: format_duration(run.took_s) if run.took_s is not None else "",
+        "took": lambda run: format_duration(run.duration_s) if run.duration_s is not None else "",
     }
     if all(run.name.startswith(f"{run.study}-") for run in runs):
         del columns["study"]
-    print_table(list(columns), [[told(run) for told in columns.values()] for run in runs])
+    print_table(list(columns), [[text_of(run) for text_of in columns.values()] for run in runs])
     for run in runs:
         if run.name in how:
             because = (run.stopped_because or run.status).splitlines()[0]

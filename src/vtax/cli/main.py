@@ -106,12 +106,12 @@ def _status(arguments: list[str] | None) -> Any:
     except SystemExit as end:
         return end.code
     except (VtaxError, RunInterrupted) as error:
-        return _told(error, error.exit_status)
+        return _print_error(error, error.exit_status)
     except click.ClickException as error:
         error.show(sys.stderr)
         return error.exit_code
     except click.Abort as error:
-        return 128 + SIGINT if isinstance(error.__cause__, KeyboardInterrupt) else _told("nobody answers", 1)
+        return 128 + SIGINT if isinstance(error.__cause__, KeyboardInterrupt) else _print_error("nobody answers", 1)
     except KeyboardInterrupt:
         return 128 + SIGINT
     except BrokenPipeError:
@@ -120,24 +120,24 @@ def _status(arguments: list[str] | None) -> Any:
     except OSError as error:
         if error.errno not in _OF_THE_HOST:
             return _bug(error)
-        return _told(
-            VtaxError(os.strerror(error.errno), where=str(error.filename or ""), cure=_OF_THE_HOST[error.errno]), 1
+        return _print_error(
+            VtaxError(os.strerror(error.errno), where=str(error.filename or ""), hint=_OF_THE_HOST[error.errno]), 1
         )
     except BaseException as error:  # an extension's panic is no Exception
         return _bug(error)
 
 
-def _told(error: object, status: int) -> int:
-    from vtax.cli.output import tell
+def _print_error(error: object, status: int) -> int:
+    from vtax.cli.output import notify
 
-    tell(f"vtax: {error}")
+    notify(f"vtax: {error}")
     return status
 
 
 def _bug(error: BaseException) -> int:
     from vtax.cli.bugs import report
 
-    return _told(report(error), BUG)
+    return _print_error(report(error), BUG)
 
 
 @contextmanager

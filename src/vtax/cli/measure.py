@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vtax.cli.clean import left_behind
+from vtax.cli.clean import leaked_resources
 from vtax.cli.orphans import close_orphans
-from vtax.cli.output import tell
+from vtax.cli.output import notify
 from vtax.cli.progress import observer
 from vtax.cli.streams import discard
 from vtax.errors import BadInput, RunInterrupted, VtaxError
@@ -28,16 +28,16 @@ def prepare_host(home: Home) -> None:
     The caller holds the measuring lock. Raises VtaxError when something stays, which might disturb
     the run; a person may give it up.
     """
-    cleaned = clean(home.journal, tell)
+    cleaned = clean(home.journal, notify)
     for line in cleaned.removed:
-        tell(f"left by a killed run, removed: {line}")
+        notify(f"left by a killed run, removed: {line}")
     if cleaned.problems:
-        raise left_behind(cleaned.problems)
+        raise leaked_resources(cleaned.problems)
     close_orphans(home)
 
 
 def measure(plan: Plan, run: RunHandle, home: Home, *, tune: bool = False) -> None:
-    """Carry the plan out. tune: set the host's knobs for it, and put them back.
+    """Carry the plan out. tune: set the host's tunables for it, and put them back.
 
     The caller holds the measuring lock. Raises RunInterrupted with how to go on, or the error that ended the run.
     """
@@ -48,11 +48,11 @@ def measure(plan: Plan, run: RunHandle, home: Home, *, tune: bool = False) -> No
         raise RunInterrupted(
             f"{run.name} {stop.what}; everything measured so far is kept",
             signal=stop.signal,
-            cure=f"sudo vtax resume {run.name}",
+            hint=f"sudo vtax resume {run.name}",
         ) from stop
     except VtaxError as error:
         resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, once that is mended"
-        raise type(error)(f"{run.name} failed: {error.what}", where=error.where, cure=error.cure or resume) from error
+        raise type(error)(f"{run.name} failed: {error.what}", where=error.where, hint=error.hint or resume) from error
 
 
 def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> None:
@@ -69,28 +69,28 @@ def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> Non
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the result has enough of it; the run is stored all the same
         discard(1)
-    tell(f"report: vtax report {run_name}")
+    notify(f"report: vtax report {run_name}")
     if analysis.trials and analysis.failed == analysis.trials:
-        raise VtaxError(f"every trial of {run_name} failed", cure=f"vtax show {run_name} says why")
-    if strict and analysis.shortfalls:
+        raise VtaxError(f"every trial of {run_name} failed", hint=f"vtax show {run_name} says why")
+    if strict and analysis.missed_targets:
         raise VtaxError(
-            "not everything that was declared was reached", where="; ".join(map(english, analysis.shortfalls))
+            "not everything that was declared was reached", where="; ".join(map(english, analysis.missed_targets))
         )
 
 
 @contextmanager
 def _tuned_host(run: RunHandle, home: Home, tune: bool) -> Iterator[None]:
-    """The knobs of vtax doctor, set while the block runs and noted with the run."""
+    """The tunables of vtax doctor, set while the block runs and noted with the run."""
     if not tune:
         yield
         return
-    from vtax.doctor.knobs import tuned
+    from vtax.doctor.tunables import tuned
 
-    with stop_requests(tell) as hold_off, Journal(home.journal) as journal, tuned(journal) as changed:
+    with stop_requests(notify) as ignore_further, Journal(home.journal) as journal, tuned(journal) as changed:
         try:
-            told = "; ".join(changed) or "nothing had to be changed"
-            tell(f"tuned: {told}")
-            run.add_warning("tuned", f"the host was tuned for this run: {told}")
+            changes = "; ".join(changed) or "nothing had to be changed"
+            notify(f"tuned: {changes}")
+            run.add_warning("tuned", f"the host was tuned for this run: {changes}")
             yield
         finally:
-            hold_off()
+            ignore_further()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
 
 
-def tell(text: str) -> None:
+def notify(text: str) -> None:
     """A line on stderr. Once nobody reads it any more, stderr is closed for good: that is no reason to stop."""
     try:
         click.echo(printable(as_typed(text)), err=True)
@@ -104,7 +104,7 @@ def print_keys(what: str, model: type[BaseModel]) -> None:
 def need_root(what: str) -> None:
     """Raise BadInput unless we are root; what: the thing that needs it."""
     if os.geteuid() != 0:
-        raise BadInput(f"{what} needs root", cure="run it again with sudo")
+        raise BadInput(f"{what} needs root", hint="run it again with sudo")
 
 
 def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
@@ -114,11 +114,11 @@ def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
 
     image = checked(home, DEFAULT.with_packages(packages))
     if image is None and _hides_images(home):
-        raise BadInput("only root can see whether the guest image is built", cure="run it again with sudo")
+        raise BadInput("only root can see whether the guest image is built", hint="run it again with sudo")
     if image is None:
         more = "".join(f" --with {package}" for package in packages)
         what = f"the guest image with {', '.join(packages)}" if packages else "the guest image"
-        raise BadInput(f"{what} is not built yet", cure=f"sudo vtax image build{more}")
+        raise BadInput(f"{what} is not built yet", hint=f"sudo vtax image build{more}")
     return image
 
 

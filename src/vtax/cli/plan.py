@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import Any
 
-from vtax.cli.output import tell
-from vtax.errors import with_cure
+from vtax.cli.output import notify
+from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
@@ -47,7 +47,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
                 "name": planned.platform.name,
                 "available": planned.probe.available,
                 "reason": planned.probe.reason,
-                "cure": planned.probe.cure,
+                "hint": planned.probe.hint,
                 "guests": _guests(plan, planned),
             }
             for planned in plan.platforms
@@ -67,7 +67,7 @@ def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
     at_once: how many run at the same time. memory_at_once_bytes: of all of them.
     """
     largest = plan.largest_of(planned.platform.name)
-    if largest is None or not planned.platform.driver.tunes:
+    if largest is None or not planned.platform.driver.tunings:
         return None
     return {
         "vcpus": plan.resources.vcpus,
@@ -89,7 +89,7 @@ def _described(point: Point) -> dict[str, Any]:
     }
 
 
-def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
+def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     """What is about to happen, on stderr unless told elsewhere: cells, platforms, order, how long."""
     design = plan.study.design
     available = [p.platform.name for p in plan.platforms if p.probe.available]
@@ -102,28 +102,30 @@ def announce(plan: Plan, say: Callable[[str], None] = tell) -> None:
         if design.spend == "widest"
         else "as many blocks as the time allows",
     }
-    say(plan.study.title or plan.study.name)
-    say(
+    notify(plan.study.title or plan.study.name)
+    notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
         f"{design.order} order, seed {plan.seed}; "
         f"about {format_duration(plan.expected_block_s())} a block{_in_all(plan)}"
     )
     for line in _what_varies(plan):
-        say(line)
+        notify(line)
     for line in _what_guests_use(plan):
-        say(line)
-    say(_order(plan))
-    few = "" if plan.least_blocks >= MINIMUM_BLOCKS or design.stop == "verdict" else f"; a verdict needs {_ENOUGH}"
-    say(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
+        notify(line)
+    notify(_order(plan))
+    few = "" if plan.min_blocks >= MINIMUM_BLOCKS or design.stop == "verdict" else f"; a verdict needs {_ENOUGH}"
+    notify(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
         few = f"; a verdict needs {_ENOUGH}" if bought < MINIMUM_BLOCKS else ""
-        say(f"the budget of {format_duration(design.budget)} buys about {format_count(bought, 'whole block')}{few}")
+        notify(
+            f"the budget of {format_duration(design.budget)} buys about {format_count(bought, 'whole block')}{few}"
+        )
     for program in plan.programs:
-        say(f"run by root of this host, since the study names it: {program}")
+        notify(f"run by root of this host, since the study names it: {program}")
     for planned in plan.platforms:
         if not planned.probe.available:
-            say(f"not tested: {planned.platform.name}: {with_cure(planned.probe.reason, planned.probe.cure)}")
+            notify(f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}")
 
 
 def _what_guests_use(plan: Plan) -> list[str]:
@@ -134,7 +136,7 @@ def _what_guests_use(plan: Plan) -> list[str]:
         name = planned.platform.name
         if (largest := plan.largest_of(name)) is None:
             continue
-        uses = each if planned.platform.driver.tunes else "what the machine has; vtax sets no limit there"
+        uses = each if planned.platform.driver.tunings else "what the machine has; vtax sets no limit there"
         if largest.guests > 1 and uses is each:
             memory = about_size(largest.guests * plan.resources.memory_bytes)
             uses += f"; {largest.guests} at once in {largest.topology}: {memory}"
@@ -146,7 +148,7 @@ def _first_sessions(plan: Plan) -> Iterator[Session]:
     """The guests of the blocks that are certain to be made, in the order they run."""
     if plan.study.design.order == "sequential":
         return plan.in_a_row()
-    return (session for block in range(plan.least_blocks) for session in plan.sessions(block))
+    return (session for block in range(plan.min_blocks) for session in plan.sessions(block))
 
 
 def _as_many(sessions: Iterator[Session]) -> Iterator[Session]:

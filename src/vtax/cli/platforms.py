@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from vtax.cli.output import as_typed, json_option, missing_image, print_json, print_keys, print_table, tell
-from vtax.cli.quiet import free_to_probe
-from vtax.errors import with_cure
+from vtax.cli.output import as_typed, json_option, missing_image, notify, print_json, print_keys, print_table
+from vtax.cli.probing import free_to_probe
+from vtax.errors import with_hint
 from vtax.foreign_text import printable
 from vtax.host.consents import is_agreed
 from vtax.host.home import Home
@@ -37,12 +37,12 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
     if as_json:
         print_json([{"name": n, "driver": d, "summary": s, **_probe_json(p)} for n, d, s, p in rows])
         return
-    said: dict[tuple[str, str], str] = {}
+    first_of: dict[tuple[str, str], str] = {}
     shown = []
     for name, driver, summary, probe in rows:
-        remark = _remark(probe, summary)
-        first = said.setdefault((driver, remark), name)
-        shown.append((name, driver, _answer(probe), remark if first == name else f"as {first}{_options(name)}"))
+        note = _note(probe, summary)
+        first = first_of.setdefault((driver, note), name)
+        shown.append((name, driver, _answer(probe), note if first == name else f"as {first}{_options(name)}"))
     print_table(("platform", "driver", "runs here", "remark"), shown)
 
 
@@ -51,7 +51,7 @@ def _probes() -> dict[str, Probe]:
     image = checked(Home.from_environment())
     with free_to_probe("vtax platforms") as why_not:
         if why_not:
-            tell(f"what runs here was not tried: {why_not}")
+            notify(f"what runs here was not tried: {why_not}")
             return {}
         return {name: get(name).probe(image) for name in names()}
 
@@ -74,21 +74,21 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
         return
     told = ", ".join(f"{key}={value}" for key, value in own.items())
     click.echo(f"{name}: {platform.driver.summary}\n  driver: {platform.driver.name}" + (f", {told}" if told else ""))
-    for what, text in _told(probe, why_not):
+    for what, text in _print_error(probe, why_not):
         if text:
             click.echo(as_typed(f"  {what}: {printable(text)}"))
     click.echo()
     _print_driver(platform.driver)
 
 
-def _told(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
+def _print_error(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
     if probe is None:
         return [("runs here", f"not probed ({why_not})")]
     return [
         ("runs here", "yes" if probe.available else "no"),
         ("marks", ", ".join(probe.marks)),
         ("note" if probe.available else "reason", probe.reason),
-        ("hint", probe.cure),
+        ("hint", probe.hint),
         ("hint", missing_image(Home.from_environment()) if probe.available else ""),
         ("version", probe.version),
         ("probe", f"{probe.seconds:.2f} s"),
@@ -123,7 +123,7 @@ def _probe_json(probe: Probe | None) -> dict[str, Any]:
     return {
         "available": probe.available,
         "reason": probe.reason,
-        "cure": probe.cure,
+        "hint": probe.hint,
         "marks": list(probe.marks),
         "version": probe.version,
         "probe_s": round(probe.seconds, 3),
@@ -142,7 +142,7 @@ def _answer(probe: Probe | None) -> str:
     return "yes" + (f" ({', '.join(probe.marks)})" if probe.marks else "") if probe.available else "no"
 
 
-def _remark(probe: Probe | None, summary: str) -> str:
+def _note(probe: Probe | None, summary: str) -> str:
     if probe is None or (probe.available and not probe.reason):
         return f"{summary} [{probe.version}]" if probe and probe.version else summary
-    return probe.reason if probe.available else with_cure(probe.reason, probe.cure)
+    return probe.reason if probe.available else with_hint(probe.reason, probe.hint)

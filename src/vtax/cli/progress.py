@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 from typing import IO, Self, cast
 
-from vtax.cli.output import tell
+from vtax.cli.output import notify
 from vtax.cli.streams import StandardError
 from vtax.foreign_text import one_line
 from vtax.report.document import scale_for
@@ -51,14 +51,14 @@ class PlainProgress:
 
     def message(self, text: str) -> None:
         """A remark."""
-        tell(text)
+        notify(text)
 
     def guest_starting(self, platform: str, block: int) -> None:
         """Said when it is ready."""
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
         """A fresh guest answered."""
-        tell(f"{platform}: fresh guest ready in {ready_s:.2f} s")
+        notify(f"{platform}: fresh guest ready in {ready_s:.2f} s")
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Said when it ends, with these levels."""
@@ -66,12 +66,12 @@ class PlainProgress:
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """What it gave."""
-        told = error.splitlines()[0] if error else figure_text(figure)
+        outcome = error.splitlines()[0] if error else figure_text(figure)
         kind = ", warm-up" if progress.is_warmup else ""
         where = f"[{block_text(progress)}, {progress.done_trials}/{progress.total_trials}{kind}]"
         left = f"about {format_duration(progress.left_s)} left"
         what = f"{label} {self._levels}".rstrip()
-        tell(f"{where} {platform} {what}: {'FAILED: ' if error else ''}{told} ({left})")
+        notify(f"{where} {platform} {what}: {'FAILED: ' if error else ''}{outcome} ({left})")
 
 
 class BarProgress(PlainProgress):

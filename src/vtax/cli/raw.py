@@ -47,8 +47,8 @@ def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
         return by_position[wanted]
     hint = f"vtax show {run} --trials lists them"
     if not wanted.isdecimal():
-        raise BadInput(f"{wanted!r} is no number of a trial", where="--raw", cure=f"write RUN before --raw; {hint}")
-    raise BadInput(f"{run} has no trial {wanted} among those selected", where="--raw", cure=hint)
+        raise BadInput(f"{wanted!r} is no number of a trial", where="--raw", hint=f"write RUN before --raw; {hint}")
+    raise BadInput(f"{run} has no trial {wanted} among those selected", where="--raw", hint=hint)
 
 
 def _with_outputs(store: Store, run: RunHandle, trials: Sequence[Trial]) -> Iterator[tuple[Trial, list[OutputRow]]]:

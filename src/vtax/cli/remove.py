@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from vtax.cli.output import print_table, tell
+from vtax.cli.output import notify, print_table
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.store.database import sqlite_file
@@ -25,7 +25,7 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
     if running := [run.name for run in runs if run.status == "running"]:
         raise BadInput(
             f"{', '.join(running)} still runs",
-            cure="stop it with Ctrl-C; if it was killed, wait until nothing else measures on this host",
+            hint="stop it with Ctrl-C; if it was killed, wait until nothing else measures on this host",
         )
     _refuse_unless_writable(store)
     print_table(("run", "study", "status", "trials"), [(r.name, r.study, r.status, str(r.trials)) for r in runs])
@@ -33,7 +33,7 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
         raise VtaxError("nothing was removed")
     for run in runs:
         store.remove_run(run.name)
-        tell(f"{run.name} removed")
+        notify(f"{run.name} removed")
 
 
 def _confirmed(what: str) -> bool:
@@ -44,7 +44,7 @@ def _confirmed(what: str) -> bool:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
         raise BadInput(
-            f"nobody answers whether to delete {what}; nothing was removed", cure="vtax remove --yes does not ask"
+            f"nobody answers whether to delete {what}; nothing was removed", hint="vtax remove --yes does not ask"
         ) from None
 
 
@@ -53,5 +53,5 @@ def _refuse_unless_writable(store: Store) -> None:
     file = sqlite_file(store.engine.url)
     if file is not None and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         raise BadInput(
-            "removing runs needs a store that may be written", where=str(file), cure="run it again with sudo"
+            "removing runs needs a store that may be written", where=str(file), hint="run it again with sudo"
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from vtax.cli.measure import conclude, measure, prepare_host
-from vtax.cli.output import need_root, tell
+from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
 from vtax.cli.trust import agreed, trust_option
 from vtax.counters.host import host_facts
@@ -23,7 +23,7 @@ from vtax.store.store import Store
 @click.command("resume")
 @click.argument("run_name", metavar="[RUN]", default="last")
 @trust_option
-@click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
+@click.option("--tune", is_flag=True, help="Set the host's tunables for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(run_name: str, trust: bool, tune: bool, strict: bool, as_json: bool) -> None:
@@ -38,13 +38,13 @@ def command(run_name: str, trust: bool, tune: bool, strict: bool, as_json: bool)
         programs = agreed(home, host_programs(loaded.study, loaded.source), loaded.source, trust=trust)
     with measuring_lock(run.name):
         if run.status == "finished":
-            raise BadInput(f"{run.name} is finished; there is nothing to go on with", cure=f"vtax show {run.name}")
+            raise BadInput(f"{run.name} is finished; there is nothing to go on with", hint=f"vtax show {run.name}")
         changed = check_host(run, host_facts())
         prepare_host(home)
         plan = rebuild_plan(run, home, programs)
         announce(plan)
         if changed:
-            tell(changed)
+            notify(changed)
         note_resumption(run, plan)
         measure(plan, run, home, tune=tune)
     conclude(run.name, store, as_json=as_json, strict=strict)

@@ -12,9 +12,9 @@ from vtax.cli.measure import conclude, measure, prepare_host
 from vtax.cli.output import built_image, need_root, print_json
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
-from vtax.cli.quiet import free_to_probe
+from vtax.cli.probing import free_to_probe
 from vtax.cli.trust import agreed, trust_option
-from vtax.errors import BadInput, placed, with_cure
+from vtax.errors import BadInput, placed, with_hint
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
@@ -26,7 +26,7 @@ from vtax.runner.check import further_problems
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, host_programs, make_plan
 from vtax.store.store import Store
-from vtax.study.limits import INTEGERS, MOST_BLOCKS
+from vtax.study.limits import INTEGERS, MAX_BLOCKS
 from vtax.study.load import LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
@@ -37,14 +37,14 @@ _TIMES = "give a time such as 90s, 45min or 2h"
 @click.command("run")
 @click.argument("study")
 @click.option("--platform", "-p", "platforms", multiple=True, help="Only this one and the baseline (repeatable).")
-@click.option("--blocks", type=click.IntRange(1, MOST_BLOCKS), help="Exactly this many blocks.")
+@click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Exactly this many blocks.")
 @click.option("--budget", metavar="TIME", help="As many blocks as fit into this time, e.g. 2h.")
 @click.option(
     "--seed", type=click.IntRange(INTEGERS[0], INTEGERS[-1]), help="Seed of the order; recorded either way."
 )
 @click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and stop; needs no root.")
 @trust_option
-@click.option("--tune", is_flag=True, help="Set the host's knobs for the run (see vtax doctor) and put them back.")
+@click.option("--tune", is_flag=True, help="Set the host's tunables for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
 def command(
@@ -67,7 +67,7 @@ def command(
     _refuse_unknown(platforms, declared.study)
     loaded = load(study, _overrides(declared.study, platforms, blocks, budget))
     if only_plan:
-        _tell_plan(loaded, platforms, seed, as_json=as_json)
+        _print_plan(loaded, platforms, seed, as_json=as_json)
         return
     need_root("measuring")
     home = Home.from_environment().ensure()
@@ -87,7 +87,7 @@ def command(
     conclude(run.name, store, as_json=as_json, strict=strict)
 
 
-def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
+def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
     """What would be done. Platforms are probed only by root, and only while nothing measures."""
     home, image = Home.from_environment(), None
     with free_to_probe("vtax run --plan") as busy:
@@ -95,7 +95,7 @@ def _tell_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *,
         try:
             image = built_image(home, packages_for(loaded.study))
         except BadInput as error:
-            why_not = "; ".join(filter(None, [why_not, with_cure(error.what, error.cure)]))
+            why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
         unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)
     _refuse_named_but_unavailable(plan, named)
@@ -133,9 +133,9 @@ def _refuse_no_time(budget: str | None) -> None:
     try:
         is_time = budget is None or duration_s(budget) > 0
     except ValueError as error:
-        raise BadInput(str(error), where="--budget", cure=_TIMES) from error
+        raise BadInput(str(error), where="--budget", hint=_TIMES) from error
     if not is_time:
-        raise BadInput(f"the budget is {budget}; it must be a time above 0 s", where="--budget", cure=_TIMES)
+        raise BadInput(f"the budget is {budget}; it must be a time above 0 s", where="--budget", hint=_TIMES)
 
 
 def _refuse_unknown(named: tuple[str, ...], study: Study) -> None:
@@ -152,7 +152,7 @@ def _refuse_named_but_unavailable(plan: Plan, named: tuple[str, ...]) -> None:
     for planned in plan.platforms:
         if planned.platform.name in named and not planned.probe.available:
             raise BadInput(
-                f"{planned.platform.name} does not run here: {planned.probe.reason}", cure=planned.probe.cure
+                f"{planned.platform.name} does not run here: {planned.probe.reason}", hint=planned.probe.hint
             )
 
 
@@ -164,5 +164,5 @@ def refuse_too_little_time(plan: Plan) -> None:
             f"the budget of {format_duration(budget)} does not hold one block, "
             f"which takes about {format_duration(block_s)}",
             where="[design], key budget, or --budget",
-            cure="a larger --budget, or fewer platforms or levels",
+            hint="a larger --budget, or fewer platforms or levels",
         )

@@ -56,7 +56,7 @@ def command(platform: str, trust: bool, vcpus: int, memory: str) -> None:
         image = built_image(home)
         probe = chosen.probe(image)
         if not probe.available:
-            raise BadInput(f"{platform} does not run here: {probe.reason}", cure=probe.cure)
+            raise BadInput(f"{platform} does not run here: {probe.reason}", hint=probe.hint)
         status = _in_guest(chosen, image, home, vcpus, memory_bytes)
     sys.exit(status if status >= 0 else SIGNALLED - status)
 
@@ -66,7 +66,7 @@ def _in_guest(chosen: Platform, image: Image, home: Home, vcpus: int, memory_byt
     name = f"vtax-{secrets.token_hex(3)}"
     directory = Path(home.guests, name)
     with Journal(home.journal) as journal:
-        journal.hold(Tree(str(directory)))
+        journal.register(Tree(str(directory)))
         directory.mkdir(parents=True)
         resources = Resources(vcpus, memory_bytes, split_cpus(vcpus)[0])
         running = chosen.start(GuestSpec(name, image, resources, directory, journal))

@@ -46,7 +46,7 @@ def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, *
     chosen = {name: given for name in views() if (given := options[_parameter(name)])}
     if raw is not None:
         if chosen:
-            raise BadInput(f"--raw and --{next(iter(chosen))} are two looks", cure="ask for one of them")
+            raise BadInput(f"--raw and --{next(iter(chosen))} are two looks", hint="ask for one of them")
         print_raw(store, run_name, raw, only, as_json=as_json)
         return
     is_full = as_json or every_metric  # every figure of a cell is listed

@@ -25,7 +25,7 @@ from typing import IO, TextIO, cast
 from vtax.errors import VtaxError
 from vtax.foreign_text import printable
 
-MOST_WAITING = 1000  # pieces of text, nearly always lines, for a reader of standard error that stalls
+MAX_WAITING = 1000  # pieces of text, nearly always lines, for a reader of standard error that stalls
 LONGEST_LINE = 4000  # characters
 IN_ORDER_S = 1.0  # how long a result waits for the lines before it, which another reader may hold up
 _COLOURS = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -146,7 +146,7 @@ class StandardError(Output):
             with suppress(OSError, ValueError):
                 self._under.write(text)
                 self._under.flush()
-        elif self._queue.qsize() >= MOST_WAITING:
+        elif self._queue.qsize() >= MAX_WAITING:
             self._dropped += max(text.count("\n"), 1)
         else:
             self._note_dropped()

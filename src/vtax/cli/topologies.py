@@ -48,6 +48,6 @@ def _describe(topology: Topology[Any]) -> dict[str, Any]:
         "summary": topology.summary,
         "attachments": topology.attachments,
         "packages": topology.packages,
-        "native_ends": topology.natives,
+        "native_ends": topology.native_platforms,
         "link": [key.as_json() for key in _own_settings(topology)],
     }

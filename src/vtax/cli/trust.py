@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from vtax.cli.output import tell
+from vtax.cli.output import notify
 from vtax.errors import BadInput
 from vtax.host.consents import Consent, agree, is_agreed
 from vtax.host.home import Home
@@ -39,9 +39,9 @@ def agreed(
 
 
 def _ask(programs: Sequence[HostProgram], source: str) -> None:
-    tell(f"{source} names what root of this host would run:")
+    notify(f"{source} names what root of this host would run:")
     for program in programs:
-        tell(f"  {program}")
+        notify(f"  {program}")
     try:
         answer = click.confirm("Let it run, now and whenever this file is unchanged?", err=True)
     except click.Abort:

@@ -202,7 +202,7 @@ def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
     wrong = [f"{name} = {value!r}" for name, value in outcome.values.items() if not _is_value(value)]
     require(not wrong, f"values that are no finite numbers from 0 on: {', '.join(wrong)}")
     try:
-        json.dumps({**outcome.used, **outcome.samples}, allow_nan=False)
+        json.dumps({**outcome.effective, **outcome.samples}, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise Failed(f"`used` or `samples` as JSON: {error}") from error
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from vtax.errors import RunInterrupted, VtaxError
-from vtax.host.patience import patience
+from vtax.host.emulated_cpu import timeout_factor
 
 S = TypeVar("S")
 Status = Literal["pass", "fail", "skipped"]
@@ -68,7 +68,7 @@ def _result(check: Check[S], subject: S, passed: set[str]) -> Result:
     if missing := [name for name in check.needs if name not in passed]:
         return Result(check.name, "skipped", f"{', '.join(missing)} did not pass")
     try:
-        with _within(check.limit_s * patience()):
+        with _within(check.limit_s * timeout_factor()):
             check.run(subject)
     except Skipped as skipped:
         return Result(check.name, "skipped", str(skipped))

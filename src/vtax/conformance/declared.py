@@ -13,7 +13,7 @@ from vtax.conformance.check import Failed, require
 from vtax.host.plugins import problem_of
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_LONGEST_LINE = 100
+_MAX_LINE_BYTES = 100
 
 
 def check_type(plugin: Any, shape: type) -> None:
@@ -33,7 +33,7 @@ def check_line(what: str, text: object) -> None:
     """A description is one line of at most 100 characters."""
     require(isinstance(text, str) and text.strip(), f"{what} is empty")
     require("\n" not in str(text), f"{what} has several lines")
-    require(len(str(text)) <= _LONGEST_LINE, f"{what} has {len(str(text))} characters")
+    require(len(str(text)) <= _MAX_LINE_BYTES, f"{what} has {len(str(text))} characters")
 
 
 def check_model(model: object, *, defaults: bool) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from vtax.conformance.check import Failed, require
 from vtax.conformance.target import Target
 from vtax.host import journal as journals
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
-from vtax.host.patience import patience
 from vtax.host.waiting import wait_until
 
 TAG = "VTAX_CONFORMANCE"
@@ -51,7 +51,7 @@ class Host:
 
 def check_nothing_left(before: Host, home: Home, token: str) -> None:
     """The host has no more than before, at the latest when the kernel has settled."""
-    wait_until(lambda: not Host.now(home, token).more_than(before), _SETTLE_S * patience(), 0.2)
+    wait_until(lambda: not Host.now(home, token).more_than(before), _SETTLE_S * timeout_factor(), 0.2)
     left = Host.now(home, token).more_than(before)
     require(not left, f"left on the host: {', '.join(left[:5])}")
 
@@ -65,14 +65,14 @@ def check_killed(target: Target, home: Home, token: str) -> None:
         argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         try:
-            said = _first_line(child)
+            message = _first_line(child)
         finally:
             child.kill()
         _, errors = child.communicate()
     tail = errors.strip().splitlines()[-1:]
-    if said != "started":
+    if message != "started":
         _clean(home)
-        raise Failed(f"it did not start in a process of its own: {''.join(tail) or said}")
+        raise Failed(f"it did not start in a process of its own: {''.join(tail) or message}")
     _clean(home)
     check_nothing_left(before, home, token)
 
@@ -91,7 +91,7 @@ def _first_line(child: subprocess.Popen[str]) -> str:
     import select
 
     assert child.stdout is not None
-    ready, _, _ = select.select([child.stdout], [], [], _START_S * patience())
+    ready, _, _ = select.select([child.stdout], [], [], _START_S * timeout_factor())
     return child.stdout.readline().strip() if ready else "it has not started in time"
 
 
@@ -101,7 +101,7 @@ def _clean(home: Home) -> None:
 
 
 def _processes(token: str) -> list[str]:
-    mark, own = f"{TAG}={token}".encode(), str(os.getpid())
+    tag, own = f"{TAG}={token}".encode(), str(os.getpid())
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or entry.name == own:
@@ -110,7 +110,7 @@ def _processes(token: str) -> list[str]:
             environment, words = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if mark in environment.split(b"\0") or token.encode() in words:
+        if tag in environment.split(b"\0") or token.encode() in words:
             name = words.split(b"\0")[0].decode(errors="replace")
             found.append(f"{entry.name} ({name})")
     return found

@@ -13,7 +13,7 @@ from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.host import Host
 from vtax.conformance.stage import MEMORY_BYTES, Grounds, Stage, must
 from vtax.conformance.target import Target
-from vtax.host.patience import patience
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.network import registry as topologies
 from vtax.platforms import registry
 from vtax.platforms.base import Driver, NetworkLimits, Platform, Probe, RunningGuest
@@ -77,10 +77,10 @@ def _argument(subject: PlatformSubject) -> None:
     require(driver.argument in driver.Options.model_fields, f"Options has no field {driver.argument!r}")
 
 
-def _tunes(subject: PlatformSubject) -> None:
+def _tunings(subject: PlatformSubject) -> None:
     known = get_args(Tuning)
-    unknown = [word for word in subject.driver.tunes if word not in known]
-    require(not unknown, f"tunes has {', '.join(unknown)}; it may have {', '.join(known)}")
+    unknown = [word for word in subject.driver.tunings if word not in known]
+    require(not unknown, f"tunings has {', '.join(unknown)}; it may have {', '.join(known)}")
 
 
 def _network_limits(subject: PlatformSubject) -> None:
@@ -105,11 +105,11 @@ def _probe(subject: PlatformSubject) -> None:
 def _probed(subject: PlatformSubject, *, with_image: bool) -> Probe:
     platform = platform_of(subject.driver)
     image = subject.grounds.image if with_image else None
-    began = time.monotonic()
+    started_at = time.monotonic()
     probe = subject.driver.probe(platform.options, image)
-    elapsed_s = time.monotonic() - began
+    elapsed_s = time.monotonic() - started_at
     require(isinstance(probe, Probe), f"probe returns {probe!r}")
-    require(elapsed_s <= PROBE_S * patience(), f"the probe ended after {elapsed_s:.0f} s")
+    require(elapsed_s <= PROBE_S * timeout_factor(), f"the probe ended after {elapsed_s:.0f} s")
     require(probe.available or probe.reason, "the probe gives no reason why the platform is not available")
     return probe
 
@@ -131,7 +131,7 @@ def _start(subject: PlatformSubject) -> None:
 
 def _journal(subject: PlatformSubject) -> None:
     stage, _ = subject.started
-    made = [str(resource) for resource in stage.journal.held]
+    made = [str(resource) for resource in stage.journal.registered]
     require(len(made) > 1, "the journal names nothing of the running guest but its directory")
 
 
@@ -184,11 +184,11 @@ def _cpu_time(subject: PlatformSubject) -> None:
 
 def _stop(subject: PlatformSubject) -> None:
     _, running = subject.started
-    began = time.monotonic()
+    started_at = time.monotonic()
     running.stop()
     running.stop()
-    elapsed_s = time.monotonic() - began
-    require(elapsed_s <= STOP_S * patience(), f"stop ended after {elapsed_s:.0f} s")
+    elapsed_s = time.monotonic() - started_at
+    require(elapsed_s <= STOP_S * timeout_factor(), f"stop ended after {elapsed_s:.0f} s")
 
 
 def _leaks_after_stop(subject: PlatformSubject) -> None:
@@ -242,7 +242,7 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
         "use types of options that pydantic writes as JSON and reads again",
         ("variants",),
     ),
-    Check[_S]("tunes", _tunes, "use the words of a study's `tuning`", ("type",)),
+    Check[_S]("tunings", _tunings, "use the words of a study's `tuning`", ("type",)),
     Check[_S]("network-limits", _network_limits, "return a NetworkLimits of positive sizes", ("variants",)),
     Check[_S](
         "probe-without-image",
@@ -253,7 +253,7 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
     Check[_S]("probe", _probe, "start a guest, hear it, stop it, and return a Probe within 20 s", ("variants",), 60),
     Check[_S]("probe-leaks", _probe_leaks, "stop what the probe starts; register it in a journal first", ("probe",)),
     Check[_S]("start", _start, "run bootstrap.argv(...) in the guest with the channel as its stream", ("probe",)),
-    Check[_S]("journal", _journal, "spec.journal.hold(...) before anything is made", ("start",)),
+    Check[_S]("journal", _journal, "spec.journal.register(...) before anything is made", ("start",)),
     Check[_S]("run", _run, "leave the guest's processes and their exit status to the agent", ("start",)),
     Check[_S]("files", _files, "set scratch to a directory that the guest may write", ("start",)),
     Check[_S]("image-files", _same_files, "start the guest from spec.image", ("start",)),

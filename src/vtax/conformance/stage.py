@@ -72,7 +72,7 @@ class Stage:
     def directory(self, name: str) -> Path:
         """A private directory for a guest, registered."""
         path = self._home.guests / name
-        self._stack.callback(self.journal.hold(Tree(str(path))).release)
+        self._stack.callback(self.journal.register(Tree(str(path))).release)
         path.mkdir(parents=True)
         return path
 

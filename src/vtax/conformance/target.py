@@ -50,10 +50,10 @@ def find(argument: str) -> list[Target]:
         if isinstance(error, BadInput):
             raise
         raise BadInput(
-            f"{argument} cannot be loaded: {type(error).__name__}: {error}", cure=f"name {_FORMS}"
+            f"{argument} cannot be loaded: {type(error).__name__}: {error}", hint=f"name {_FORMS}"
         ) from error
     if not found:
-        raise BadInput(f"{argument} defines none of {', '.join(ATTRIBUTES.values())}", cure=f"name {_FORMS}")
+        raise BadInput(f"{argument} defines none of {', '.join(ATTRIBUTES.values())}", hint=f"name {_FORMS}")
     return [Target(kind, plugin, argument) for kind, plugin in found]
 
 
@@ -68,11 +68,11 @@ def _plugins(argument: str) -> list[tuple[str, Any]]:
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise BadInput(f"there is no file {path}", cure=f"name {_FORMS}")
+        raise BadInput(f"there is no file {path}", hint=f"name {_FORMS}")
     name = f"vtax_conformance_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadInput(f"{path} is no Python module", cure=f"name {_FORMS}")
+        raise BadInput(f"{path} is no Python module", hint=f"name {_FORMS}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # pydantic resolves annotations through it
     spec.loader.exec_module(module)

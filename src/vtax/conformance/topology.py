@@ -77,7 +77,10 @@ def _sizes(subject: TopologySubject) -> None:
         ("max_mtu", topology.max_mtu),
     ):
         require(isinstance(size, int) and size > 0, f"{what} is {size!r}")
-    require(isinstance(topology.natives, int) and topology.natives >= 0, f"natives is {topology.natives!r}")
+    require(
+        isinstance(topology.native_platforms, int) and topology.native_platforms >= 0,
+        f"natives is {topology.native_platforms!r}",
+    )
 
 
 def _host(subject: TopologySubject) -> None:
@@ -103,9 +106,12 @@ def _ends(subject: TopologySubject) -> None:
         roles = [end.role for end in links.ends]
         require(len(set(roles)) == len(roles), f"two ends have the same role: {', '.join(roles)}")
         require("guest" in [end.role for end in under_test], "no end under test has the role `guest`")
-        guests, natives = len(under_test), len(links.ends) - len(under_test)
+        guests, native_platforms = len(under_test), len(links.ends) - len(under_test)
         require(guests == topology.guests(settings), f"{guests} ends are under test, not {topology.guests(settings)}")
-        require(natives == topology.natives, f"{natives} ends are native, not {topology.natives}")
+        require(
+            native_platforms == topology.native_platforms,
+            f"{native_platforms} ends are native, not {topology.native_platforms}",
+        )
         for end in under_test:
             expected = topology.interfaces(settings)
             require(
@@ -173,7 +179,7 @@ def _close(subject: TopologySubject) -> None:
         links = built(subject.topology, journal)
         links.close()
         links.close()
-        left = [str(resource) for resource in journal.held]
+        left = [str(resource) for resource in journal.registered]
         require(not left, f"registered still after close(): {', '.join(left[:5])}")
     host.check_nothing_left(before, home, subject.token)
 

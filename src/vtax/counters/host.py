@@ -21,7 +21,7 @@ from typing import Any, Self
 from vtax.counters import table
 from vtax.counters.guest import parse
 from vtax.errors import CommandFailed
-from vtax.host.patience import is_emulated
+from vtax.host.emulated_cpu import is_emulated
 from vtax.host.process import find_program, run
 from vtax.host.resources import chosen
 

@@ -49,7 +49,7 @@ UNDER_TEST_CPU = Counter(
 UNDER_TEST_BYTES = Counter(
     "under_test.bytes", "bytes", "/proc/net/dev", "bytes through the interfaces of the guests under test"
 )
-DROPS = Counter("lost.packets", "packets", "/proc/net/dev", "packets dropped or broken on the path, each once")
+DROPS = Counter("drops.packets", "packets", "/proc/net/dev", "packets dropped or broken on the path, each once")
 SWITCH_CPU = Counter("switch.cpu_s", "s", "/proc/PID/stat", "CPU time of the lab's Open vSwitch")
 CONTROLLER_PACKETS = Counter(
     "openflow.to_guest_packets", "packets", "ovs-appctl", "packets the controller decided on"

@@ -1,7 +1,7 @@
 """What makes a host a bad place to measure: one small class per check.
 
 A check reads files below a root (so that tests can hand it another host's), says nothing where the host does not show
-the thing, and judges what it sees. It changes nothing: changing is what knobs do.
+the thing, and judges what it sees. It changes nothing: changing is what tunables do.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from vtax.doctor import knobs
-from vtax.doctor.finding import Finding, Level, Seen
+from vtax.doctor import tunables
+from vtax.doctor.finding import Finding, Level, Observation
 from vtax.doctor.load import Load
 from vtax.study.units import about_size, format_percent
 
@@ -24,12 +24,12 @@ LITTLE_MEMORY, TOO_LITTLE_MEMORY = 2 * GIB, 1 * GIB
 
 
 class Check(Protocol):
-    """name: also of the knob that does its cure, if there is one. why: what it does to a measurement."""
+    """name: also of the tunable that does its hint, if there is one. why: what it does to a measurement."""
 
     name: str
     why: str
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """What this host shows; None when it does not show it."""
         ...
 
@@ -40,48 +40,48 @@ class Processors:
     name = "CPUs"
     why = "guest, peer, vtax and the rest of the host share what there is"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """Count those this process may use."""
         usable = len(os.sched_getaffinity(0)) if root == Path("/") else _count_processors(root)
-        cure = "use a host with four CPUs or more, and pin guests to some of them"
+        hint = "use a host with four CPUs or more, and pin guests to some of them"
         if usable == 1:
-            return Seen("bad", "1 CPU: nothing can run beside a guest without taking its time", cure)
+            return Observation("bad", "1 CPU: nothing can run beside a guest without taking its time", hint)
         if usable < 4:
-            return Seen("warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", cure)
-        return Seen("ok", f"{usable} CPUs")
+            return Observation("warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", hint)
+        return Observation("ok", f"{usable} CPUs")
 
 
 class FrequencyGovernor:
     """Whether CPUs keep their speed."""
 
-    name = knobs.FrequencyGovernor.name
+    name = tunables.FrequencyGovernor.name
     why = "a governor that saves power changes the CPU's speed in the middle of a trial"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """All governors must be `performance`."""
         found = _values(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
         if not found:
             return None
         if found == ["performance"]:
-            return Seen("ok", "performance")
-        return Seen("warn", ", ".join(found), "cpupower frequency-set -g performance")
+            return Observation("ok", "performance")
+        return Observation("warn", ", ".join(found), "cpupower frequency-set -g performance")
 
 
 class Turbo:
     """Whether CPUs speed up while they are cool."""
 
-    name = knobs.Turbo.name
+    name = tunables.Turbo.name
     why = "turbo depends on heat and on what other cores do: the first trials run faster than the later ones"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """intel_pstate says no_turbo, other drivers boost."""
-        knob = knobs.Turbo(root)
-        if not knob.files():
+        tunable = tunables.Turbo(root)
+        if not tunable.files():
             return None
-        path = knob.files()[0]
-        if knob.read(path) == knob.wanted(path):
-            return Seen("ok", "off")
-        return Seen("warn", "on", f"echo {knob.wanted(path)} > {path}")
+        path = tunable.files()[0]
+        if tunable.read(path) == tunable.wanted(path):
+            return Observation("ok", "off")
+        return Observation("warn", "on", f"echo {tunable.wanted(path)} > {path}")
 
 
 class SiblingThreads:
@@ -90,68 +90,70 @@ class SiblingThreads:
     name = "sibling threads"
     why = "two threads of one core share its units: a guest slows down when its sibling works"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """The kernel's summary of simultaneous multithreading."""
         active = _values(root, "sys/devices/system/cpu/smt/active")
         if not active:
             return None
         if active == ["1"]:
-            cure = "echo off > /sys/devices/system/cpu/smt/control, or keep every second CPU free"
-            return Seen("warn", "on: CPUs share cores", cure)
-        return Seen("ok", "off")
+            hint = "echo off > /sys/devices/system/cpu/smt/control, or keep every second CPU free"
+            return Observation("warn", "on: CPUs share cores", hint)
+        return Observation("ok", "off")
 
 
 class TransparentHugePages:
     """Whether memory is given in huge pages unasked."""
 
-    name = knobs.TransparentHugePages.name
+    name = tunables.TransparentHugePages.name
     why = "huge pages speed up what gets them; QEMU asks for them, other programs get them by luck or not at all"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """The chosen word of three."""
-        knob = knobs.TransparentHugePages(root)
-        if not knob.files():
+        tunable = tunables.TransparentHugePages(root)
+        if not tunable.files():
             return None
-        chosen = knob.show()
+        chosen = tunable.show()
         if chosen == "never":
-            return Seen("ok", "never")
-        said = "always: by luck" if chosen == "always" else "madvise: for QEMU's guests, not for containers"
-        return Seen("warn", said, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
+            return Observation("ok", "never")
+        message = "always: by luck" if chosen == "always" else "madvise: for QEMU's guests, not for containers"
+        return Observation("warn", message, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
 
 
 class AddressLayout:
     """Whether every process gets a layout of its own."""
 
-    name = knobs.AddressLayout.name
+    name = tunables.AddressLayout.name
     why = "where code and data lie changes speed by per cents; only random layouts average that out over trials"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """Full randomization is good here (Mytkowicz et al., ASPLOS 2009; Curtsinger and Berger, ASPLOS 2013)."""
         found = _values(root, "proc/sys/kernel/randomize_va_space")
         if not found:
             return None
         if found == ["2"]:
-            return Seen("ok", "random for every process")
-        return Seen("warn", "fixed: one layout would be measured, not the typical one",
+            return Observation("ok", "random for every process")
+        return Observation("warn", "fixed: one layout would be measured, not the typical one",
                     "sysctl kernel.randomize_va_space=2")  # fmt: skip
 
 
 class Swap:
     """Whether memory is on disk."""
 
-    name = knobs.Swappiness.name
+    name = tunables.Swappiness.name
     why = "memory that was swapped out must be read back in the middle of a trial"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """Used and total."""
         memory = meminfo(root)
         total, free = memory.get("SwapTotal", 0), memory.get("SwapFree", 0)
         if total == 0:
-            return Seen("ok", "none")
+            return Observation("ok", "none")
         if total - free > 16 << 20:  # a low swappiness brings nothing back
-            return Seen("warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False)
+            return Observation(
+                "warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False
+            )
         low = _values(root, "proc/sys/vm/swappiness") in (["0"], ["1"])
-        return Seen(
+        return Observation(
             "ok" if low else "warn", f"{about_size(total)}, not in use", "" if low else "sysctl vm.swappiness=1"
         )
 
@@ -159,18 +161,18 @@ class Swap:
 class Numa:
     """Whether memory is near or far."""
 
-    name = knobs.NumaBalancing.name
+    name = tunables.NumaBalancing.name
     why = "memory of another node is slower to reach, and balancing moves it about while a trial runs"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """Nodes, and whether the kernel moves memory between them."""
         nodes = [path for path in root.glob("sys/devices/system/node/node[0-9]*") if path.is_dir()]
         if len(nodes) < 2:
-            return Seen("ok", "one node") if nodes else None
+            return Observation("ok", "one node") if nodes else None
         balancing = _values(root, "proc/sys/kernel/numa_balancing") not in ([], ["0"])
         moves = ", and the kernel moves memory between them" if balancing else ""
-        cure = "pin guests to CPUs of one node" + ("; sysctl kernel.numa_balancing=0" if balancing else "")
-        return Seen("warn", f"{len(nodes)} nodes{moves}", cure, by_knob=balancing)
+        hint = "pin guests to CPUs of one node" + ("; sysctl kernel.numa_balancing=0" if balancing else "")
+        return Observation("warn", f"{len(nodes)} nodes{moves}", hint, by_tunable=balancing)
 
 
 class FreeMemory:
@@ -179,14 +181,14 @@ class FreeMemory:
     name = "free memory"
     why = "a host short of memory reclaims and swaps while it measures"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """MemAvailable."""
         available = meminfo(root).get("MemAvailable")
         if available is None:
             return None
-        cure = "stop other programs, or use smaller guests ([guest] memory)"
+        hint = "stop other programs, or use smaller guests ([guest] memory)"
         level: Level = "bad" if available < TOO_LITTLE_MEMORY else "warn" if available < LITTLE_MEMORY else "ok"
-        return Seen(level, f"{about_size(available)} available", "" if level == "ok" else cure)
+        return Observation(level, f"{about_size(available)} available", "" if level == "ok" else hint)
 
 
 class VirtualHost:
@@ -195,18 +197,18 @@ class VirtualHost:
     name = "virtual host"
     why = "a host below this one shares the CPUs unseen, and hardware virtualization is missing or twice as deep"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """The CPU flag `hypervisor` and what the firmware calls the machine."""
         with suppress(OSError):
             flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
             if "hypervisor" not in flags:
-                return Seen("ok", "no")
+                return Observation("ok", "no")
             names = [
                 *_values(root, "sys/class/dmi/id/sys_vendor"),
                 *_values(root, "sys/class/dmi/id/product_name"),
             ]
             kind = f" ({' '.join(names)})" if names else ""
-            return Seen("warn", f"yes{kind}", "use a physical machine; else say so with every figure")
+            return Observation("warn", f"yes{kind}", "use a physical machine; else say so with every figure")
         return None
 
 
@@ -216,14 +218,14 @@ class Battery:
     name = "battery"
     why = "on battery the firmware holds the CPU back"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """Discharging batteries of the host; those of a mouse have the scope `Device` (sysfs-class-power)."""
         batteries = root.glob("sys/class/power_supply/*/status")
         own = [path.parent for path in batteries if _values(path.parent, "scope") != ["Device"]]
         if not own:
             return None
         discharging = any(_values(path, "status") == ["Discharging"] for path in own)
-        return Seen("bad", "discharging", "plug it in") if discharging else Seen("ok", "on mains")
+        return Observation("bad", "discharging", "plug it in") if discharging else Observation("ok", "on mains")
 
 
 class Throttling:
@@ -232,15 +234,17 @@ class Throttling:
     name = "heat"
     why = "a hot CPU is slowed without telling anyone"
 
-    def look(self, root: Path) -> Seen | None:
+    def look(self, root: Path) -> Observation | None:
         """Throttling events since boot."""
         counts = _values(root, "sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
         if not counts:
             return None
         events = max(int(count) for count in counts)
         if events == 0:
-            return Seen("ok", "never throttled since it booted")
-        return Seen("warn", f"a core was throttled {events} times since it booted", "better cooling, or turbo off")
+            return Observation("ok", "never throttled since it booted")
+        return Observation(
+            "warn", f"a core was throttled {events} times since it booted", "better cooling, or turbo off"
+        )
 
 
 CHECKS: tuple[Check, ...] = (
@@ -251,12 +255,12 @@ CHECKS: tuple[Check, ...] = (
 
 def findings(root: Path = Path("/"), checks: Iterable[Check] = CHECKS) -> list[Finding]:
     """What the checks see below root, in their order."""
-    tunable = {knob.name for knob in knobs.all_knobs(root) if knob.available()}
+    tunable = {tunable.name for tunable in tunables.all_tunables(root) if tunable.available()}
     found = []
     for check in checks:
         if (seen := check.look(root)) is not None:
-            can = check.name in tunable and seen.by_knob and seen.level != "ok"
-            found.append(Finding(check.name, seen.level, seen.shows, check.why, seen.cure, can))
+            can = check.name in tunable and seen.by_tunable and seen.level != "ok"
+            found.append(Finding(check.name, seen.level, seen.shows, check.why, seen.hint, can))
     return found
 
 
@@ -265,10 +269,10 @@ def judge_load(load: Load) -> list[Finding]:
     steal_level: Level = "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
     busy_share = load.busy_cpus / load.cpus
     busy_level: Level = "bad" if busy_share > BUSY_BAD_SHARE else "warn" if load.busy_cpus > BUSY_WARN_CPUS else "ok"
-    most = f"; most: {', '.join(load.busiest)}" if load.busiest and busy_level != "ok" else ""
+    maximum = f"; most: {', '.join(load.busiest)}" if load.busiest and busy_level != "ok" else ""
     return [
         Finding(
-            "other load", busy_level, f"{load.busy_cpus:.2f} of {load.cpus} CPUs busy{most}",
+            "other load", busy_level, f"{load.busy_cpus:.2f} of {load.cpus} CPUs busy{maximum}",
             "other programs take time, caches and bandwidth from what is measured",
             "" if busy_level == "ok" else "stop other programs while measuring", False,
         ),

@@ -22,9 +22,9 @@ from vtax.doctor.checks import CHECKS, findings, judge_load
 from vtax.doctor.finding import Finding
 from vtax.doctor.load import watch
 from vtax.errors import RunInterrupted
+from vtax.host.deferred_interrupts import deferred_interrupts
 from vtax.host.home import Home
 from vtax.host.journal import clean
-from vtax.host.undisturbed import undisturbed
 from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.platforms.base import Platform, Probe
@@ -80,14 +80,14 @@ def examine(
     progress: called with a line as each platform is known. not_probed: why guests must not be started now, if so;
     platforms are only listed then.
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
     progress("the host itself")
     found = (*judge_load(watch()), *findings())
     if not_probed:
-        return Examination(dict.fromkeys(registry.names()), found, time.monotonic() - began, not_probed)
+        return Examination(dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed)
     platforms = [registry.get(name) for name in registry.names()]
-    probes = probe_all(platforms, image, began + BOUND_S - _KEPT_FOR_THE_END_S, progress)
-    return Examination(probes, found, time.monotonic() - began)
+    probes = probe_all(platforms, image, started_at + BOUND_S - _KEPT_FOR_THE_END_S, progress)
+    return Examination(probes, found, time.monotonic() - started_at)
 
 
 def probe_all(
@@ -129,8 +129,8 @@ def probe_all(
 def _unanswered(late: bool, left: Sequence[str]) -> Probe:
     """What is said of a platform without an answer. left: what its probe left behind all the same."""
     if left:
-        told = f"its probe did not end in the time of this examination; left behind: {'; '.join(left)}"
-        return Probe(False, told, "sudo vtax clean")
+        reason = f"its probe did not end in the time of this examination; left behind: {'; '.join(left)}"
+        return Probe(False, reason, "sudo vtax clean")
     if late:
         return Probe(False, "its probe did not end in the time of this examination", "vtax platforms takes its time")
     return Probe(False, "its probe ended without an answer")
@@ -156,7 +156,7 @@ def _probe_each(platforms: Sequence[Platform], image: Image | None, to_parent: C
 def _end(processes: Iterable[ForkProcess]) -> tuple[str, ...]:
     """Kill children that still probe and undo what they had begun; what could not be undone."""
     late = list(processes)
-    with undisturbed():
+    with deferred_interrupts():
         for process in late:
             if process.pid:
                 with suppress(ProcessLookupError):  # it does not lead its group yet, and has run nothing

@@ -9,25 +9,25 @@ Level = Literal["ok", "warn", "bad"]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What one look at the host showed. level: `warn` moves figures, `bad` makes them worthless. cure: if any.
+class Observation:
+    """What one look at the host showed. level: `warn` moves figures, `bad` makes them worthless. hint: if any.
 
-    by_knob: whether the knob of the check's name does the cure, if there is one.
+    by_knob: whether the tunable of the check's name does the hint, if there is one.
     """
 
     level: Level
     shows: str
-    cure: str = ""
-    by_knob: bool = True
+    hint: str = ""
+    by_tunable: bool = True
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A check's result. why: it matters to a measurement. tunable: `vtax run --tune` does the cure and undoes it."""
+    """A check's result. why: it matters to a measurement. tunable: `vtax run --tune` does the hint and undoes it."""
 
     name: str
     level: Level
     shows: str
     why: str
-    cure: str
+    hint: str
     tunable: bool

@@ -134,7 +134,7 @@ class Job:
         ours = [pipes[0][0], pipes[1][0], *([pipes[2][1]] if stdin else [])]
         try:
             os.chdir(cwd)
-            self.began = time.monotonic()
+            self.started_at = time.monotonic()
             self.pid = os.posix_spawn(
                 find_program(argv[0], environment.get("PATH", "")),
                 argv,
@@ -246,7 +246,7 @@ def reap() -> None:
             return
         for job in JOBS.values():
             if job.pid == pid and job.status is None:
-                job.seconds = time.monotonic() - job.began
+                job.seconds = time.monotonic() - job.started_at
                 job.status = status
                 job.usage = list(usage)
 
@@ -264,12 +264,12 @@ def pump(timeout_s: float | None, request: bool = False) -> bool:
         if job.stdin_fd is not None:
             poll.register(job.stdin_fd, select.POLLOUT)
             owners[job.stdin_fd] = job
-    asked = False
+    requested = False
     for fd, _ in poll.poll(None if timeout_s is None else min(timeout_s * 1000, 86400000)):
         if fd == READ:
             if not request:
                 raise Gone
-            asked = True
+            requested = True
         elif fd == WAKE_READ:
             os.read(WAKE_READ, CHUNK)
             reap()
@@ -277,13 +277,13 @@ def pump(timeout_s: float | None, request: bool = False) -> bool:
             owners[fd].give()
         else:
             owners[fd].take(fd)
-    return asked
+    return requested
 
 
 # Requests: each takes the header and the payload and returns the answer's header, or header and payload
 
 
-def hello(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def hello(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Who is here."""
     try:
         boot_id = read_file("/proc/sys/kernel/random/boot_id", 64).decode().strip()
@@ -293,20 +293,20 @@ def hello(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
             "boot_id": boot_id}  # fmt: skip
 
 
-def start(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def start(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Start a program in the background; answers its handle."""
     handle = max(JOBS, default=0) + 1
-    environment = asked["environment"]
+    environment = requested["environment"]
     if "VTAX_MARK" in os.environ:
         environment["VTAX_MARK"] = os.environ["VTAX_MARK"]
-    JOBS[handle] = Job(asked["argv"], environment, asked["cwd"], payload, asked["limit"])
+    JOBS[handle] = Job(requested["argv"], environment, requested["cwd"], payload, requested["limit"])
     return {"handle": handle}
 
 
-def run(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+def run(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """Run a program to its end, or kill its process group at the timeout."""
-    handle = start(asked, payload)["handle"]
-    timed_out = not JOBS[handle].wait(asked["timeout_s"])
+    handle = start(requested, payload)["handle"]
+    timed_out = not JOBS[handle].wait(requested["timeout_s"])
     return collect(handle, timed_out)
 
 
@@ -322,33 +322,33 @@ def collect(handle: int, timed_out: bool = False) -> tuple[dict[str, Any], bytes
     return {**job.report(), "timed_out": timed_out}, bytes(job.texts[0] + job.texts[1])
 
 
-def job_of(asked: dict[str, Any]) -> Job:
+def job_of(requested: dict[str, Any]) -> Job:
     """The background program a request is about."""
-    if asked["handle"] not in JOBS:
-        raise LookupError(f"no background program {asked['handle']}")
-    return JOBS[asked["handle"]]
+    if requested["handle"] not in JOBS:
+        raise LookupError(f"no background program {requested['handle']}")
+    return JOBS[requested["handle"]]
 
 
-def poll_job(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def poll_job(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Whether a background program still runs."""
-    return {"running": job_of(asked).status is None}
+    return {"running": job_of(requested).status is None}
 
 
-def stop(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+def stop(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """End a background program: a signal, then SIGKILL after a grace; answers all it wrote."""
-    job = job_of(asked)
+    job = job_of(requested)
     if job.status is None:
-        job.signal(asked["signal"])
-        job.wait(asked["grace_s"])
-    return collect(asked["handle"])
+        job.signal(requested["signal"])
+        job.wait(requested["grace_s"])
+    return collect(requested["handle"])
 
 
-def read_files(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+def read_files(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """Read several files, each up to `limit` bytes; sizes in order, null for one that cannot be read."""
     texts: list[bytes | None] = []
-    for path in asked["paths"]:
+    for path in requested["paths"]:
         try:
-            texts.append(read_file(path, asked["limit"]))
+            texts.append(read_file(path, requested["limit"]))
         except OSError:
             texts.append(None)
     return {"sizes": [None if t is None else len(t) for t in texts]}, b"".join(t for t in texts if t)
@@ -369,21 +369,21 @@ def read_file(path: str, limit: int, offset: int = 0) -> bytes:
         os.close(fd)
 
 
-def clock(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def clock(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Both clocks, in seconds."""
     return {"wall_s": time.time(), "monotonic_s": time.monotonic()}
 
 
-def extend(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def extend(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Run more source in this module: functions it puts into REQUESTS can be asked from then on."""
-    exec(compile(payload, asked["name"], "exec"), globals())
+    exec(compile(payload, requested["name"], "exec"), globals())
     return {}
 
 
-def shutdown(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def shutdown(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Answer, then end; as PID 1 turn the machine off, if asked with the file systems written back first."""
-    send_answer({"id": asked["id"], "ok": True})
-    if asked["sync"]:
+    send_answer({"id": requested["id"], "ok": True})
+    if requested["sync"]:
         os.sync()
     raise Gone
 
@@ -402,15 +402,15 @@ def main() -> None:
         while True:
             if not pump(None, request=True):
                 continue
-            asked, payload = receive_request()
+            requested, payload = receive_request()
             try:
-                answer = REQUESTS[asked["op"]](asked, payload)
+                answer = REQUESTS[requested["op"]](requested, payload)
             except Gone:
                 raise
             except Exception as error:
-                answer = {"id": asked["id"], "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}, b""
+                answer = {"id": requested["id"], "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}, b""
             header, data = answer if isinstance(answer, tuple) else (answer, b"")
-            send_answer({"id": asked["id"], "ok": True, **header}, data)
+            send_answer({"id": requested["id"], "ok": True, **header}, data)
     except Gone:
         pass
     except BaseException as error:

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from vtax.guest.agent import JOBS, MAX_PAYLOAD, REQUESTS, collect, job_of, pump, read_file, run
 
 
-def finish(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+def finish(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """Wait for a background program to end by itself, or kill it at the timeout; answers like `run`."""
-    return collect(asked["handle"], not job_of(asked).wait(asked["timeout_s"]))
+    return collect(requested["handle"], not job_of(requested).wait(requested["timeout_s"]))
 
 
-def wait_port(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def wait_port(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Wait until a TCP port is listened on; gives up when the program `handle` ends or the time is over."""
-    job = JOBS.get(asked["handle"])
-    deadline = time.monotonic() + asked["timeout_s"]
+    job = JOBS.get(requested["handle"])
+    deadline = time.monotonic() + requested["timeout_s"]
     pause_s = 0.001
-    while not listening(asked["port"]):
+    while not listening(requested["port"]):
         if time.monotonic() > deadline or (job is not None and job.status is not None):
             return {"listening": False}
         pump(pause_s)
@@ -47,27 +47,27 @@ def listening(port: int) -> bool:
     return False
 
 
-def put(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def put(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Write a piece of a file at `offset`; the first piece makes it anew, its directories included."""
-    first = asked["offset"] == 0
+    first = requested["offset"] == 0
     if first:
-        os.makedirs(os.path.dirname(asked["path"]) or "/", exist_ok=True)  # noqa: PTH103, PTH120
-    fd = os.open(asked["path"], os.O_WRONLY | (os.O_CREAT | os.O_TRUNC if first else 0), asked["mode"])
+        os.makedirs(os.path.dirname(requested["path"]) or "/", exist_ok=True)  # noqa: PTH103, PTH120
+    fd = os.open(requested["path"], os.O_WRONLY | (os.O_CREAT | os.O_TRUNC if first else 0), requested["mode"])
     try:
-        os.lseek(fd, asked["offset"], os.SEEK_SET)
+        os.lseek(fd, requested["offset"], os.SEEK_SET)
         view = memoryview(payload)
         while view:
             view = view[os.write(fd, view) :]
         if first:
-            os.fchmod(fd, asked["mode"])
+            os.fchmod(fd, requested["mode"])
     finally:
         os.close(fd)
     return {}
 
 
-def get(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+def get(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """Read a piece of a file: up to `size` bytes from `offset`; fewer only at its end."""
-    return {}, read_file(asked["path"], asked["size"], asked["offset"])
+    return {}, read_file(requested["path"], requested["size"], requested["offset"])
 
 
 # The audit: what this guest is, as flat facts. What cannot be read is left out.
@@ -102,14 +102,14 @@ OFFLOADS = (
 )
 
 
-def facts(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def facts(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """The audit. kernel_options: words of the kernel command line to tell by themselves. programs: to hash."""
-    found = command_line(asked["kernel_options"])
+    found = command_line(requested["kernel_options"])
 
     def hashes() -> dict[str, Any]:
-        return hashes_of(asked["programs"])
+        return hashes_of(requested["programs"])
 
-    for collect_some in (kernel, processor, memory, control_group, mounts, disks, cards, hashes, limits):
+    for collect_some in (kernel, processor, memory, control_group, mounts, disks, interfaces, hashes, limits):
         try:
             found.update(collect_some())
         except (OSError, ValueError, IndexError, KeyError) as error:
@@ -252,21 +252,23 @@ def disks() -> dict[str, Any]:
     return found
 
 
-def cards() -> dict[str, Any]:
-    """Driver, MTU and offloads of each network card that is up. (/sys may show another network namespace's.)"""
+def interfaces() -> dict[str, Any]:
+    """Driver, MTU and offloads of each network interface that is up. (/sys may show another network namespace's.)"""
     import _socket
     import fcntl
 
     found: dict[str, Any] = {}
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    for card in [line.partition(":")[0].strip() for line in text_of("/proc/net/dev").split("\n")[2:]]:
-        request = card.encode()[:15].ljust(40, b"\0")
+    for interface in [line.partition(":")[0].strip() for line in text_of("/proc/net/dev").split("\n")[2:]]:
+        request = interface.encode()[:15].ljust(40, b"\0")
         up = fcntl.ioctl(probe, SIOCGIFFLAGS, request)[16] & 1
-        if up and card != "lo":
-            features = pairs_of(output_of(["ethtool", "-k", card]))
-            found[f"card.{card}.driver"] = pairs_of(output_of(["ethtool", "-i", card])).get("driver", "")
-            found[f"card.{card}.mtu"] = int.from_bytes(fcntl.ioctl(probe, SIOCGIFMTU, request)[16:20], "little")
-            found[f"card.{card}.offloads"] = [f for f in OFFLOADS if features.get(f, "").startswith("on")]
+        if up and interface != "lo":
+            features = pairs_of(output_of(["ethtool", "-k", interface]))
+            driver = pairs_of(output_of(["ethtool", "-i", interface]))
+            found[f"interface.{interface}.driver"] = driver.get("driver", "")
+            mtu = fcntl.ioctl(probe, SIOCGIFMTU, request)[16:20]
+            found[f"interface.{interface}.mtu"] = int.from_bytes(mtu, "little")
+            found[f"interface.{interface}.offloads"] = [f for f in OFFLOADS if features.get(f, "").startswith("on")]
     probe.close()
     return found
 
@@ -274,8 +276,9 @@ def cards() -> dict[str, Any]:
 def output_of(argv: list[str]) -> str:
     """What a program prints; nothing when it is missing or does not end in 5 s."""
     try:
-        asked = {"argv": argv, "environment": {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, "cwd": "/", "limit": 1 << 16}
-        header, text = run({**asked, "timeout_s": 5.0}, b"")
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        request = {"argv": argv, "environment": environment, "cwd": "/", "limit": 1 << 16, "timeout_s": 5.0}
+        header, text = run(request, b"")
     except OSError:
         return ""
     return text[: header["stdout_size"]].decode("utf-8", "replace")

@@ -32,7 +32,7 @@ class Shell(Job):
         fcntl.ioctl(self.master, TIOCSWINSZ, size)
         name = os.ttyname(slave)
         os.close(slave)
-        self.began = time.monotonic()
+        self.started_at = time.monotonic()
         self.pid = os.posix_spawn(
             find_program(argv[0], environment["PATH"]),
             argv,
@@ -50,15 +50,15 @@ class Shell(Job):
 SHELLS: list[Shell] = []
 
 
-def shell_open(asked: dict[str, Any], payload: bytes) -> dict[str, Any]:
+def shell_open(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     """Start a program as the session of a new pseudo-terminal of the given size."""
-    shell = Shell(asked["argv"], asked["environment"], asked["rows"], asked["columns"])
+    shell = Shell(requested["argv"], requested["environment"], requested["rows"], requested["columns"])
     JOBS[max(JOBS, default=0) + 1] = shell
     SHELLS[:] = [shell]
     return {}
 
 
-def shell_talk(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+def shell_talk(requested: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
     """Type the payload, wait up to wait_s for the shell to write, and answer what it wrote.
 
     `status` is null while it runs, and then its exit status, or minus the signal that ended it.
@@ -68,7 +68,7 @@ def shell_talk(asked: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], b
     try:
         while view:
             view = view[os.write(shell.master, view) :]
-        if not select.select([shell.master], [], [], asked["wait_s"])[0]:
+        if not select.select([shell.master], [], [], requested["wait_s"])[0]:
             return {"status": None}, b""
         written = os.read(shell.master, CHUNK)
     except OSError:  # EIO: nobody holds the other end any more

@@ -17,7 +17,7 @@ from vtax.guest.facts import is_of
 from vtax.study.units import about_size, size_bytes
 
 Fact = str | float | bool | list[str | float]
-_MOST_FACTS = 500
+_MAX_FACTS = 500
 _LONGEST_LIST = 1000
 _LONGEST_NAME = 100
 _LONGEST_TEXT = 500
@@ -47,7 +47,7 @@ class Difference:
 
 def checked(facts: Any) -> dict[str, Fact]:
     """Facts as a guest sent them, cleaned. Raises GuestError when they are not flat, bounded facts."""
-    if not isinstance(facts, dict) or len(facts) > _MOST_FACTS:
+    if not isinstance(facts, dict) or len(facts) > _MAX_FACTS:
         raise GuestError("the guest's audit is not a bounded list of facts")
     found = {one_line(name, _LONGEST_NAME): _checked(name, value) for name, value in facts.items()}
     if len(str(found)) > _LARGEST_AUDIT:
@@ -101,8 +101,8 @@ def differences(
 ) -> tuple[Difference, ...]:
     """Facts that are not equal on all platforms, by name.
 
-    fields: only these; a name also stands for all that start with it and a dot (`mitigation`, `card.eth0`). A fact
-    that a platform does not show differs from one that it shows.
+    fields: only these; a name also stands for all that start with it and a dot (`mitigation`, `interface.eth0`). A
+    fact that a platform does not show differs from one that it shows.
     """
     wanted = None if fields is None else tuple(fields)
     names = sorted({name for facts in facts_by_platform.values() for name in facts})

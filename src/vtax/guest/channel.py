@@ -35,7 +35,7 @@ class Channel:
         self._write_fd = write_fd
         self._diagnose = diagnose
         self._closed = False
-        self.heard = False
+        self.has_data = False
         self.agent = b""
         self._buffer = bytearray()
         for fd in {read_fd, write_fd}:
@@ -123,7 +123,7 @@ class Channel:
             part = b""
         if not part:
             raise self.broken("the guest closed its channel")
-        self.heard = True
+        self.has_data = True
         self._buffer += part
 
     def _wait(self, fd: int, event: int, deadline: float) -> None:

@@ -18,7 +18,7 @@ NAMES = frozenset({
     "speculative_indirect_branch", "speculative_store_bypass", "started.link", "started.topology", "swap_bytes",
     "tcp_congestion_control", "tcp_receive_buffer", "tcp_send_buffer", "transparent_huge_pages", "tuning", "uid_map",
 })  # fmt: skip
-OPEN = frozenset({"card", "disk", "hash", "limit", "mitigation", "unreadable"})
+OPEN = frozenset({"interface", "disk", "hash", "limit", "mitigation", "unreadable"})
 """Beginnings of names that go on, after a dot, with what a guest has: its vulnerabilities, disks, interfaces."""
 
 

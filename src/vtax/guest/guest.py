@@ -24,7 +24,7 @@ from vtax.foreign_text import one_line
 from vtax.guest import bootstrap
 from vtax.guest.audit import Fact, checked
 from vtax.guest.channel import Channel
-from vtax.guest.protocol import Answer, checked_number, encode, receive
+from vtax.guest.protocol import Reply, checked_number, encode, receive
 
 # The same on every platform, so that no runtime's own environment reaches a tool.
 ENVIRONMENT = {
@@ -42,7 +42,7 @@ _PIECE = 1 << 16
 _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CHATTER_LIMIT = 4 << 20
-_MOST_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
+_MAX_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,10 @@ class Guest:
         It is over when the program itself ends, even when something it left behind still holds its outputs.
         Raises GuestError when it cannot be started or the guest fails; an exit status other than 0 is no error.
         """
-        asked = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd, output_limit)}
-        began = time.monotonic()
-        answer = self._ask(asked, stdin, timeout_s + _KILL_S)
-        return _command_result(argv, answer, time.monotonic() - began, output_limit)
+        request = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd, output_limit)}
+        started_at = time.monotonic()
+        answer = self._ask(request, stdin, timeout_s + _KILL_S)
+        return _command_result(argv, answer, time.monotonic() - started_at, output_limit)
 
     def start(
         self,
@@ -170,8 +170,8 @@ class Guest:
         output_limit: int = OUTPUT_LIMIT,
     ) -> int:
         """Start a program in the background; returns the handle to poll and stop it with."""
-        asked = {"op": "start", **_program(argv, environment, cwd, output_limit)}
-        handle = self._ask(asked, stdin).integer("handle", 1)
+        request = {"op": "start", **_program(argv, environment, cwd, output_limit)}
+        handle = self._ask(request, stdin).integer("handle", 1)
         self._started[handle] = tuple(argv), output_limit
         return handle
 
@@ -185,34 +185,34 @@ class Guest:
         One that has already ended is collected as it is. outside_s is the time this call took; inside_s the time
         the program ran.
         """
-        began = time.monotonic()
-        asked = {"op": "stop", "handle": handle, "signal": signal_number, "grace_s": grace_s}
-        answer = self._ask(asked, extra_s=grace_s + _KILL_S)
+        started_at = time.monotonic()
+        request = {"op": "stop", "handle": handle, "signal": signal_number, "grace_s": grace_s}
+        answer = self._ask(request, extra_s=grace_s + _KILL_S)
         argv, limit = self._started.pop(handle, ((), OUTPUT_LIMIT))
-        return _command_result(argv, answer, time.monotonic() - began, limit)
+        return _command_result(argv, answer, time.monotonic() - started_at, limit)
 
     def finish(self, handle: int, *, argv: Sequence[str] = (), timeout_s: float) -> CommandResult:
         """Wait for a background program to end; at timeout_s it is killed (`timed_out`). Answers as `run` does."""
-        began = time.monotonic()
-        asked = {"op": "finish", "handle": handle, "timeout_s": timeout_s}
-        answer = self._ask_more(asked, extra_s=timeout_s + _KILL_S)
+        started_at = time.monotonic()
+        request = {"op": "finish", "handle": handle, "timeout_s": timeout_s}
+        answer = self._ask_more(request, extra_s=timeout_s + _KILL_S)
         _, limit = self._started.pop(handle, ((), OUTPUT_LIMIT))
-        return _command_result(argv, answer, time.monotonic() - began, limit)
+        return _command_result(argv, answer, time.monotonic() - started_at, limit)
 
     def wait_port(self, port: int, *, timeout_s: float = 10.0, handle: int = 0) -> None:
         """Wait until a TCP port is listened on in the guest. handle: of the server; its end ends the waiting.
 
         Raises GuestError when nothing listens in time.
         """
-        asked = {"op": "wait_port", "port": port, "timeout_s": timeout_s, "handle": handle}
-        if not self._ask_more(asked, extra_s=timeout_s).flag("listening"):
+        request = {"op": "wait_port", "port": port, "timeout_s": timeout_s, "handle": handle}
+        if not self._ask_more(request, extra_s=timeout_s).flag("listening"):
             raise GuestError(f"nothing listens on TCP port {port} in the guest after {timeout_s:g} s")
 
     def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         """Write a file in the guest, directories included, in pieces that a slow line carries in time."""
         for offset in range(0, len(data) or 1, _PIECE):
-            asked = {"op": "put", "path": path, "mode": mode, "offset": offset}
-            self._ask_more(asked, data[offset : offset + _PIECE])
+            request = {"op": "put", "path": path, "mode": mode, "offset": offset}
+            self._ask_more(request, data[offset : offset + _PIECE])
 
     def get(self, path: str, *, limit: int = FILE_LIMIT) -> bytes:
         """Read a file of the guest. Raises GuestError when it is missing or larger than limit bytes."""
@@ -250,7 +250,7 @@ class Guest:
         seconds are those of the whole host.
         """
         files = self.read_files(counters.PATHS)
-        found = dict(islice(counters.parse(files).items(), _MOST_COUNTERS))
+        found = dict(islice(counters.parse(files).items(), _MAX_COUNTERS))
         if self._has_own_kernel is None:
             theirs = counters.boot_time_s(files.get("/proc/stat"))
             ours = counters.boot_time_s(Path("/proc/stat").read_bytes())
@@ -268,8 +268,8 @@ class Guest:
 
         programs: names of those to hash with the libraries.
         """
-        asked = {"op": "facts", "kernel_options": sorted(KERNEL_OPTIONS), "programs": sorted(set(programs))}
-        return checked(self._ask_more(asked, extra_s=30.0).header.get("facts"))
+        request = {"op": "facts", "kernel_options": sorted(KERNEL_OPTIONS), "programs": sorted(set(programs))}
+        return checked(self._ask_more(request, extra_s=30.0).header.get("facts"))
 
     def open_shell(self, argv: Sequence[str], *, environment: Mapping[str, str], rows: int, columns: int) -> None:
         """Start a program on a terminal of its own in the guest, to be talked to with `talk`."""
@@ -305,30 +305,30 @@ class Guest:
         self._channel.close()
 
     def _clock_once(self) -> ClockReading:
-        wall_began, began = time.time(), time.monotonic()
+        wall_start, started_at = time.time(), time.monotonic()
         answer = self._ask({"op": "clock"})
         wall_ended, ended = time.time(), time.monotonic()
-        offset_s = answer.number("wall_s", -1e12, 1e12) - (wall_began + wall_ended) / 2
-        return ClockReading(offset_s, ended - began, answer.number("monotonic_s"), (began + ended) / 2)
+        offset_s = answer.number("wall_s", -1e12, 1e12) - (wall_start + wall_ended) / 2
+        return ClockReading(offset_s, ended - started_at, answer.number("monotonic_s"), (started_at + ended) / 2)
 
-    def _ask_more(self, asked: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Answer:
+    def _ask_more(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
         self._teach("agent_more")
-        return self._ask(asked, payload, extra_s)
+        return self._ask(request, payload, extra_s)
 
     def _teach(self, name: str) -> None:
         if name not in self._taught:
             self._ask({"op": "extend", "name": f"vtax-{name}"}, bootstrap.more(name))
             self._taught.add(name)
 
-    def _ask(self, asked: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Answer:
+    def _ask(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
         if self._broken:
             raise GuestError(f"the guest cannot be asked any more: {self._broken}")
-        return self._exchange(asked, payload, time.monotonic() + _ANSWER_S + extra_s)
+        return self._exchange(request, payload, time.monotonic() + _ANSWER_S + extra_s)
 
-    def _exchange(self, asked: dict[str, Any], payload: bytes, deadline: float, skip: int = 0) -> Answer:
+    def _exchange(self, request: dict[str, Any], payload: bytes, deadline: float, skip: int = 0) -> Reply:
         """One request and its answer. Anything but an answer to it breaks the stream for good."""
         self._number += 1
-        frame = encode({"id": self._number, **asked}, payload)
+        frame = encode({"id": self._number, **request}, payload)
         try:
             self._channel.write(frame, deadline)
             answer = receive(self._channel, deadline, skip=skip)
@@ -340,7 +340,7 @@ class Guest:
             self._broken = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise
         if not ok:
-            raise GuestError(f"the guest could not {asked['op']}: {problem}")
+            raise GuestError(f"the guest could not {request['op']}: {problem}")
         return answer
 
 
@@ -355,7 +355,7 @@ def _program(
     }
 
 
-def _command_result(argv: Sequence[str], answer: Answer, outside_s: float, limit: int) -> CommandResult:
+def _command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: int) -> CommandResult:
     """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields.
 
     limit: the most bytes that are kept of each output, however many the agent sent.

@@ -32,14 +32,14 @@ def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
     if len(text) > MAX_HEADER or len(payload) > MAX_PAYLOAD:
         raise GuestError(
             f"a request of {len(text)} + {len(payload)} bytes is larger than a frame may be",
-            cure=f"stay below {MAX_HEADER} bytes of arguments and {MAX_PAYLOAD} bytes of data",
+            hint=f"stay below {MAX_HEADER} bytes of arguments and {MAX_PAYLOAD} bytes of data",
         )
     lengths = len(text).to_bytes(4, "little") + len(payload).to_bytes(4, "little")
     check = crc32(payload, crc32(text, crc32(lengths)))
     return MAGIC + lengths + check.to_bytes(4, "little") + text + payload
 
 
-def receive(channel: Channel, deadline: float, *, skip: int = 0) -> Answer:
+def receive(channel: Channel, deadline: float, *, skip: int = 0) -> Reply:
     """The next frame. deadline: on time.monotonic().
 
     skip: how many bytes of other text may come before it (a console's, at the start of the stream only).
@@ -61,7 +61,7 @@ def receive(channel: Channel, deadline: float, *, skip: int = 0) -> Answer:
     payload = channel.read(payload_size, deadline)
     if crc32(payload, crc32(text, crc32(lengths))) != check:
         raise channel.broken("an answer of the guest arrived damaged")
-    return Answer(_parse(text), payload)
+    return Reply(_parse(text), payload)
 
 
 def _parse(text: bytes) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """An answer of a guest. The methods return fields only when they are what they must be; else GuestError."""
 
     header: dict[str, Any]
@@ -127,11 +127,11 @@ class Answer:
             raise _wrong(name, value, f"text of at most {longest} characters")
         return clean(value)
 
-    def items(self, name: str, most: int) -> list[Any]:
+    def items(self, name: str, maximum: int) -> list[Any]:
         """A list, its items unchecked."""
         value = self.header.get(name)
-        if type(value) is not list or len(value) > most:
-            raise _wrong(name, value, f"a list of at most {most}")
+        if type(value) is not list or len(value) > maximum:
+            raise _wrong(name, value, f"a list of at most {maximum}")
         return value
 
 

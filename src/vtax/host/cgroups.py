@@ -16,9 +16,9 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from vtax.errors import VtaxError
-from vtax.host.journal import Held, Journal
+from vtax.host.journal import Journal, Registration
 from vtax.host.process import run
-from vtax.host.resources import ControlGroup, Undo
+from vtax.host.resources import ControlGroup, RestoreCommand
 
 _WANTED = ("cpuset", "cpu", "memory", "io", "pids")
 NO_LIMIT = 1 << 62  # an untouched memory.limit_in_bytes of v1 is the largest number of whole pages in 63 bits
@@ -175,8 +175,8 @@ class Group:
         elif memory // page != limits.memory_bytes // page:
             notes.append(f"memory limit is {memory} bytes, not {limits.memory_bytes}")
         if limits.cpu_count is not None and self.cpu_count() != limits.cpu_count:
-            told = "no limit" if self.cpu_count() is None else f"{self.cpu_count():g} CPUs' time"
-            notes.append(f"CPU time: {told} instead of {limits.cpu_count} CPUs' time")
+            effective = "no limit" if self.cpu_count() is None else f"{self.cpu_count():g} CPUs' time"
+            notes.append(f"CPU time: {effective} instead of {limits.cpu_count} CPUs' time")
         return notes
 
     def cpu_count(self) -> float | None:
@@ -205,17 +205,17 @@ class Group:
         return next((path for hierarchy, path in self.directories if controller in hierarchy.controllers), None)
 
 
-def create(name: str, journal: Journal) -> tuple[Group, Held]:
+def create(name: str, journal: Journal) -> tuple[Group, Registration]:
     """A new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when they refuse."""
     group = _named(name, journal)
-    held = journal.hold(_resource(group))
+    registered = journal.register(_resource(group))
     group.make()
-    return group, held
+    return group, registered
 
 
-def hold_again(name: str, journal: Journal) -> Held:
+def register_again(name: str, journal: Journal) -> Registration:
     """Hold a group of this name before what may make it once more after it was removed: it then goes at last, too."""
-    return journal.hold(_resource(_named(name, journal)))
+    return journal.register(_resource(_named(name, journal)))
 
 
 def _named(name: str, journal: Journal) -> Group:
@@ -253,7 +253,7 @@ _delegated: WeakKeyDictionary[Journal, Path] = WeakKeyDictionary()
 def _bases(journal: Journal) -> list[tuple[Hierarchy, Path]]:
     mounted = hierarchies()
     if not mounted:
-        raise VtaxError("no cgroup file system is mounted", cure="mount cgroup2 at /sys/fs/cgroup")
+        raise VtaxError("no cgroup file system is mounted", hint="mount cgroup2 at /sys/fs/cgroup")
     if any(hierarchy.controllers for hierarchy in mounted):
         return [(hierarchy, hierarchy.mount) for hierarchy in mounted]
     unified = mounted[0]
@@ -268,7 +268,7 @@ def _bases(journal: Journal) -> list[tuple[Hierarchy, Path]]:
 def _delegate(unified: Hierarchy, journal: Journal) -> Path:
     """Ask systemd for a unit whose cgroup is ours (Delegate=), kept by a sleeping process in a leaf of its own."""
     unit = f"vtax-{journal.token}.service"
-    journal.hold(Undo(f"unit {unit}", ("systemctl", "stop", unit), _NO_SUCH_UNIT))
+    journal.register(RestoreCommand(f"unit {unit}", ("systemctl", "stop", unit), _NO_SUCH_UNIT))
     settings = ("Delegate=yes", "TasksMax=infinity", "OOMPolicy=continue")
     run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", *(f"--property={s}" for s in settings),
          "sleep", "infinity"])  # fmt: skip

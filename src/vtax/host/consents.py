@@ -15,7 +15,7 @@ from vtax.host.home import Home
 
 Program = tuple[str, str, str]
 """Driver, option and value."""
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,6 @@ def _read(path: Path) -> str:
             raise BadInput(
                 "others could have written what was agreed to",
                 where=str(path),
-                cure=f"remove {path}; vtax asks again",
+                hint=f"remove {path}; vtax asks again",
             )
-        return file.read(_MOST_BYTES).decode("utf-8", "replace")
+        return file.read(_MAX_BYTES).decode("utf-8", "replace")

@@ -73,7 +73,7 @@ class Home:
             raise BadInput(
                 f"the home of vtax cannot be made: {error.strerror}",
                 where=str(path),
-                cure="free some space, or name another directory in VTAX_HOME",
+                hint="free some space, or name another directory in VTAX_HOME",
             ) from error
         for path in (self.images, self.journal, self.guests):
             private_directory(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vtax.errors import PlatformError
-from vtax.host.journal import Held, Journal
+from vtax.host.journal import Journal, Registration
 from vtax.host.resources import chosen
 from vtax.host.settings import change
 
@@ -23,7 +23,7 @@ def available(policy: Path = POLICY) -> bool:
     return (policy / "enabled").exists()
 
 
-def always(journal: Journal, policy: Path = POLICY) -> list[Held]:
+def always(journal: Journal, policy: Path = POLICY) -> list[Registration]:
     """Have the kernel use huge pages wherever it can; returns what to release afterwards, last first.
 
     Raises PlatformError when the kernel refuses, having undone its part.

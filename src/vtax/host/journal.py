@@ -32,20 +32,21 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from vtax.errors import VtaxError
+from vtax.host.deferred_interrupts import deferred_interrupts
 from vtax.host.lock import wait_for_lock
-from vtax.host.process import mark_of_run, start_time_of
-from vtax.host.resources import Marked, Remote, Resource, Tree, from_record, to_record
+from vtax.host.process import start_time_of, tag_of_run
+from vtax.host.resources import Remote, Resource, TaggedProcesses, Tree, from_record, to_record
 from vtax.host.trust import is_trusted_file, private_directory, refuse_foreign
-from vtax.host.undisturbed import undisturbed
 
 _NOT_OURS = "it may hold anybody's commands, and none was run; look at it, then remove it, or vtax clean --forget"
 _DAMAGED = "what they recorded is not removed; look at the file, then vtax clean --forget"
 _OUTLIVE_A_BOOT = (Tree.kind, Remote.kind)
 _FORKED_S = 5.0  # how long a program may take from fork to exec before it is taken for one that stays
 _CLEAN_S = 120.0  # how long another clean may take
-_MOST_BYTES = 256 << 20  # of a journal
-_LONGEST_LINE = 1 << 20  # bytes
-_BEGINNINGS = (b'{"hold": ', b'{"gone": ')
+_MAX_BYTES = 256 << 20  # of a journal
+_MAX_LINE_BYTES = 1 << 20  # bytes
+_BEGINNINGS = (b'{"register": ', b'{"deregister": ', b'{"hold": ', b'{"gone": ')
+_FORMER_KEYS = {"hold": "register", "gone": "deregister"}  # of a release before
 _EXEC_S = 0.05  # what it takes an exec from closing descriptors until the environment can be read
 
 
@@ -56,7 +57,7 @@ def boot_id() -> str:
 
 
 @dataclass
-class Held:
+class Registration:
     """A resource in the journal. `release` removes it and strikes it out; it may be called twice."""
 
     resource: Resource
@@ -68,12 +69,12 @@ class Held:
         """Remove the resource, then strike it out. Errors leave it in the journal for `vtax clean`."""
         if not self.released:
             self.resource.remove()
-            self.journal.strike(self)
+            self.journal.deregister(self)
 
     def forget(self) -> None:
         """Strike out a resource that is already gone (or was handed over) without removing it."""
         if not self.released:
-            self.journal.strike(self)
+            self.journal.deregister(self)
 
 
 class Journal:
@@ -82,8 +83,8 @@ class Journal:
     tell: given a sentence for everything that could not be undone when it is left, and stays for `vtax clean`.
     """
 
-    def __init__(self, directory: Path, tell: Callable[[str], None] | None = None) -> None:
-        self._tell = tell or _on_stderr
+    def __init__(self, directory: Path, notify: Callable[[str], None] | None = None) -> None:
+        self._notify = notify or _on_stderr
         self.token = secrets.token_hex(3)
         owner = f"{os.getpid()}-{start_time_of(os.getpid())}"
         self.path = directory / f"{owner}-{self.token}-{boot_id()}.jsonl"
@@ -95,40 +96,40 @@ class Journal:
             raise self._unwritable(error) from error
         with suppress(OSError):  # a file system without locks
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._held: list[Held] = []
+        self._registered: list[Registration] = []
         self._next = 0
 
-    def hold(self, resource: Resource) -> Held:
+    def register(self, resource: Resource) -> Registration:
         """Write a resource down before it is made. Call this first, make it second.
 
         Raises VtaxError when that cannot be written, on a full disk.
         """
-        held = Held(resource, self._next, self)
+        registered = Registration(resource, self._next, self)
         self._next += 1
-        self._write({"hold": held.number, "at": time.monotonic_ns(), **to_record(resource)})
-        self._held.append(held)
-        return held
+        self._write({"register": registered.number, "at": time.monotonic_ns(), **to_record(resource)})
+        self._registered.append(registered)
+        return registered
 
-    def strike(self, held: Held) -> None:
+    def deregister(self, registered: Registration) -> None:
         """Note that a resource is gone; without room for the note, `clean` will look for it once more."""
         with suppress(VtaxError):
-            self._write({"gone": held.number, "kind": held.resource.kind})
-        held.released = True
-        self._held.remove(held)
+            self._write({"deregister": registered.number, "kind": registered.resource.kind})
+        registered.released = True
+        self._registered.remove(registered)
 
     @property
-    def held(self) -> tuple[Resource, ...]:
+    def registered(self) -> tuple[Resource, ...]:
         """What is held now, in the order it was made."""
-        return tuple(held.resource for held in self._held)
+        return tuple(registered.resource for registered in self._registered)
 
     def release_all(self) -> list[str]:
         """Undo everything still held, last made first; returns what could not be undone."""
         problems = []
-        for held in reversed(self._held.copy()):
+        for registered in reversed(self._registered.copy()):
             try:
-                held.release()
+                registered.release()
             except (VtaxError, OSError) as error:
-                problems.append(f"{held.resource}: {error}")
+                problems.append(f"{registered.resource}: {error}")
         return problems
 
     def close(self) -> list[str]:
@@ -145,9 +146,9 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with undisturbed():
+        with deferred_interrupts():
             for problem in self.close():
-                self._tell(f"left behind: {problem.splitlines()[0]} (to do: sudo vtax clean)")
+                self._notify(f"left behind: {problem.splitlines()[0]} (hint: sudo vtax clean)")
 
     def _write(self, record: dict[str, object]) -> None:
         """A line of its own: the newline before it keeps it apart from one that a full disk cut."""
@@ -159,8 +160,8 @@ class Journal:
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> VtaxError:
-        cure = "free some space on that disk" if error.errno == errno.ENOSPC else ""
-        return VtaxError(f"the journal cannot be written: {error.strerror}", where=str(self.path), cure=cure)
+        hint = "free some space on that disk" if error.errno == errno.ENOSPC else ""
+        return VtaxError(f"the journal cannot be written: {error.strerror}", where=str(self.path), hint=hint)
 
 
 def _on_stderr(text: str) -> None:
@@ -176,7 +177,7 @@ class Cleaned:
     problems: tuple[str, ...]
 
 
-def clean(directory: Path, tell: Callable[[str], None] | None = None, *, forget: bool = False) -> Cleaned:
+def clean(directory: Path, notify: Callable[[str], None] | None = None, *, forget: bool = False) -> Cleaned:
     """Undo what dead vtax processes left, last made first. Journals of living processes are not touched.
 
     tell: given a sentence before a wait, as for another clean. forget: give up what cannot be undone, where it
@@ -189,11 +190,11 @@ def clean(directory: Path, tell: Callable[[str], None] | None = None, *, forget:
         refuse_foreign(directory)
         return Cleaned((), ())
     private_directory(directory)
-    with _alone(directory, tell or _on_stderr):
-        dead = [left for path in sorted(directory.glob("*.jsonl")) if (left := _left_by_the_dead(path))]
+    with _alone(directory, notify or _on_stderr):
+        dead = [left for path in sorted(directory.glob("*.jsonl")) if (left := _journal_of_dead(path))]
         failed = {left.path for left in dead if not left.is_trusted}
         problems += [f"journal {path.name} is not of this user alone ({_NOT_OURS})" for path in sorted(failed)]
-        _await_executed([left.path for left in dead if left.of_this_boot and left.is_trusted], tell or _on_stderr)
+        _await_executed([left.path for left in dead if left.of_this_boot and left.is_trusted], notify or _on_stderr)
         records, damaged = _last_made_first(left for left in dead if left.is_trusted)
         failed.update(damaged)
         problems += [f"journal {path.name}: {problem} ({_DAMAGED})" for path, problem in damaged.items()]
@@ -202,9 +203,9 @@ def clean(directory: Path, tell: Callable[[str], None] | None = None, *, forget:
             try:
                 resource = from_record(record)
                 what = str(resource)
-                with undisturbed():
+                with deferred_interrupts():
                     was_there = resource.remove()
-                    left.strike(record.get("hold"))
+                    left.deregister(record.get("register"))
                 if was_there:
                     removed.append(what)
             except (VtaxError, OSError) as error:
@@ -217,12 +218,12 @@ def clean(directory: Path, tell: Callable[[str], None] | None = None, *, forget:
 
 
 @dataclass(frozen=True)
-class _Left:
+class _DeadJournal:
     """The journal of a dead process."""
 
     path: Path
     of_this_boot: bool
-    programs: Marked
+    programs: TaggedProcesses
 
     @property
     def is_trusted(self) -> bool:
@@ -231,25 +232,25 @@ class _Left:
             return is_trusted_file(self.path, self.path.lstat())
         return True  # it is gone
 
-    def strike(self, number: int | None) -> None:
+    def deregister(self, number: int | None) -> None:
         """Strike out what was undone, lest it is undone once more after somebody else made or set the same."""
         if number is not None:
             with suppress(OSError), self.path.open("a") as file:
-                file.write(f'\n{{"gone": {number}}}\n')
+                file.write(f'\n{{"deregister": {number}}}\n')
 
 
 @contextmanager
-def _alone(directory: Path, tell: Callable[[str], None]) -> Iterator[None]:
+def _alone(directory: Path, notify: Callable[[str], None]) -> Iterator[None]:
     """One clean at a time: two would take each other's things away under their hands."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        wait_for_lock(descriptor, "cleans up in this home", tell, _CLEAN_S)
+        wait_for_lock(descriptor, "cleans up in this home", notify, _CLEAN_S)
         yield
     finally:
         os.close(descriptor)
 
 
-def _left_by_the_dead(path: Path) -> _Left | None:
+def _journal_of_dead(path: Path) -> _DeadJournal | None:
     """A journal of a process that is no more, None for any other file: that is not ours to judge.
 
     A name without a boot is taken for one of this boot.
@@ -261,26 +262,30 @@ def _left_by_the_dead(path: Path) -> _Left | None:
     of_this_boot = name[3] in (None, boot_id())
     if of_this_boot and start_time_of(pid) == start_time:
         return None
-    return _Left(path, of_this_boot, Marked(mark_of_run(pid, start_time), f"vtax {pid}, which was killed"))
+    return _DeadJournal(
+        path, of_this_boot, TaggedProcesses(tag_of_run(pid, start_time), f"vtax {pid}, which was killed")
+    )
 
 
-def _await_executed(paths: Sequence[Path], tell: Callable[[str], None]) -> None:
+def _await_executed(paths: Sequence[Path], notify: Callable[[str], None]) -> None:
     """Wait until whatever the dead had forked carries its mark; one that stays is passed over."""
     deadline = time.monotonic() + _FORKED_S
     for path in paths:
         with suppress(FileNotFoundError, VtaxError), path.open("rb") as file:
-            wait_for_lock(file.fileno(), "a killed vtax began", tell, deadline - time.monotonic())
+            wait_for_lock(file.fileno(), "a killed vtax began", notify, deadline - time.monotonic())
     if paths:
         time.sleep(_EXEC_S)
 
 
-def _last_made_first(dead: Iterable[_Left]) -> tuple[list[tuple[dict[str, Any], _Left]], dict[Path, str]]:
+def _last_made_first(
+    dead: Iterable[_DeadJournal],
+) -> tuple[list[tuple[dict[str, Any], _DeadJournal]], dict[Path, str]]:
     """What is to be undone, from all journals together, after the programs that might go on making some of it; and
     which journals are damaged, and how.
     """
     damaged: dict[Path, str] = {}
-    programs: list[tuple[dict[str, Any], _Left]] = []
-    made: list[tuple[dict[str, Any], _Left]] = []
+    programs: list[tuple[dict[str, Any], _DeadJournal]] = []
+    made: list[tuple[dict[str, Any], _DeadJournal]] = []
     for left in dead:
         if left.of_this_boot:
             programs.append((to_record(left.programs), left))
@@ -298,12 +303,12 @@ def _last_made_first(dead: Iterable[_Left]) -> tuple[list[tuple[dict[str, Any], 
 
 def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
     """What a journal holds, and how it is damaged: empty when it is not."""
-    held: dict[int, dict[str, Any]] = {}
+    registered: dict[int, dict[str, Any]] = {}
     damaged = 0
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
-                return [], f"it is larger than {_MOST_BYTES >> 20} MiB"
+            if os.fstat(file.fileno()).st_size > _MAX_BYTES:
+                return [], f"it is larger than {_MAX_BYTES >> 20} MiB"
             for line, following in pairwise(chain(_lines(file), (b"",))):
                 if not line.strip():
                     continue
@@ -314,25 +319,25 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
                 except (ValueError, RecursionError):
                     damaged += 1
                 else:
-                    if "hold" in record:
-                        held[record["hold"]] = record
+                    if "register" in record:
+                        registered[record["register"]] = record
                     else:
-                        held.pop(record["gone"], None)
+                        registered.pop(record["deregister"], None)
     except FileNotFoundError:  # its owner has ended cleanly just now
         pass
     except OSError as error:
         return [], f"it cannot be read: {error.strerror}"
     if damaged:
-        return list(held.values()), "1 line is damaged" if damaged == 1 else f"{damaged} lines are damaged"
-    return list(held.values()), ""
+        return list(registered.values()), "1 line is damaged" if damaged == 1 else f"{damaged} lines are damaged"
+    return list(registered.values()), ""
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines of a journal with their ends; of one that is too long for a record, only the first part."""
-    while line := file.readline(_LONGEST_LINE):
+    while line := file.readline(_MAX_LINE_BYTES):
         yield line
         while line and not line.endswith(b"\n"):
-            line = file.readline(_LONGEST_LINE)
+            line = file.readline(_MAX_LINE_BYTES)
 
 
 def _record(line: bytes) -> dict[str, Any]:
@@ -340,7 +345,8 @@ def _record(line: bytes) -> dict[str, Any]:
     record = json.loads(str(line, "utf-8"))
     if not isinstance(record, dict):
         raise ValueError("not an object")
-    if {type(record.get("hold", record.get("gone"))), type(record.get("at", 0))} != {int}:
+    record = {_FORMER_KEYS.get(key, key): value for key, value in record.items()}
+    if {type(record.get("register", record.get("deregister"))), type(record.get("at", 0))} != {int}:
         raise ValueError("not a number")
     return record
 
@@ -357,5 +363,5 @@ def _is_cut(line: bytes, following: bytes) -> bool:
 def _in_one_line(error: VtaxError | OSError) -> str:
     text = str(error)
     if isinstance(error, VtaxError):
-        text = ": ".join(filter(None, (error.what, error.where))) + (f" ({error.cure})" if error.cure else "")
+        text = ": ".join(filter(None, (error.what, error.where))) + (f" ({error.hint})" if error.hint else "")
     return " ".join(text.split())

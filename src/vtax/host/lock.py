@@ -38,7 +38,7 @@ def measuring_lock(name: str, path: Path = HOST_LOCK) -> Iterator[Callable[[str]
             holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or holder_of(descriptor)
             raise BadInput(
                 f"{holder} is measuring on this host; two runs at once would disturb each other",
-                cure="wait for it to end, or stop it with Ctrl-C",
+                hint="wait for it to end, or stop it with Ctrl-C",
             )
 
         def rename(text: str) -> None:
@@ -80,16 +80,16 @@ def open_lock(path: Path) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise BadInput(f"the lock file cannot be opened: {error.strerror}", where=str(path),
-                       cure="" if os.geteuid() == 0 else "run it again with sudo") from error  # fmt: skip
+                       hint="" if os.geteuid() == 0 else "run it again with sudo") from error  # fmt: skip
     if not is_this_users(os.fstat(descriptor)):
         os.close(descriptor)
-        raise BadInput("the lock file belongs to another user", where=str(path), cure=f"rm {path}, as root")
+        raise BadInput("the lock file belongs to another user", where=str(path), hint=f"rm {path}, as root")
     with suppress(OSError):  # of an earlier version
         os.fchmod(descriptor, 0o600)
     return descriptor
 
 
-def wait_for_lock(descriptor: int, does: str, tell: Callable[[str], None], timeout_s: float) -> None:
+def wait_for_lock(descriptor: int, does: str, notify: Callable[[str], None], timeout_s: float) -> None:
     """Take the lock of an open file or directory, for at most timeout_s after whoever holds it.
 
     does: what its holder does, as in `cleans up`. tell: given a sentence when there is somebody to wait for. Raises
@@ -99,14 +99,14 @@ def wait_for_lock(descriptor: int, does: str, tell: Callable[[str], None], timeo
     if wait_until(take, min(_QUIET_S, timeout_s), _POLL_S):
         return
     if timeout_s > _QUIET_S:
-        tell(f"waiting for {holder_of(descriptor)}, which {does}")
+        notify(f"waiting for {holder_of(descriptor)}, which {does}")
     wait_until(
         take,
         timeout_s - _QUIET_S,
         _POLL_S,
         otherwise=lambda: VtaxError(
             f"{holder_of(descriptor)} {does}, and holds the lock after {timeout_s:g} s",
-            cure="wait for it to end, or end that process, then try again",
+            hint="wait for it to end, or end that process, then try again",
         ),
     )
 

@@ -83,7 +83,7 @@ def overlay(lower: Path, upper: Path, work: Path, target: Path) -> MountStep:
     for path in (lower, upper, work):
         if _OVERLAY_SPECIAL & set(str(path)):
             raise BadInput(
-                f"overlayfs cannot use {path}: it contains ':', ',' or a backslash", cure="move VTAX_HOME elsewhere"
+                f"overlayfs cannot use {path}: it contains ':', ',' or a backslash", hint="move VTAX_HOME elsewhere"
             )
     return MountStep(target, "overlay", "overlay", UNTRUSTED, f"lowerdir={lower},upperdir={upper},workdir={work}")
 

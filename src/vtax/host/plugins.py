@@ -49,14 +49,14 @@ class Origin:
 
 
 def discover(
-    package: ModuleType, attribute: str, shape: type, tell: Callable[[str], None] | None = None
+    package: ModuleType, attribute: str, shape: type, notify: Callable[[str], None] | None = None
 ) -> dict[str, Any]:
     """Plug-ins by their `name`, the shipped ones first: an entry point may not replace one of them.
 
     shape: what an entry point must be, see problem_of. tell: given a sentence for
     every entry point that is left out; standard error when absent. Raises nothing for those.
     """
-    return {plugin.name: plugin for plugin, _ in _found(package, attribute, shape, tell or _on_stderr)}
+    return {plugin.name: plugin for plugin, _ in _found(package, attribute, shape, notify or _on_stderr)}
 
 
 def origins(package: ModuleType, attribute: str, shape: type) -> dict[str, Origin]:
@@ -66,7 +66,7 @@ def origins(package: ModuleType, attribute: str, shape: type) -> dict[str, Origi
 
 
 def _found(
-    package: ModuleType, attribute: str, shape: type, tell: Callable[[str], None]
+    package: ModuleType, attribute: str, shape: type, notify: Callable[[str], None]
 ) -> Iterator[tuple[Any, EntryPoint | ModuleType | None]]:
     """Every plug-in, with its entry point or, where it is no part of vtax, its module."""
     names = set()
@@ -81,8 +81,8 @@ def _found(
             if plugin.name in names:
                 raise ValueError(f"there is one of the name {plugin.name!r} already")
         except (Exception, SystemExit) as error:  # whatever somebody else's package does when it is imported
-            told = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
-            tell(f"left out: {entry.name} ({entry.value}) of {_package_of(entry)}: {told}")
+            reason = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
+            notify(f"left out: {entry.name} ({entry.value}) of {_package_of(entry)}: {reason}")
         else:
             names.add(plugin.name)
             yield plugin, entry

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from vtax.errors import CommandFailed
 
-MARK_VARIABLE = "VTAX_MARK"
+TAG_VARIABLE = "VTAX_MARK"
 DEFAULT_TIMEOUT_S = 60.0
 _SEEN_BY_GUESTS = ("PATH", "HOME")
 _SHOWN_TAIL = 600
@@ -43,14 +43,14 @@ def start_time_of(pid: int) -> int | None:
     return None if fields[0] == "Z" else int(fields[19])
 
 
-def mark_of_run(pid: int, start_time: int | None) -> str:
+def tag_of_run(pid: int, start_time: int | None) -> str:
     """The mark of every program that the vtax process with this PID and start time runs without a mark of its own."""
     return f"vtax-run-{pid}-{start_time}"
 
 
 @cache
-def _own_mark(pid: int) -> str:
-    return mark_of_run(pid, start_time_of(pid))
+def _own_tag(pid: int) -> str:
+    return tag_of_run(pid, start_time_of(pid))
 
 
 def find_program(name: str) -> str | None:
@@ -60,7 +60,7 @@ def find_program(name: str) -> str | None:
 
 
 def child_environment(
-    extra: Mapping[str, str] | None = None, mark: str | None = None, *, only: Collection[str] | None = None
+    extra: Mapping[str, str] | None = None, tag: str | None = None, *, only: Collection[str] | None = None
 ) -> dict[str, str]:
     """The environment every child gets: the C locale (tools are parsed), the full PATH, the mark.
 
@@ -71,8 +71,8 @@ def child_environment(
     environment["LC_ALL"] = "C.UTF-8"
     environment["PATH"] = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
     environment.update(extra or {})
-    if mark:
-        environment[MARK_VARIABLE] = mark
+    if tag:
+        environment[TAG_VARIABLE] = tag
     return environment
 
 
@@ -85,7 +85,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     network_namespace: str | None = None,
-    mark: str | None = None,
+    tag: str | None = None,
 ) -> Result:
     """Run a program to its end.
 
@@ -108,7 +108,7 @@ def run(
             text=True,
             errors="replace",
             timeout=timeout_s,
-            env=child_environment(environment, mark or _own_mark(os.getpid())),
+            env=child_environment(environment, tag or _own_tag(os.getpid())),
             cwd=cwd,
         )
     except OSError as error:
@@ -125,7 +125,7 @@ def run(
 def spawn(
     argv: Sequence[str | Path],
     *,
-    mark: str,
+    tag: str,
     stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
@@ -150,7 +150,7 @@ def spawn(
             stdin=null if stdin is None else stdin,
             stdout=null if stdout is None else stdout,
             stderr=null if stderr is None else stderr,
-            env=child_environment(environment, mark, only=_SEEN_BY_GUESTS),
+            env=child_environment(environment, tag, only=_SEEN_BY_GUESTS),
             cwd=cwd,
             pass_fds=pass_fds,
             preexec_fn=before_exec,  # noqa: PLW1509 - beside it only a thread without locks runs (cli.streams)
@@ -162,5 +162,5 @@ def spawn(
 
 def _not_started(program: str, error: OSError) -> CommandFailed:
     if isinstance(error, FileNotFoundError) and error.filename == program:
-        return CommandFailed(f"{program} is not installed", cure=f"install the package that provides {program}")
+        return CommandFailed(f"{program} is not installed", hint=f"install the package that provides {program}")
     return CommandFailed(f"{program} cannot be started: {error.strerror}", where=str(error.filename or ""))

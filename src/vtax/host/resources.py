@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from vtax.errors import VtaxError
-from vtax.host.process import MARK_VARIABLE, Result, run
+from vtax.host.process import TAG_VARIABLE, Result, run
 from vtax.host.waiting import wait_until
 
 _GRACE_S = 3.0
-_ASK_AGAIN_S = 0.2
-_HEARD_BY_S = 10.0
+_POLL_INTERVAL_S = 0.2
+_REPEAT_REQUEST_S = 10.0
 _KIND_SHOWN = 60  # characters
+_FORMER_FIELDS = {"mark": "tag"}  # of a release before
 
 
 class Resource(Protocol):
@@ -36,9 +37,9 @@ class Resource(Protocol):
         ...
 
 
-def pids_with_mark(mark: str) -> list[int]:
+def tagged_pids(tag: str) -> list[int]:
     """Processes whose environment carries the mark (environments are read from /proc)."""
-    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    wanted = f"{TAG_VARIABLE}={tag}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -48,13 +49,13 @@ def pids_with_mark(mark: str) -> list[int]:
     return found
 
 
-def end_processes(find: Any, what: str, *, politely: bool = True) -> bool:
+def end_processes(find: Any, what: str, *, graceful: bool = True) -> bool:
     """SIGTERM, then SIGKILL after a grace, until `find()` (a function to a list of PIDs) is empty.
 
     Not politely: SIGKILL at once, and again for whatever was started meanwhile.
     """
     had_any = False
-    kill_at = time.monotonic() + (_GRACE_S if politely else 0.0)
+    kill_at = time.monotonic() + (_GRACE_S if graceful else 0.0)
 
     def ended() -> bool:
         nonlocal had_any
@@ -80,16 +81,16 @@ def end_processes(find: Any, what: str, *, politely: bool = True) -> bool:
 
 
 @dataclass(frozen=True)
-class Marked:
+class TaggedProcesses:
     """All processes that carry a mark in their environment (see host.process.spawn), children included."""
 
     kind: ClassVar[str] = "processes"
-    mark: str
+    tag: str
     what: str
 
     def remove(self) -> bool:
         """End them, politely first."""
-        return end_processes(lambda: pids_with_mark(self.mark), self.what)
+        return end_processes(lambda: tagged_pids(self.tag), self.what)
 
     def __str__(self) -> str:
         return f"processes of {self.what}"
@@ -145,7 +146,7 @@ class Tree:
         if not path.exists() and not path.is_symlink():
             return False
         for mounted in mounts_below(path):
-            raise VtaxError(f"{mounted} is still mounted", cure=f"umount {mounted}, then run vtax clean")
+            raise VtaxError(f"{mounted} is still mounted", hint=f"umount {mounted}, then run vtax clean")
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -178,7 +179,7 @@ class ControlGroup:
         errors: list[OSError] = []
 
         def removed() -> bool:
-            end_processes(lambda: _members(directories), str(self), politely=False)
+            end_processes(lambda: _members(directories), str(self), graceful=False)
             try:
                 for top in directories:
                     for path, _, _ in os.walk(top, topdown=False):
@@ -196,7 +197,7 @@ class ControlGroup:
 
 
 @dataclass(frozen=True)
-class Undo:
+class RestoreCommand:
     """Anything a single command removes: a container, a domain, a daemon's record.
 
     argv: the command. if_any: one that fails when there is nothing to remove, asked first where argv would not tell.
@@ -221,25 +222,27 @@ class Undo:
 
     def remove(self) -> bool:
         """Run the command, and wait for what it asked for."""
-        removed = wait_until(self._ask, self.late_s, _ASK_AGAIN_S)
+        removed = wait_until(self._ask, self.late_s, _POLL_INTERVAL_S)
         if removed and self.until:
             self._wait()
         return removed
 
     def _wait(self) -> None:
-        asked = time.monotonic()
+        requested = time.monotonic()
 
         def ended() -> bool:
-            nonlocal asked
+            nonlocal requested
             if self._has_ended():
                 return True
-            if time.monotonic() - asked > _HEARD_BY_S:  # a machine that is starting may miss the first request
-                asked = time.monotonic()
+            if (
+                time.monotonic() - requested > _REPEAT_REQUEST_S
+            ):  # a machine that is starting may miss the first request
+                requested = time.monotonic()
                 self._ask()
             return False
 
         late = f"{' '.join(self.argv)} was accepted, and had no effect within {self.within_s:g} s"
-        wait_until(ended, self.within_s, _ASK_AGAIN_S, otherwise=lambda: VtaxError(late))
+        wait_until(ended, self.within_s, _POLL_INTERVAL_S, otherwise=lambda: VtaxError(late))
 
     def _ask(self) -> bool:
         """Run the command once; False when there was nothing to remove."""
@@ -255,8 +258,8 @@ class Undo:
         return bool(self.until) and run(list(self.until), check=False).stdout.strip() in self.until_says
 
     def _is_harmless(self, result: Result) -> bool:
-        told = not self.harmless_words or any(word in result.stderr for word in self.harmless_words)
-        return told and result.status in self.harmless_statuses
+        is_known = not self.harmless_words or any(word in result.stderr for word in self.harmless_words)
+        return is_known and result.status in self.harmless_statuses
 
     def __str__(self) -> str:
         return self.what
@@ -307,10 +310,10 @@ class Remote:
         """Have the machine do it."""
         result = run(list(self.argv), check=False)
         if result.status not in (0, 3, 126, 127):
-            said = result.stderr.strip()[-300:] or f"status {result.status}"
+            message = result.stderr.strip()[-300:] or f"status {result.status}"
             raise VtaxError(
-                f"{self.host} did not confirm that it removed {self.path}: {said}",
-                cure="it does so by itself once the connection is gone; or make ssh work and run vtax clean",
+                f"{self.host} did not confirm that it removed {self.path}: {message}",
+                hint="it does so by itself once the connection is gone; or make ssh work and run vtax clean",
             )
         return result.status == 0
 
@@ -319,7 +322,8 @@ class Remote:
 
 
 KINDS: dict[str, type[Any]] = {
-    cls.kind: cls for cls in (Marked, NetworkNamespace, Mount, Tree, ControlGroup, Undo, FileValue, Remote)
+    cls.kind: cls
+    for cls in (TaggedProcesses, NetworkNamespace, Mount, Tree, ControlGroup, RestoreCommand, FileValue, Remote)
 }
 
 
@@ -336,13 +340,14 @@ def from_record(record: dict[str, Any]) -> Resource:
     """
     try:
         cls = KINDS[record["kind"]]
+        record = {_FORMER_FIELDS.get(name, name): value for name, value in record.items()}
         values = {f.name: record[f.name] for f in fields(cls) if f.name in record}
         made: Resource = cls(**{f: _checked(str(cls.__annotations__[f]), value) for f, value in values.items()})
         if isinstance(made, Tree | Mount | FileValue) and not Path(made.path).is_absolute():
             raise ValueError("a relative path")
     except (KeyError, TypeError, ValueError) as error:
         kind = repr(record.get("kind"))[:_KIND_SHOWN]
-        raise VtaxError(f"this version of vtax cannot undo {kind}", cure="use the version that made it") from error
+        raise VtaxError(f"this version of vtax cannot undo {kind}", hint="use the version that made it") from error
     return made
 
 

@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from vtax.errors import VtaxError
-from vtax.host.journal import Held, Journal
+from vtax.host.journal import Journal, Registration
 from vtax.host.resources import FileValue
 
 
 def change(
     journal: Journal, settings: Iterable[tuple[Path, str, str]], refused: Callable[[Path, OSError], VtaxError]
-) -> list[Held]:
+) -> list[Registration]:
     """Set what is not set yet; returns what to put back, see `put_back`.
 
     settings: file, value in force, wanted value. refused: what to raise, having undone its part, when the kernel
     does not take a value.
     """
-    changed: list[Held] = []
+    changed: list[Registration] = []
     for path, before, wanted in settings:
         if before == wanted:
             continue
-        changed.append(journal.hold(FileValue(str(path), before)))
+        changed.append(journal.register(FileValue(str(path), before)))
         try:
             path.write_text(wanted)
         except OSError as error:
@@ -31,7 +31,7 @@ def change(
     return changed
 
 
-def put_back(changed: list[Held]) -> None:
+def put_back(changed: list[Registration]) -> None:
     """Put old values back, last changed first. Raises OSError when one cannot be; it stays in the journal."""
-    for held in reversed(changed):
-        held.release()
+    for registered in reversed(changed):
+        registered.release()

@@ -18,7 +18,7 @@ from vtax.errors import BadInput
 
 PRIVATE_MODE = 0o700
 _US = os.geteuid()  # it never changes while a process of vtax lives
-_MOST_LINKS = 40  # as many as the kernel follows (path_resolution(7))
+_MAX_LINKS = 40  # as many as the kernel follows (path_resolution(7))
 _ROOT_GROUP = 0
 _ACCESS_LIST = "system.posix_acl_access"
 
@@ -41,7 +41,7 @@ def refuse_foreign(path: Path) -> None:
             continue
         _refuse_owner(at, seen)
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             raise BadInput("too many symbolic links", where=str(path))
         target = at.readlink()
         at = Path("/") if target.is_absolute() else at.parent
@@ -59,7 +59,7 @@ def private_directory(path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise BadInput(f"the directory cannot be made: {error.strerror}", where=str(path),
-                       cure="free some space, or name another directory in VTAX_HOME") from error  # fmt: skip
+                       hint="free some space, or name another directory in VTAX_HOME") from error  # fmt: skip
     try:
         seen = os.fstat(descriptor)
         if not is_this_users(seen):
@@ -70,7 +70,7 @@ def private_directory(path: Path) -> None:
         raise BadInput(
             f"others may enter the directory, and its mode cannot be changed: {error.strerror}",
             where=str(path),
-            cure=f"chmod {PRIVATE_MODE:o} {path}, or name another directory in VTAX_HOME",
+            hint=f"chmod {PRIVATE_MODE:o} {path}, or name another directory in VTAX_HOME",
         ) from error
     finally:
         os.close(descriptor)
@@ -109,7 +109,7 @@ def _refuse_directory(path: Path, seen: os.stat_result, *, final: bool) -> None:
         raise BadInput(
             f"other users may write to {path}, and so decide what vtax executes",
             where="VTAX_HOME",
-            cure=f"chmod go-w {path}, or name another directory in VTAX_HOME",
+            hint=f"chmod go-w {path}, or name another directory in VTAX_HOME",
         )
 
 
@@ -131,5 +131,5 @@ def _foreign(path: Path, seen: os.stat_result) -> BadInput:
     return BadInput(
         f"{path} belongs to user {owner}, who decides what is executed from it",
         where="VTAX_HOME",
-        cure=f"{mine}name a directory of your own in VTAX_HOME",
+        hint=f"{mine}name a directory of your own in VTAX_HOME",
     )

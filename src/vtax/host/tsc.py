@@ -32,10 +32,10 @@ def frequency_khz() -> int | None:
         return None
     code.write(_RDTSC)
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
-    began_ns, began_ticks = _pair(read)
+    started_ns, start_ticks = _pair(read)
     time.sleep(_BASE_LINE_S)
     ended_ns, ended_ticks = _pair(read)
-    return round((ended_ticks - began_ticks) * 1e6 / (ended_ns - began_ns))
+    return round((ended_ticks - start_ticks) * 1e6 / (ended_ns - started_ns))
 
 
 def _pair(read: ctypes._FuncPointer) -> tuple[float, int]:

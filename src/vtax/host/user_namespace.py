@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vtax.errors import VtaxError
 from vtax.host import namespaces
-from vtax.host.process import mark_of_run, spawn, start_time_of
+from vtax.host.process import spawn, start_time_of, tag_of_run
 
 COUNT = 1 << 16
 _FIRST, _END = 0x78000000, 0x7FFE0000  # 2013265920; 2147352576, where systemd's foreign range begins
@@ -59,13 +59,13 @@ def user_namespace(ids: IdRange) -> Iterator[int]:
     try:
         maker = spawn(
             ["cat"],
-            mark=mark_of_run(os.getpid(), start_time_of(os.getpid())),
+            tag=tag_of_run(os.getpid(), start_time_of(os.getpid())),
             stdin=subprocess.PIPE,
             before_exec=namespaces.enter_user_namespace,
         )
     except subprocess.SubprocessError as error:
         raise VtaxError(
-            "this kernel makes no user namespace", cure="sysctl user.max_user_namespaces=65536, or a kernel with them"
+            "this kernel makes no user namespace", hint="sysctl user.max_user_namespaces=65536, or a kernel with them"
         ) from error
     with maker:
         process = Path(f"/proc/{maker.pid}")

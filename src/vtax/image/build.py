@@ -25,14 +25,14 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import open_lock, wait_for_lock
 from vtax.host.process import find_program, run
-from vtax.host.resources import Marked, Tree
+from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image import contents
 from vtax.image.export import DISK_BYTES, write_archive, write_disk
 from vtax.image.image import Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
 from vtax.image.kernel import elf_of
 from vtax.image.recipe import DEFAULT, Recipe
-from vtax.image.tree import STREAM_PATH, Workshop, make_tree, make_workshop, package_versions
+from vtax.image.tree import STREAM_PATH, BuildRoot, make_build_root, make_tree, package_versions
 
 Progress = Callable[[str], None]
 
@@ -65,7 +65,7 @@ def list_images(home: Home) -> list[Image]:
     if not home.images.is_dir():
         return []
     if not os.access(home.images, os.R_OK | os.X_OK):
-        raise BadInput("only root can see the images", where=str(home.images), cure="run it again with sudo")
+        raise BadInput("only root can see the images", where=str(home.images), hint="run it again with sudo")
     directories = [path for path in home.images.iterdir() if re.fullmatch(r"[0-9a-f]{12}", path.name)]
     directories.sort(key=lambda path: path.stat().st_mtime)
     return [Image(path.name, path) for path in directories]
@@ -93,7 +93,7 @@ def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lam
         started = time.monotonic()
         final = home.images / recipe.key
         partial = home.images / f"{recipe.key}.{journal.token}.partial"
-        held = journal.hold(Tree(str(partial)))
+        registered = journal.register(Tree(str(partial)))
         try:
             partial.mkdir()
             image = Image(recipe.key, partial)
@@ -115,9 +115,9 @@ def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lam
             run(["sync", "--file-system", partial])
             partial.rename(final)
         except BaseException:
-            held.release()
+            registered.release()
             raise
-        held.forget()
+        registered.forget()
         return Image(recipe.key, final)
 
 
@@ -125,9 +125,9 @@ def removable(home: Home, key: str) -> Image:
     """The image of a key. Raises BadInput for an unknown key and while a guest runs from it."""
     image = next((image for image in list_images(home) if image.key == key), None)
     if image is None:
-        raise BadInput(f"there is no image {key!r}", cure="vtax image list shows what is there")
+        raise BadInput(f"there is no image {key!r}", hint="vtax image list shows what is there")
     if users := _users(image.directory):
-        raise BadInput(f"image {key} is in use by process {users[0]}", cure="stop its guests first, or vtax clean")
+        raise BadInput(f"image {key} is in use by process {users[0]}", hint="stop its guests first, or vtax clean")
     return image
 
 
@@ -135,46 +135,46 @@ def remove(home: Home, key: str) -> None:
     """Remove an image. Raises BadInput for an unknown key and while a guest runs from it."""
     image = removable(home, key)
     with Journal(home.journal) as journal, _build_lock(home, lambda stage: None):
-        trash = home.images / f"{key}.{journal.token}.partial"
-        journal.hold(Tree(str(trash)))
-        image.directory.rename(trash)
+        removed_image = home.images / f"{key}.{journal.token}.partial"
+        journal.register(Tree(str(removed_image)))
+        image.directory.rename(removed_image)
 
 
 def _make(recipe: Recipe, image: Image, journal: Journal, progress: Progress) -> dict[str, Any]:
     """Everything but the initrd; returns what the manifest says of it."""
-    mark = f"image-{journal.token}"
-    held = journal.hold(Marked(mark, "the image build"))
-    workshop = Workshop(image.directory / "workshop")
+    tag = f"image-{journal.token}"
+    registered = journal.register(TaggedProcesses(tag, "the image build"))
+    build_root = BuildRoot(image.directory / "workshop")
     try:
         progress(f"packages of Debian {recipe.suite}, kernel, compiler")
         with ThreadPoolExecutor(2) as pool:
             jobs = [
-                pool.submit(make_tree, recipe, image.tree, mark),
-                pool.submit(make_workshop, recipe, workshop.directory, mark),
+                pool.submit(make_tree, recipe, image.tree, tag),
+                pool.submit(make_build_root, recipe, build_root.directory, tag),
             ]
             try:
                 for job in as_completed(jobs):
                     job.result()
             except BaseException:
-                held.release()
+                registered.release()
                 raise
         progress("STREAM")
-        workshop.compile_stream(recipe, image.tree / STREAM_PATH)
-        shutil.copyfile(workshop.kernel, image.kernel)
-        write_modules(collect_modules(workshop.modules, recipe.modules), image.directory / MODULES)
+        build_root.compile_stream(recipe, image.tree / STREAM_PATH)
+        shutil.copyfile(build_root.kernel, image.kernel)
+        write_modules(collect_modules(build_root.modules, recipe.modules), image.directory / MODULES)
         record = {
-            "kernel": workshop.modules.name,
+            "kernel": build_root.modules.name,
             "packages": package_versions(image.tree),
             "stream": run(["chroot", image.tree, f"/{STREAM_PATH}", "--version"]).stdout.strip(),
             "disk_bytes": DISK_BYTES,
         }
-        shutil.rmtree(workshop.directory)
+        shutil.rmtree(build_root.directory)
         progress("archive")
         write_archive(image.tree, image.archive)
         progress("disk")
         write_disk(image.tree, image.disk)
     finally:
-        held.release()
+        registered.release()
     return record
 
 
@@ -200,19 +200,19 @@ def _adopt(parent: Image, image: Image) -> dict[str, Any]:
 def _check_host(home: Home) -> None:
     """Raises BadInput when this host cannot build: architecture, programs, space. Makes the home."""
     if os.geteuid() != 0:
-        raise BadInput("building an image needs root", cure="sudo vtax image build")
+        raise BadInput("building an image needs root", hint="sudo vtax image build")
     if platform.machine() != "x86_64":
         raise BadInput(f"images are built for x86-64 only, and this host is {platform.machine()}")
     for program, package in _PROGRAMS.items():
         if find_program(program) is None:
-            raise BadInput(f"{program} is not installed", cure=f"apt-get install {package}")
+            raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
     home.ensure()
     free = shutil.disk_usage(home.images).free
     if free < SPACE_NEEDED_BYTES:
         raise BadInput(
             f"building an image needs {SPACE_NEEDED_BYTES // 1024**2} MiB free, and {free // 1024**2} MiB are",
             where=str(home.images),
-            cure="make room there, or set VTAX_HOME to a directory on a larger disk",
+            hint="make room there, or set VTAX_HOME to a directory on a larger disk",
         )
 
 

@@ -68,7 +68,7 @@ def _changed(image: Image, differing: list[str]) -> ImageError:
     return ImageError(
         f"image {image.key} is not as it was built: {', '.join(differing[:_NAMED])}{more}",
         where=str(image.directory),
-        cure=f"sudo vtax image remove {image.key}, then build it again: sudo vtax image build",
+        hint=f"sudo vtax image remove {image.key}, then build it again: sudo vtax image build",
     )
 
 
@@ -105,9 +105,9 @@ def _walk(top: Path) -> Iterator[tuple[str, os.stat_result]]:
 def _stamp(top: Path) -> str:
     digest = hashlib.sha256()
     for name, seen in _walk(top):
-        told = (seen.st_mode, seen.st_uid, seen.st_gid, seen.st_size, seen.st_rdev, seen.st_ino, seen.st_mtime_ns,
+        facts = (seen.st_mode, seen.st_uid, seen.st_gid, seen.st_size, seen.st_rdev, seen.st_ino, seen.st_mtime_ns,
                 seen.st_ctime_ns)  # fmt: skip
-        digest.update(f"{json.dumps(name)} {told}\n".encode())
+        digest.update(f"{json.dumps(name)} {facts}\n".encode())
     return digest.hexdigest()
 
 

@@ -40,14 +40,14 @@ def find(root: Path = Path("/"), release: str = "") -> tuple[Path, Path]:
         raise ImageError(
             f"the file of this host's kernel {release} is not on this host",
             where=str(root / _PLACES[0].format(release)),
-            cure=f"install the package linux-image-{release}, or use the image's kernel (option kernel = 'image')",
+            hint=f"install the package linux-image-{release}, or use the image's kernel (option kernel = 'image')",
         )
     modules = root / "lib/modules" / release
     if not (modules / "modules.builtin").is_file():
         raise ImageError(
             f"the modules of this host's kernel {release} are not on this host",
             where=str(modules),
-            cure="use the image's kernel (option kernel = 'image')",
+            hint="use the image's kernel (option kernel = 'image')",
         )
     return kernel, modules
 
@@ -69,7 +69,7 @@ def _make(home: Home, image: Image, wanted: Sequence[str], kernel: Path, modules
     directory.parent.mkdir(parents=True, exist_ok=True)
     partial = directory.with_name(f"{directory.name}.{secrets.token_hex(4)}.partial")
     with Journal(home.journal) as journal:
-        held = journal.hold(Tree(str(partial)))
+        registered = journal.register(Tree(str(partial)))
         partial.mkdir()
         packed = kernel.read_bytes()
         (partial / "kernel").write_bytes(elf_of(packed) or packed)
@@ -81,4 +81,4 @@ def _make(home: Home, image: Image, wanted: Sequence[str], kernel: Path, modules
             if not directory.is_dir():  # otherwise another vtax has made the same meanwhile
                 raise
         else:
-            held.forget()
+            registered.forget()

@@ -83,7 +83,7 @@ def keyring() -> str:
     for path in KEYRINGS:
         if Path(path).exists():
             return path
-    raise ImageError("Debian's archive keys are not installed", cure="apt-get install debian-archive-keyring")
+    raise ImageError("Debian's archive keys are not installed", hint="apt-get install debian-archive-keyring")
 
 
 def host_proxies() -> tuple[str, ...]:

@@ -18,13 +18,13 @@ from vtax.image.recipe import ARCHITECTURE, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
 
 STREAM_PATH = "usr/bin/vtax-stream"
-WORKSHOP_PACKAGES = ("base-files", "gcc", "libc6-dev")
+BUILD_ROOT_PACKAGES = ("base-files", "gcc", "libc6-dev")
 _BUILD_TIMEOUT_S = 1800.0
 _MACHINE_ID = "76746178" * 4  # "vtax" four times: the same for every guest, and no host's
 
 
 @dataclass(frozen=True)
-class Workshop:
+class BuildRoot:
     """An unpacked tree with a compiler and a kernel."""
 
     directory: Path
@@ -52,23 +52,23 @@ class Workshop:
         target.chmod(0o755)
 
 
-def make_tree(recipe: Recipe, target: Path, mark: str) -> None:
+def make_tree(recipe: Recipe, target: Path, tag: str) -> None:
     """Install the guest's root file system. Raises ImageError."""
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.left_out]
-    bootstrap(recipe.suite, recipe.packages, target, mark, variant=recipe.variant, options=options)
+    bootstrap(recipe.suite, recipe.packages, target, tag, variant=recipe.variant, options=options)
     _settle(target)
 
 
-def make_workshop(recipe: Recipe, target: Path, mark: str) -> None:
+def make_build_root(recipe: Recipe, target: Path, tag: str) -> None:
     """Unpack compiler and kernel. Raises ImageError."""
-    bootstrap(recipe.suite, (*WORKSHOP_PACKAGES, recipe.kernel_package), target, mark, variant="extract")
+    bootstrap(recipe.suite, (*BUILD_ROOT_PACKAGES, recipe.kernel_package), target, tag, variant="extract")
 
 
 def bootstrap(
     suite: str,
     packages: Iterable[str],
     target: Path,
-    mark: str,
+    tag: str,
     *,
     variant: str = "minbase",
     components: str = "main",
@@ -89,12 +89,12 @@ def bootstrap(
         *([f"deb {mirror} {suite} {components}"] if mirror else []),
     ]
     try:
-        run(argv, timeout_s=_BUILD_TIMEOUT_S, mark=mark, environment={"TMPDIR": str(target.parent)})
+        run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, environment={"TMPDIR": str(target.parent)})
     except CommandFailed as error:
         raise ImageError(
             "mmdebstrap could not make the file system",
             where=_reason(error.what),
-            cure="see whether `apt-get update` works here: it comes from the same mirror",
+            hint="see whether `apt-get update` works here: it comes from the same mirror",
         ) from error
 
 

@@ -13,7 +13,7 @@ from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import find_program
-from vtax.host.resources import Marked, Tree
+from vtax.host.resources import TaggedProcesses, Tree
 from vtax.host.trust import private_directory
 from vtax.image.tree import bootstrap
 
@@ -35,25 +35,28 @@ def fetch(home: Home, journal: Journal, *, accept_expired: bool = False) -> Path
     are checked all the same. Raises BadInput or ImageError.
     """
     if os.geteuid() != 0:
-        raise BadInput("fetching User Mode Linux needs root", cure="sudo vtax image uml")
+        raise BadInput("fetching User Mode Linux needs root", hint="sudo vtax image uml")
     if find_program("mmdebstrap") is None:
-        raise BadInput("mmdebstrap is not installed", cure="apt-get install mmdebstrap")
+        raise BadInput("mmdebstrap is not installed", hint="apt-get install mmdebstrap")
     target = program_file(home)
     partial = target.parent / f"{journal.token}.partial"
-    mark = f"uml-{journal.token}"
-    held = [journal.hold(Tree(str(partial))), journal.hold(Marked(mark, "the fetching of User Mode Linux"))]
+    tag = f"uml-{journal.token}"
+    registered = [
+        journal.register(Tree(str(partial))),
+        journal.register(TaggedProcesses(tag, "the fetching of User Mode Linux")),
+    ]
     try:
         private_directory(target.parent)
         partial.mkdir()
         options = [_ACCEPT_EXPIRED] if accept_expired else []
-        bootstrap(SUITE, [PACKAGE], partial / "tree", mark, variant="extract", options=options)
+        bootstrap(SUITE, [PACKAGE], partial / "tree", tag, variant="extract", options=options)
         shutil.move(partial / "tree" / PROGRAM, target)
     except ImageError as error:
         if "expired" in error.where or "not valid" in error.where:
-            cure = "vtax image uml --accept-expired, if the mirror is known to stand still; signatures are checked"
-            raise ImageError(error.what, where=error.where, cure=cure) from error
+            hint = "vtax image uml --accept-expired, if the mirror is known to stand still; signatures are checked"
+            raise ImageError(error.what, where=error.where, hint=hint) from error
         raise
     finally:
-        for each in reversed(held):
+        for each in reversed(registered):
             each.release()
     return target

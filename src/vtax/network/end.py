@@ -120,7 +120,7 @@ class End:
         if own_stack and self.forwards:
             raise NetworkError(
                 "this guest's own network stack drops the large packets that a router receives",
-                cure="use another topology in studies with this platform",
+                hint="use another topology in studies with this platform",
             )
         self._own_stack = own_stack
         guest = Namespace(netns)

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from vtax.host.journal import Held, Journal
+from vtax.host.journal import Journal, Registration
 from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace, Resource
 from vtax.network.namespace import Namespace
@@ -25,7 +25,7 @@ class Lab:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.token = secrets.token_hex(2)
-        self._registered: list[Held] = []
+        self._registered: list[Registration] = []
         self._closers: list[Callable[[], object]] = []
 
     def namespace(self, role: str) -> Namespace:
@@ -44,7 +44,7 @@ class Lab:
 
     def register(self, resource: Resource) -> None:
         """Enter what is about to be made or changed for this lab in the journal; it is undone when the lab closes."""
-        self._registered.append(self.journal.hold(resource))
+        self._registered.append(self.journal.register(resource))
 
     def before_close(self, closer: Callable[[], object]) -> None:
         """Have something in the lab ended before its namespaces go; last registered, first called."""

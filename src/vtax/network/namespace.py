@@ -147,6 +147,6 @@ def _enter(path: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.setns(fd, _CLONE_NEWNET) != 0:
             code = ctypes.get_errno()
-            raise VtaxError(f"cannot enter {path}: {os.strerror(code)}", cure="run as root")
+            raise VtaxError(f"cannot enter {path}: {os.strerror(code)}", hint="run as root")
     finally:
         os.close(fd)

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vtax.errors import BadInput, NetworkError
-from vtax.host.journal import Held
+from vtax.host.journal import Registration
 from vtax.host.process import find_program, run, spawn
-from vtax.host.resources import Marked, Tree
+from vtax.host.resources import TaggedProcesses, Tree
 from vtax.host.waiting import wait_until
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
@@ -39,7 +39,7 @@ def check_installed() -> None:
         if find_program(program) is None:
             raise BadInput(
                 f"this topology needs Open vSwitch, and {program} is not installed",
-                cure="apt-get install --no-install-recommends openvswitch-switch",
+                hint="apt-get install --no-install-recommends openvswitch-switch",
             )
 
 
@@ -56,18 +56,18 @@ class Switch:
         self.namespace = namespace
         self.kind = "userspace" if userspace() else "kernel"
         self._directory = Path("/run", f"vtax-{lab.token}-ovs")
-        mark = f"vtax-{lab.token}-ovs"
-        self._held: list[Held] = [lab.journal.hold(Tree(str(self._directory)))]
-        self._held.append(lab.journal.hold(Marked(mark, "the lab's Open vSwitch")))
+        tag = f"vtax-{lab.token}-ovs"
+        self._registered: list[Registration] = [lab.journal.register(Tree(str(self._directory)))]
+        self._registered.append(lab.journal.register(TaggedProcesses(tag, "the lab's Open vSwitch")))
         lab.before_close(self.close)
         self._directory.mkdir(mode=0o700)
         self._environment = {f"OVS_{name}DIR": str(self._directory) for name in ("RUN", "LOG", "DB", "SYSCONF")}
         database = self._directory / "conf.db"
         run(["ovsdb-tool", "create", database, _SCHEMA], environment=self._environment)
-        self._spawn(["ovsdb-server", database, f"--remote=punix:{self._socket}", "--unixctl=db.ctl"], mark)
+        self._spawn(["ovsdb-server", database, f"--remote=punix:{self._socket}", "--unixctl=db.ctl"], tag)
         self._wait_for(self._socket)
         self._vsctl("--no-wait", "init")
-        daemon = self._spawn(["ovs-vswitchd", f"unix:{self._socket}", "--unixctl=switch.ctl"], mark)
+        daemon = self._spawn(["ovs-vswitchd", f"unix:{self._socket}", "--unixctl=switch.ctl"], tag)
         self._pid = daemon.pid
 
     def add_bridge(self, bridge: str, *options: str) -> None:
@@ -95,7 +95,7 @@ class Switch:
             0.05,
             otherwise=lambda: NetworkError(
                 f"the OpenFlow controller did not connect to the switch within {timeout_s:g} s",
-                cure="read /scratch/controller.log in the guest",
+                hint="read /scratch/controller.log in the guest",
             ),
         )
 
@@ -123,20 +123,20 @@ class Switch:
 
     def close(self) -> None:
         """End the daemons and remove their files. May be called twice."""
-        while self._held:
-            self._held[-1].release()
-            self._held.pop()
+        while self._registered:
+            self._registered[-1].release()
+            self._registered.pop()
 
     @property
     def _socket(self) -> Path:
         return self._directory / "db.sock"
 
-    def _spawn(self, argv: Sequence[str | Path], mark: str) -> subprocess.Popen[bytes]:
+    def _spawn(self, argv: Sequence[str | Path], tag: str) -> subprocess.Popen[bytes]:
         name = argv[0]
         options = [f"--pidfile={self._directory}/{name}.pid", f"--log-file={self._directory}/{name}.log",
                    "-vconsole:off", "-vsyslog:off"]  # fmt: skip
         command = ["nsenter", f"--net={self.namespace.path}", "--", *argv, *options]
-        return spawn(command, mark=mark, environment=self._environment)
+        return spawn(command, tag=tag, environment=self._environment)
 
     def _vsctl(self, *arguments: str) -> str:
         timeout = f"--timeout={_START_TIMEOUT_S:g}"

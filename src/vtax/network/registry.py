@@ -39,7 +39,7 @@ def get(name: str) -> Topology[Any]:
     near = get_close_matches(name, topologies(), 3)
     raise BadInput(
         f"there is no topology {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        cure=f"topologies: {', '.join(sorted(topologies()))}",
+        hint=f"topologies: {', '.join(sorted(topologies()))}",
     )
 
 
@@ -49,7 +49,7 @@ class ForeignSetting(BadInput):
     def __init__(self, topology: str, setting: str, owners: Iterable[str]) -> None:
         super().__init__(
             f"link setting {setting}: {topology} has no such setting",
-            cure=f"leave it out; it is a setting of {', '.join(owners)}",
+            hint=f"leave it out; it is a setting of {', '.join(owners)}",
         )
         self.setting = setting
 

@@ -62,5 +62,5 @@ def check_congestion(settings: LinkSettings) -> None:
     if settings.congestion not in known:
         raise BadInput(
             f"link setting congestion: this host's kernel has no {settings.congestion!r}",
-            cure=f"it has {', '.join(sorted(known))}; modprobe tcp_NAME loads another if there is one",
+            hint=f"it has {', '.join(sorted(known))}; modprobe tcp_NAME loads another if there is one",
         )

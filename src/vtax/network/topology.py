@@ -41,7 +41,7 @@ class Topology(Generic[S]):
     guests: Callable[[S], int] = lambda settings: 1
     interfaces: Callable[[S], int] = lambda settings: 1
     machine: Callable[[S], Machine | None] = lambda settings: None
-    natives: int = 1
+    native_platforms: int = 1
     forwards: bool = False
     attachments: tuple[Attachment, ...] = ("bridge",)
     max_mtu: int = 65535
@@ -56,12 +56,12 @@ class Topology(Generic[S]):
         if settings.attachment not in self.attachments:
             raise BadInput(
                 f"link setting attachment: {self.name} cannot be built with {settings.attachment}",
-                cure=f"attachments of {self.name}: {', '.join(self.attachments)}",
+                hint=f"attachments of {self.name}: {', '.join(self.attachments)}",
             )
         if settings.mtu > self.max_mtu:
             raise BadInput(
                 f"link setting mtu: {self.name} carries an MTU of at most {self.max_mtu}, not {settings.mtu}",
-                cure=f"choose at most {self.max_mtu}",
+                hint=f"choose at most {self.max_mtu}",
             )
         self.check_settings(settings)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.host.process import find_program, run
-from vtax.host.resources import Undo
+from vtax.host.resources import RestoreCommand
 from vtax.network.end import Execute
 from vtax.network.hop import Hop
 from vtax.network.lab import Lab
@@ -34,7 +34,7 @@ def check_nic(name: str, mtu: int) -> None:
     """Raise BadInput unless this host has an interface of this name that a lab can use with this MTU."""
     for program, package in (("ip", "iproute2"), ("ethtool", "ethtool")):
         if find_program(program) is None:
-            raise BadInput(f"{program} is not installed", cure=f"apt-get install --no-install-recommends {package}")
+            raise BadInput(f"{program} is not installed", hint=f"apt-get install --no-install-recommends {package}")
     links = json.loads(run(["ip", "-j", "-d", "address"]).stdout)
     link = next((link for link in links if link["ifname"] == name), None)
     check_usable(link, name, [link["ifname"] for link in links], mtu, "this host")
@@ -46,21 +46,21 @@ def check_usable(link: Mapping[str, Any] | None, name: str, others: Sequence[str
     name: of the interface. others: names of all there are. owner: the machine, for the message.
     """
     if link is None:
-        raise BadInput(f"{owner} has no network interface {name}", cure=f"it has: {', '.join(others)}")
+        raise BadInput(f"{owner} has no network interface {name}", hint=f"it has: {', '.join(others)}")
     if link.get("link_type") != "ether":
-        raise BadInput(f"{name} of {owner} is no Ethernet interface", cure="choose an Ethernet interface")
+        raise BadInput(f"{name} of {owner} is no Ethernet interface", hint="choose an Ethernet interface")
     found = [a["local"] for a in link.get("addr_info", ()) if a.get("scope") not in _SCOPES_OF_NOBODY]
     use = f"has the address {found[0]}" if found else f"belongs to {link['master']}" if "master" in link else ""
     if use:
         raise BadInput(
             f"{name} of {owner} {use}, so it is in use; a link needs an unused interface",
-            cure="choose an interface that nothing else uses",
+            hint="choose an interface that nothing else uses",
         )
     smallest, largest = link.get("min_mtu", 0), link.get("max_mtu", 0)
     if mtu < smallest or (largest and mtu > largest):
         raise BadInput(
             f"{name} of {owner} carries an MTU of {smallest} to {largest}, not {mtu}",
-            cure="choose an MTU that it carries",
+            hint="choose an MTU that it carries",
         )
 
 
@@ -72,8 +72,10 @@ def attach_uplink(lab: Lab, network: BridgeSegment, nic: str, mtu: int) -> None:
     before = features(run(["ethtool", "-k", nic], check=False).stdout)
     words = [word for name, on in before.items() for word in (name, "on" if on else "off")]
     restore = (
-        Undo(f"offloads of {nic}", ("ethtool", "-K", nic, *words), (1, 80)),  # 1: one is fixed, 80: nothing to do
-        Undo(f"state and MTU of {nic}", ("ip", "link", "set", "dev", nic, "mtu", str(link["mtu"]), up)),
+        RestoreCommand(
+            f"offloads of {nic}", ("ethtool", "-K", nic, *words), (1, 80)
+        ),  # 1: one is fixed, 80: nothing to do
+        RestoreCommand(f"state and MTU of {nic}", ("ip", "link", "set", "dev", nic, "mtu", str(link["mtu"]), up)),
     )
     for undo in restore:
         lab.register(undo)

@@ -36,13 +36,13 @@ def _from_host_daemon(key: str) -> list[str]:
     removed = run(daemon.command("image", "rm", name), check=False)
     if removed.status != 0:
         raise BadInput(
-            f"Docker cannot remove {name}: {removed.stderr.strip()[-200:]}", cure="stop its containers first"
+            f"Docker cannot remove {name}: {removed.stderr.strip()[-200:]}", hint="stop its containers first"
         )
     return [f"the copy in the host's Docker ({name})"]
 
 
 def _from_private_daemons(home: Home, key: str, journal: Journal) -> list[str]:
-    top, told = home.docker, []
+    top, removed = home.docker, []
     for data in sorted(path for path in top.iterdir() if path.is_dir()) if top.is_dir() else []:
         if not _holds(data, key):
             continue
@@ -50,14 +50,14 @@ def _from_private_daemons(home: Home, key: str, journal: Journal) -> list[str]:
         if (owner := owner_of(pid_file)) is not None:
             raise BadInput(
                 f"image {key} is in use by a private Docker daemon (process {owner})",
-                cure="wait until the run that started it ends; if that was killed, run vtax clean",
+                hint="wait until the run that started it ends; if that was killed, run vtax clean",
             )
-        trash = top / f"{data.name}.{journal.token}.removed"
-        journal.hold(Tree(str(trash)))
-        data.rename(trash)
+        removed_image = top / f"{data.name}.{journal.token}.removed"
+        journal.register(Tree(str(removed_image)))
+        data.rename(removed_image)
         pid_file.unlink(missing_ok=True)
-        told.append(f"the copy of private Docker daemons ({data})")
-    return told
+        removed.append(f"the copy of private Docker daemons ({data})")
+    return removed
 
 
 def _holds(data: Path, key: str) -> bool:

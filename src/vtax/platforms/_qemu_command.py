@@ -35,7 +35,7 @@ _VIRTIO_OFFLOADS = (
 class Nic:
     """A network interface and its back end.
 
-    tap: its name in the network namespace QEMU runs in; none: no cable in it. fds: of a tap that is handed over open,
+    tap: its name in the network namespace QEMU runs in; none: not connected. fds: of a tap that is handed over open,
     one per queue.
     """
 
@@ -69,7 +69,7 @@ class Made:
 
 
 def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
-    """The bare machine: what a trial start shares with a guest."""
+    """The bare machine: what a probe shares with a guest."""
     kind = {"pc": "pc,usb=off", "q35": "q35,usb=off", "microvm": "microvm,rtc=on"}[options.machine]
     if options.machine == "microvm" and options.accel == "tcg":
         kind += ",pit=off,pic=off"
@@ -141,11 +141,11 @@ def network(options: QemuOptions, nics: Sequence[Nic], vhost: bool) -> list[str]
     """The network interfaces in order, each with its back end."""
     words: list[str] = []
     for number, nic in enumerate(nics):
-        cable = ""
+        netdev = ""
         if nic.tap:
-            cable = f",netdev=net{number}"
+            netdev = f",netdev=net{number}"
             words += ["-netdev", _tap(options, f"net{number}", nic, vhost)]
-        words += ["-device", _card(options, nic) + cable]
+        words += ["-device", _nic_device(options, nic) + netdev]
     return words
 
 
@@ -161,7 +161,7 @@ def _tap(options: QemuOptions, name: str, nic: Nic, vhost: bool) -> str:
     return ",".join(words)
 
 
-def _card(options: QemuOptions, nic: Nic) -> str:
+def _nic_device(options: QemuOptions, nic: Nic) -> str:
     no_rom = "" if options.machine == "microvm" else ",romfile="
     if options.nic != "virtio-net":
         return f"{options.nic},mac={nic.mac}{no_rom}"

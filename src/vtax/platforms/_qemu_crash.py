@@ -40,5 +40,5 @@ def crash_in(text: str) -> str:
 
 def leave_no_core() -> None:
     """Between fork and exec: a crash writes no core file into the working directory."""
-    _, most = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
+    _, maximum = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, maximum))

@@ -1,7 +1,7 @@
 """Whether a QEMU platform runs here, found out in three steps, each only when the one before it passed.
 
 1. Is everything there that it needs: programs, /dev/kvm, the host's kernel.
-2. A trial start of the very machine (see _qemu_trial), a tenth of a second. Then vhost, of no use without KVM.
+2. A probe of the very machine (see _qemu_boot), a tenth of a second. Then vhost, of no use without KVM.
 3. With KVM and an image: a whole guest that must answer, since a virtualization that is itself virtual can fail later
    than any small program shows. Emulation has no such surprises. What a whole start told is kept until the host
    boots again or anything that decides it changes.
@@ -22,14 +22,14 @@ from pathlib import Path
 from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.guest.bootstrap import GREETING
 from vtax.host import tsc
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.patience import patience
 from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image import host_kernel
 from vtax.image.image import Image
-from vtax.platforms import _qemu_trial, trial_start
+from vtax.platforms import _qemu_boot, probing
 from vtax.platforms._qemu_command import PROGRAM
 from vtax.platforms._qemu_crash import crash_in
 from vtax.platforms._qemu_options import QemuOptions
@@ -56,24 +56,24 @@ _BROKEN_KVM = (
 
 def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
     """Never raises. start: of the driver, for step 3."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     found = Probe(False, marks=_marks(options))
     try:
-        if told := _missing(options):
-            found = replace(found, reason=told[0], cure=told[1])
+        if missing := _missing(options):
+            found = replace(found, reason=missing[0], hint=missing[1])
         else:
             found = replace(found, version=_version())
-            found = _by_doing(options, image, start, found, began)
+            found = _by_doing(options, image, start, found, started_at)
     except VtaxError as error:
-        found = replace(found, reason=": ".join(filter(None, (error.what, error.where))), cure=error.cure)
+        found = replace(found, reason=": ".join(filter(None, (error.what, error.where))), hint=error.hint)
     except Exception as error:
         found = replace(found, reason=f"{type(error).__name__}: {error}")
-    return replace(found, seconds=time.monotonic() - began)
+    return replace(found, seconds=time.monotonic() - started_at)
 
 
 def _missing(options: QemuOptions) -> tuple[str, str] | None:
-    """What is not there, and the cure. Raises ImageError for the host's kernel."""
-    if lacking := trial_start.missing(_PACKAGES):
+    """What is not there, and the hint. Raises ImageError for the host's kernel."""
+    if lacking := probing.missing(_PACKAGES):
         return lacking
     if os.geteuid() != 0:
         return "guests are started as root", "run vtax with sudo"
@@ -91,22 +91,24 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
     return None
 
 
-def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Probe, began: float) -> Probe:
-    trial = _qemu_trial.run(options, _TRIAL_S * patience())
-    if trial.problem:
-        reason, cure = _failure(options, trial.problem, trial.broken)
-        return replace(found, reason=reason, cure=cure)
+def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Probe, started_at: float) -> Probe:
+    booted = _qemu_boot.run(options, _TRIAL_S * timeout_factor())
+    if booted.problem:
+        reason, hint = _failure(options, booted.problem, booted.broken)
+        return replace(found, reason=reason, hint=hint)
     if options.vhost == "on" and not os.access(VHOST, os.R_OK | os.W_OK):
-        return replace(found, reason=f"this host has no {VHOST}", cure="modprobe vhost_net, or option vhost = 'off'")
+        return replace(found, reason=f"this host has no {VHOST}", hint="modprobe vhost_net, or option vhost = 'off'")
     if options.accel == "tcg":
         return replace(found, available=True)
     if image is None:
         return replace(found, available=True, reason="a test program ran; no image was there to boot")
-    return remembered(options, image, lambda: _whole(options, image, start, found, began + _WHOLE_S * patience()))
+    return remembered(
+        options, image, lambda: _whole(options, image, start, found, started_at + _WHOLE_S * timeout_factor())
+    )
 
 
 def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str]:
-    """Why the platform does not run, and the cure. broken: see _qemu_trial.Trial."""
+    """Why the platform does not run, and the hint. broken: see _qemu_boot.Trial."""
     if options.accel == "kvm":
         if broken:
             return f"this host's {KVM} cannot run ordinary kernels ({problem})", _BROKEN_KVM
@@ -121,17 +123,17 @@ def _whole(options: QemuOptions, image: Image, start: Start, found: Probe, deadl
     name = f"vtax-p{secrets.token_hex(2)}"
     with Journal(home.journal) as journal:
         directory = home.guests / name
-        journal.hold(Tree(str(directory)))
+        journal.register(Tree(str(directory)))
         directory.mkdir(parents=True)
         resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
         try:
             _hear(start(options, GuestSpec(name, image, resources, directory, journal)), deadline)
         except (GuestError, PlatformError) as error:
             if crashed := crash_in(error.where):
-                reason, cure = _failure(options, crashed, broken=True)
+                reason, hint = _failure(options, crashed, broken=True)
             else:
-                reason, cure = f"the image's kernel did not come up: {error.what}: {error.where}", error.cure
-            return replace(found, reason=reason, cure=cure or _BROKEN_KVM)
+                reason, hint = f"the image's kernel did not come up: {error.what}: {error.where}", error.hint
+            return replace(found, reason=reason, hint=hint or _BROKEN_KVM)
     return replace(found, available=True)
 
 
@@ -151,7 +153,7 @@ def await_greeting(running: StdioGuest, deadline: float) -> None:
             return
         except GuestError:
             over = time.monotonic() >= deadline or running.process.poll() is not None
-            if over or _qemu_trial.BROKEN in running.stderr.read_bytes():
+            if over or _qemu_boot.BROKEN in running.stderr.read_bytes():
                 raise
 
 

@@ -33,7 +33,7 @@ _FEATURES = {
 }
 
 
-def keep(directory: str, mark: str, argv: list[str], interface: dict[str, Any] | None) -> int:
+def keep(directory: str, tag: str, argv: list[str], interface: dict[str, Any] | None) -> int:
     """Run argv, marked, until it ends; returns its exit status once nothing of it is left.
 
     interface: `nic` (of the machine), `name`, `mac`, `mtu` of the one the guest is to have, `quiet` (settings of its
@@ -45,27 +45,27 @@ def keep(directory: str, mark: str, argv: list[str], interface: dict[str, Any] |
     try:
         if interface is not None:
             Path(directory, _STATE).write_text(json.dumps(_state(interface["nic"])))
-        child, told, go = _fork(mark, argv, interface)
+        child, ready, go = _fork(tag, argv, interface)
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
-        if os.read(told, 1):
+        if os.read(ready, 1):
             if interface is not None:
                 _add_interface(interface, child)
             os.write(go, b"+")
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or error
-        print(f"vtax: {str(said).strip()}", file=sys.stderr, flush=True)
+        message = getattr(error, "stderr", None) or error
+        print(f"vtax: {str(message).strip()}", file=sys.stderr, flush=True)
     finally:
-        _end_marked(mark)
+        _end_tagged(tag)
         _remove(directory)
     return min(abs(status), 127)
 
 
-def clear(directory: str, mark: str) -> int:
+def clear(directory: str, tag: str) -> int:
     """End the guest and wait until `keep` has removed what it made, or do that; 3 when there was nothing."""
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    found = _end_marked(mark)
+    found = _end_tagged(tag)
     for _ in range(100):
         if not Path(directory).exists():
             return 0 if found else 3
@@ -90,25 +90,25 @@ def examine(nic: str, programs: list[str]) -> int:
     return 0
 
 
-def _fork(mark: str, argv: list[str], interface: dict[str, Any] | None) -> tuple[int, int, int]:
+def _fork(tag: str, argv: list[str], interface: dict[str, Any] | None) -> tuple[int, int, int]:
     """The guest's first process: its PID, where it says that its namespace is there, where it waits for leave."""
-    told, tell = os.pipe()
+    ready, start = os.pipe()
     wait, go = os.pipe()
     child = os.fork()
     if child:
-        os.close(tell)
+        os.close(start)
         os.close(wait)
-        return child, told, go
+        return child, ready, go
     try:
-        os.close(told)
+        os.close(ready)
         os.close(go)
         if interface is not None:
             _enter_network(interface["quiet"])
-        os.write(tell, b"+")
+        os.write(start, b"+")
         if os.read(wait, 1):
-            os.close(tell)
+            os.close(start)
             os.close(wait)
-            os.execvpe(argv[0], argv, {**os.environ, "VTAX_MARK": mark})
+            os.execvpe(argv[0], argv, {**os.environ, "VTAX_MARK": tag})
     except OSError as error:
         os.write(2, f"vtax: {argv[0]}: {error}\n".encode())
     finally:
@@ -142,8 +142,8 @@ def _add_interface(interface: dict[str, Any], pid: int) -> None:
 def _state(nic: str) -> dict[str, Any]:
     """What may change of an interface of the machine."""
     interface = json.loads(_run("ip", "-j", "link", "show", "dev", nic))[0]
-    told = dict(line.split(":", 1) for line in _run("ethtool", "-k", nic).splitlines() if ":" in line)
-    features = {short: told[long].split()[0] for long, short in _FEATURES.items() if told.get(long, "").split()}
+    ready = dict(line.split(":", 1) for line in _run("ethtool", "-k", nic).splitlines() if ":" in line)
+    features = {short: ready[long].split()[0] for long, short in _FEATURES.items() if ready.get(long, "").split()}
     return {"nic": nic, "mtu": interface["mtu"], "up": "UP" in interface["flags"], "features": features}
 
 
@@ -160,11 +160,11 @@ def _remove(directory: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _end_marked(mark: str) -> bool:
+def _end_tagged(tag: str) -> bool:
     """Kill everything that carries the mark, and whatever it starts meanwhile; whether there was any."""
     had_any = False
     for _ in range(50):
-        found = list(_marked(mark))
+        found = list(_marked(tag))
         for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -175,8 +175,8 @@ def _end_marked(mark: str) -> bool:
     return had_any
 
 
-def _marked(mark: str) -> Iterator[int]:
-    wanted = b"VTAX_MARK=" + mark.encode()
+def _marked(tag: str) -> Iterator[int]:
+    wanted = b"VTAX_MARK=" + tag.encode()
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
             if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):

@@ -54,22 +54,22 @@ class Stream:
 
     def __init__(self, fds: ExitStack) -> None:
         pairs = [socket.socketpair() for _ in LINES]
-        self._ours = [fds.enter_context(ours) for ours, _ in pairs]
-        self.theirs = tuple(fds.enter_context(theirs).fileno() for _, theirs in pairs)
+        self._parent_ends = [fds.enter_context(parent_end) for parent_end, _ in pairs]
+        self.child_fds = tuple(fds.enter_context(child_fds).fileno() for _, child_fds in pairs)
 
     def channel(self, diagnose: Callable[[], str]) -> Channel:
         """The channel, which owns our descriptors from now on."""
-        line, told = (ours.detach() for ours in self._ours)
-        return _PacedChannel(line, told, diagnose)
+        line, counts = (parent_end.detach() for parent_end in self._parent_ends)
+        return _PacedChannel(line, counts, diagnose)
 
 
 class _PacedChannel(Channel):
     """A channel that sends a piece only when the one before it was taken."""
 
-    def __init__(self, line: int, told: int, diagnose: Callable[[], str]) -> None:
+    def __init__(self, line: int, counts: int, diagnose: Callable[[], str]) -> None:
         super().__init__(line, line, diagnose)
-        os.set_blocking(told, False)
-        self._told = told
+        os.set_blocking(counts, False)
+        self._counts = counts
 
     def write(self, data: bytes, deadline: float) -> None:
         """See Channel.write."""
@@ -81,16 +81,16 @@ class _PacedChannel(Channel):
     def close(self) -> None:
         """See Channel.close."""
         if not self._closed:
-            os.close(self._told)
+            os.close(self._counts)
         super().close()
 
     def _await_taken(self, size: int, deadline: float) -> None:
         count = b""
         while size > 0:
             try:
-                part = os.read(self._told, _COUNT_BYTES - len(count))
+                part = os.read(self._counts, _COUNT_BYTES - len(count))
             except BlockingIOError:
-                self._wait(self._told, select.POLLIN, deadline)
+                self._wait(self._counts, select.POLLIN, deadline)
                 continue
             except OSError:
                 part = b""

@@ -87,14 +87,14 @@ class Resources:
 class Probe:
     """Whether a platform runs here, found out by doing rather than by looking for a file.
 
-    available: it was really started here. reason: why not (one sentence), or a remark. cure: the exact thing to do.
+    available: it was really started here. reason: why not (one sentence), or a remark. hint: the exact thing to do.
     marks: what must be said wherever a figure of it appears (`emulated`, `nested`). version: of the runtime.
     seconds: how long the probe took.
     """
 
     available: bool
     reason: str = ""
-    cure: str = ""
+    hint: str = ""
     marks: tuple[str, ...] = ()
     version: str = ""
     seconds: float = 0.0
@@ -164,7 +164,7 @@ class Driver(ABC):
     with a description and a default. variants: the platforms it ships, name -> option values. argument: the option
     that a platform's name `DRIVER:VALUE` sets; empty when there are no such names. joins_topologies: whether its
     guests can be joined to a topology, their interfaces being made for them. links_change: whether a guest follows
-    when MTU or offloads of its links change; otherwise every setting needs a fresh guest. tunes: the words of a
+    when MTU or offloads of its links change; otherwise every setting needs a fresh guest. tunings: the words of a
     study's `tuning` that its guests follow. reaches_out: whether its probe talks to a machine that a study names,
     which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
     have files, CPUs and limits of their own. preparation: vtax commands that make what its guests need besides the
@@ -179,7 +179,7 @@ class Driver(ABC):
     argument: str = ""
     joins_topologies: bool = True
     links_change: bool = True
-    tunes: tuple[str, ...] = ("pinned",)
+    tunings: tuple[str, ...] = ("pinned",)
     reaches_out: bool = False
     uses_image: bool = True
     preparation: tuple[str, ...] = ()
@@ -223,7 +223,7 @@ class Platform:
         try:
             return self.driver.probe(self.options, image)
         except VtaxError as error:
-            return Probe(False, error.what, error.cure)
+            return Probe(False, error.what, error.hint)
         except Exception as error:
             return Probe(False, f"its probe failed: {type(error).__name__}: {error}")
 
@@ -240,12 +240,12 @@ class Platform:
     def host_programs(self) -> tuple[HostProgram, ...]:
         """What root of this host runs because somebody set an option to it: none with defaults and shipped names."""
         found = []
-        for name, mark in marked(type(self.options), RunsAsRoot).items():
+        for name, tag in marked(type(self.options), RunsAsRoot).items():
             value = getattr(self.options, name)
             default = type(self.options).model_fields[name].get_default(call_default_factory=True, validated_data={})
             known = [default, *(own.get(name) for own in self.driver.variants.values())]
-            if value not in known and not (mark.harmless and re.fullmatch(mark.harmless, str(value))):
-                found.append(HostProgram(self.name, self.driver.name, name, str(value), mark.what))
+            if value not in known and not (tag.harmless and re.fullmatch(tag.harmless, str(value))):
+                found.append(HostProgram(self.name, self.driver.name, name, str(value), tag.what))
         return tuple(found)
 
     def identity(self) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from vtax.host import cgroups
 from vtax.host.cgroups import Group
 from vtax.host.process import find_program
 from vtax.image.image import Image
-from vtax.platforms import containers, stdio, trial_start
+from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS
-from vtax.platforms.docker_daemon import Daemon, host_daemon, private_daemon, undo_container, undo_image
+from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
 from vtax.platforms.stdio import Program, StdioGuest
 
 
@@ -50,7 +50,7 @@ class Docker(Driver):
         "docker-vfs": {"storage": "vfs"},
         "docker-userns": {"userns": True, "no_new_privileges": True},
     }
-    tunes = ("default", "pinned", "hugepages")
+    tunings = ("default", "pinned", "hugepages")
 
     def probe(self, options: DockerOptions, image: Image | None) -> Probe:
         """Start a container of the host's `cat` once; the image itself would take seconds to import."""
@@ -58,10 +58,10 @@ class Docker(Driver):
         daemon = _fitting_host_daemon(options)
         programs = {"docker": own} if daemon else {"dockerd": "docker.io", "docker": own}
         version_argv = () if daemon else ("dockerd", "--version")
-        launch = partial(self.launch, throw_away=True)
-        probe = trial_start.probe(launch, options, None, programs=programs, version_argv=version_argv)
+        launch = partial(self.launch, is_temporary=True)
+        probe = probing.probe(launch, options, None, programs=programs, version_argv=version_argv)
         if "apparmor_parser" in probe.reason:  # a kernel with AppArmor, but not its tools: Docker refuses every start
-            probe = replace(probe, cure="apt install apparmor")
+            probe = replace(probe, hint="apt install apparmor")
         if daemon:
             return replace(probe, version=f"Docker version {daemon.version}, the host's daemon")
         return replace(probe, version=f"{probe.version}, a daemon of vtax's own") if probe.available else probe
@@ -71,15 +71,15 @@ class Docker(Driver):
         return self.launch(options, spec, bootstrap.argv("-"))
 
     def launch(
-        self, options: DockerOptions, spec: GuestSpec, argv: Sequence[str], *, throw_away: bool = False
+        self, options: DockerOptions, spec: GuestSpec, argv: Sequence[str], *, is_temporary: bool = False
     ) -> StdioGuest:
         """Start a guest whose first program is argv. throw_away: keep nothing, the image neither."""
         # A daemon that was asked for a container while the client was ended makes the cgroup anew.
-        group = cgroups.hold_again(spec.name, spec.journal)
-        daemon = daemon_for(options, spec, throw_away)
-        if throw_away and not daemon.private:
-            spec.journal.hold(undo_image(daemon, f"vtax-guest:{spec.image.key}"))
-        image = daemon.ensure_image(spec.image, keep_others=throw_away)
+        group = cgroups.register_again(spec.name, spec.journal)
+        daemon = daemon_for(options, spec, is_temporary)
+        if is_temporary and not daemon.private:
+            spec.journal.register(image_removal(daemon, f"vtax-guest:{spec.image.key}"))
+        image = daemon.ensure_image(spec.image, keep_others=is_temporary)
 
         def program(group: Group) -> Program:
             parent = group.runtime_path if daemon.private else None
@@ -91,8 +91,8 @@ class Docker(Driver):
             return []
 
         with ExitStack() as undo:
-            removal = undo_container(daemon, spec.name)
-            container = spec.journal.hold(removal)
+            removal = container_removal(daemon, spec.name)
+            container = spec.journal.register(removal)
             undo.callback(container.release)
             guest = stdio.start(spec, program)
             undo.pop_all()
@@ -104,14 +104,14 @@ class Docker(Driver):
         return guest
 
 
-def daemon_for(options: DockerOptions, spec: GuestSpec, throw_away: bool) -> Daemon:
+def daemon_for(options: DockerOptions, spec: GuestSpec, is_temporary: bool) -> Daemon:
     """The daemon that these options mean here, started if it is private. Raises PlatformError."""
     if (daemon := _fitting_host_daemon(options)) is not None:
         return daemon
     if options.daemon == "host":
         raise _no_fitting_daemon(options, host_daemon())
     storage = "overlay2" if options.storage == "default" else options.storage
-    return private_daemon(spec.journal, storage, userns=options.userns, throw_away=throw_away)
+    return private_daemon(spec.journal, storage, userns=options.userns, is_temporary=is_temporary)
 
 
 def command_line(
@@ -152,13 +152,13 @@ def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
 def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> PlatformError:
     """Why the host's daemon is not taken."""
     if running is None:
-        return PlatformError("the host's Docker daemon does not run", cure="systemctl start docker")
+        return PlatformError("the host's Docker daemon does not run", hint="systemctl start docker")
     if options.storage not in ("default", running.storage):
-        told, option = f"stores by {running.storage}, not by {options.storage}", "storage = 'default'"
+        difference, option = f"stores by {running.storage}, not by {options.storage}", "storage = 'default'"
     else:
-        told = f"gives its containers {'a' if running.userns else 'no'} user namespace (userns-remap)"
+        difference = f"gives its containers {'a' if running.userns else 'no'} user namespace (userns-remap)"
         option = f"userns = {str(running.userns).lower()}"
-    return PlatformError(f"the host's Docker daemon {told}", cure=f"{option}, or daemon = 'private'")
+    return PlatformError(f"the host's Docker daemon {difference}", hint=f"{option}, or daemon = 'private'")
 
 
 DRIVER = Docker()

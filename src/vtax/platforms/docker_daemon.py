@@ -25,11 +25,11 @@ from weakref import WeakKeyDictionary
 
 from vtax.errors import PlatformError, VtaxError
 from vtax.host import namespaces
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.patience import patience
 from vtax.host.process import run, spawn
-from vtax.host.resources import Marked, Tree, Undo
+from vtax.host.resources import RestoreCommand, TaggedProcesses, Tree
 from vtax.host.trust import private_directory
 from vtax.host.user_namespace import IdRange, unused_range
 from vtax.host.waiting import wait_until
@@ -107,7 +107,7 @@ def _described(path: Path, *, private: bool) -> Daemon:
 _private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[bytes]]]] = WeakKeyDictionary()
 
 
-def private_daemon(journal: Journal, storage: str, *, userns: bool = False, throw_away: bool = False) -> Daemon:
+def private_daemon(journal: Journal, storage: str, *, userns: bool = False, is_temporary: bool = False) -> Daemon:
     """The private daemon of a journal with a storage driver, started when it does not run yet.
 
     userns: the one whose containers have a user namespace. throw_away: its layers are kept in memory and go with it.
@@ -117,18 +117,18 @@ def private_daemon(journal: Journal, storage: str, *, userns: bool = False, thro
     name = f"{storage}-userns" if userns else storage
     if name in running and running[name][1].poll() is None:
         return running[name][0]
-    daemon, process = _start(journal, storage, name, unused_range() if userns else None, throw_away)
+    daemon, process = _start(journal, storage, name, unused_range() if userns else None, is_temporary)
     running[name] = daemon, process
     return daemon
 
 
 def _start(
-    journal: Journal, storage: str, name: str, ids: IdRange | None, throw_away: bool
+    journal: Journal, storage: str, name: str, ids: IdRange | None, is_temporary: bool
 ) -> tuple[Daemon, subprocess.Popen[bytes]]:
     home = Home.from_environment().ensure()
-    mark = f"vtax-dockerd-{secrets.token_hex(4)}"
-    directory = home.guests / mark
-    journal.hold(Tree(str(directory)))
+    tag = f"vtax-dockerd-{secrets.token_hex(4)}"
+    directory = home.guests / tag
+    journal.register(Tree(str(directory)))
     etc, work = directory / "etc", directory / "work"
     for path in (etc, work):
         path.mkdir(parents=True)
@@ -137,8 +137,8 @@ def _start(
         namespaces.overlay(Path("/etc"), etc, work, Path("/etc")),
         namespaces.tmpfs(Path("/run")),
     ]
-    pid_file = directory / "pid" if throw_away else pid_file_of(home, name)
-    if not throw_away:
+    pid_file = directory / "pid" if is_temporary else pid_file_of(home, name)
+    if not is_temporary:
         private_directory(home.docker)
         data = home.docker / name
         data.mkdir(parents=True, exist_ok=True)
@@ -148,12 +148,12 @@ def _start(
         for name_of_file in ("subuid", "subgid"):
             (etc / name_of_file).write_text(f"{_REMAPPED}:{ids.first}:{ids.count}\n")
     log = directory / "daemon.log"
-    journal.hold(Marked(mark, "the private Docker daemon"))
+    journal.register(TaggedProcesses(tag, "the private Docker daemon"))
     with log.open("wb") as errors:
         try:
             process = spawn(
                 daemon_argv(directory / "daemon.json", pid_file, storage, userns=ids is not None),
-                mark=mark,
+                tag=tag,
                 stderr=errors.fileno(),
                 before_exec=namespaces.private(mounts, network=True),
             )
@@ -198,7 +198,7 @@ def _wait_until_up(process: subprocess.Popen[bytes], log: Path) -> Daemon:
             return _described(path, private=True)
         return None
 
-    found = wait_until(daemon, _UP_TIMEOUT_S * patience(), 0.01, otherwise=failed)
+    found = wait_until(daemon, _UP_TIMEOUT_S * timeout_factor(), 0.01, otherwise=failed)
     assert found is not None
     return found
 
@@ -209,7 +209,7 @@ def _refuse_second_owner(pid_file: Path) -> None:
     if (pid := owner_of(pid_file)) is not None:
         raise PlatformError(
             f"the private Docker daemon of another vtax process is running (PID {pid})",
-            cure="wait until it ends; if that process was killed, run vtax clean",
+            hint="wait until it ends; if that process was killed, run vtax clean",
         )
     pid_file.unlink(missing_ok=True)
 
@@ -229,9 +229,9 @@ def owner_of(pid_file: Path) -> int | None:
 
 
 def _get(path: Path, request: str) -> Any:
-    connection = http.client.HTTPConnection("localhost", timeout=_API_TIMEOUT_S * patience())
+    connection = http.client.HTTPConnection("localhost", timeout=_API_TIMEOUT_S * timeout_factor())
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
-        stream.settimeout(_API_TIMEOUT_S * patience())
+        stream.settimeout(_API_TIMEOUT_S * timeout_factor())
         stream.connect(str(path))
         connection.sock = stream
         connection.request("GET", request)
@@ -242,25 +242,25 @@ def _get(path: Path, request: str) -> Any:
     return json.loads(body)
 
 
-def undo_container(daemon: Daemon, name: str) -> Undo:
+def container_removal(daemon: Daemon, name: str) -> RestoreCommand:
     """The journal's entry of a container. The host's daemon makes one that it was asked for, though the client is
     no more: it is looked for a while. Hold it before the client, so that `clean` ends the client first.
 
     `docker rm --force` of one that is not there ends with 0, so it is asked for before.
     """
     if_any = tuple(daemon.command("container", "inspect", "--format={{.Id}}", name))
-    undo = replace(_undo(daemon, f"Docker container {name}", "rm", "--force", name), if_any=if_any)
-    return undo if daemon.private else replace(undo, late_s=_LATE_S * patience())
+    undo = replace(_removal(daemon, f"Docker container {name}", "rm", "--force", name), if_any=if_any)
+    return undo if daemon.private else replace(undo, late_s=_LATE_S * timeout_factor())
 
 
-def undo_image(daemon: Daemon, name: str) -> Undo:
+def image_removal(daemon: Daemon, name: str) -> RestoreCommand:
     """The journal's entry of an image that must not stay."""
-    return _undo(daemon, f"Docker image {name}", "image", "rm", "--force", name)
+    return _removal(daemon, f"Docker image {name}", "image", "rm", "--force", name)
 
 
-def _undo(daemon: Daemon, what: str, *arguments: str) -> Undo:
+def _removal(daemon: Daemon, what: str, *arguments: str) -> RestoreCommand:
     """`docker` ends with 1 for what is gone as for a daemon that does not answer, and says which. The host's daemon
     may still have it then; with a private one, all is gone."""
     words = (*_GONE, _NO_DAEMON) if daemon.private else _GONE
     command = tuple(daemon.command(*arguments))
-    return Undo(what, command, harmless_words=words, outlives_boot=not daemon.private)
+    return RestoreCommand(what, command, harmless_words=words, outlives_boot=not daemon.private)

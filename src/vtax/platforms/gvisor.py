@@ -24,21 +24,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from vtax.guest import bootstrap
 from vtax.guest.guest import ENVIRONMENT
 from vtax.host import namespaces
-from vtax.host.journal import Held
+from vtax.host.journal import Registration
 from vtax.host.process import find_program, run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.image import Image
 from vtax.network.namespace import NAMES, Namespace
-from vtax.platforms import containers, stdio, trial_start
+from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.stdio import Program, StdioGuest
 
 OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
-_CURE = (
+_HINT = (
     "install a newer runsc than Debian 12's, whose only platform is ptrace (gvisor.dev, Installation), "
     "and give its path as the option runsc if it is not on PATH"
 )
-_KVM_CURE = (
+_KVM_HINT = (
     "use gvisor-systrap; the kvm platform needs the processor's own virtualization, on bare metal, and /dev/kvm"
 )
 # What runtimes give a container's root (Docker's default set); they count inside the sandbox only.
@@ -82,11 +82,11 @@ class Gvisor(Driver):
         f"gvisor-{platform}": {"platform": platform} for platform in ("systrap", "ptrace", "kvm")
     }
     links_change = False
-    tunes = ("default", "pinned", "hugepages")
+    tunings = ("default", "pinned", "hugepages")
 
     def probe(self, options: GvisorOptions, image: Image | None) -> Probe:
         """Start it once."""
-        probe = trial_start.probe(
+        probe = probing.probe(
             self.launch,
             options,
             image,
@@ -96,11 +96,11 @@ class Gvisor(Driver):
         if probe.available or os.geteuid() != 0:
             return probe
         if options.platform == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
-            return replace(probe, reason=f"there is no usable /dev/kvm; {probe.reason}", cure=_KVM_CURE)
+            return replace(probe, reason=f"there is no usable /dev/kvm; {probe.reason}", hint=_KVM_HINT)
         if options.platform != "ptrace" and find_program(options.runsc) is None:
             also = "; kvm needs bare metal, too (where kvm-virtio does not run, it does not)"
-            return replace(probe, cure=_CURE + (also if options.platform == "kvm" else ""))
-        return replace(probe, cure=probe.cure or (_KVM_CURE if options.platform == "kvm" else _CURE))
+            return replace(probe, hint=_HINT + (also if options.platform == "kvm" else ""))
+        return replace(probe, hint=probe.hint or (_KVM_HINT if options.platform == "kvm" else _HINT))
 
     def network_limits(self, options: GvisorOptions) -> NetworkLimits:
         """See platforms.base.Driver. Its stack drops what is longer than the MTU, as a router is handed by offloads;
@@ -161,9 +161,9 @@ def bundle(spec: GuestSpec, root: Path, argv: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _network(spec: GuestSpec) -> list[Held]:
+def _network(spec: GuestSpec) -> list[Registration]:
     """The guest's network namespace, joined to its topology; with only a loopback when it has none."""
-    held = spec.journal.hold(NetworkNamespace(spec.name))
+    registered = spec.journal.register(NetworkNamespace(spec.name))
     try:
         run(["ip", "netns", "add", spec.name])
         if spec.plugboard is None:
@@ -173,9 +173,9 @@ def _network(spec: GuestSpec) -> list[Held]:
         else:
             spec.plugboard.plug_namespace(NAMES / spec.name, own_stack=True)
     except BaseException:
-        held.release()
+        registered.release()
         raise
-    return [held]
+    return [registered]
 
 
 DRIVER = Gvisor()

@@ -20,11 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vtax.errors import CommandFailed, GuestError, PlatformError, VtaxError
 from vtax.guest.channel import Channel
-from vtax.host.journal import Held
+from vtax.host.journal import Registration
 from vtax.host.process import Result, find_program, run
-from vtax.host.resources import Undo
+from vtax.host.resources import RestoreCommand
 from vtax.image.image import Image
-from vtax.platforms import trial_start
+from vtax.platforms import probing
 from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
 
 NOTES = (
@@ -40,7 +40,7 @@ _ANSWER_S = 12.0
 # Connections to a daemon or driver of this host. Others start what they name: ?command=, ?proxy=, +ext, +ssh
 # (libvirt, "Connection URIs", "Remote support").
 _URI = r"^((qemu|xen|lxc|ch|vbox|bhyve)(\+unix)?:///(system|session)?(\?socket=/[A-Za-z0-9_./+-]+)?|test:///default)$"
-_CURE = "docs/platforms.md, section libvirt, shows the channel and the service that the guest needs"
+_HINT = "docs/platforms.md, section libvirt, shows the channel and the service that the guest needs"
 
 
 class LibvirtOptions(BaseModel):
@@ -62,7 +62,7 @@ class LibvirtGuest(RunningGuest):
 
     options: LibvirtOptions
     channel: Channel
-    started: Held | None
+    started: Registration | None
     scratch: str
     notes: tuple[str, ...] = NOTES
     _stopped: bool = False
@@ -70,8 +70,8 @@ class LibvirtGuest(RunningGuest):
     def host_cpu_s(self) -> float | None:
         """CPU seconds of the domain since its start, as libvirt counts them."""
         with suppress(VtaxError, ValueError):
-            told = _virsh(self.options, "domstats", "--cpu-total", self.options.domain).stdout
-            values = dict(line.strip().split("=", 1) for line in told.splitlines() if "=" in line)
+            probed = _virsh(self.options, "domstats", "--cpu-total", self.options.domain).stdout
+            values = dict(line.strip().split("=", 1) for line in probed.splitlines() if "=" in line)
             return int(values["cpu.time"]) / 1e9 if "cpu.time" in values else None
         return None
 
@@ -86,8 +86,8 @@ class LibvirtGuest(RunningGuest):
                 self.started.release()
             except VtaxError as error:
                 domain = self.options.domain
-                cure = f"virsh destroy {domain}, if nothing else helps"
-                raise PlatformError(f"the domain {domain} was not shut down: {error.what}", cure=cure) from error
+                hint = f"virsh destroy {domain}, if nothing else helps"
+                raise PlatformError(f"the domain {domain} was not shut down: {error.what}", hint=hint) from error
 
 
 class Libvirt(Driver):
@@ -99,55 +99,55 @@ class Libvirt(Driver):
     variants: Mapping[str, Mapping[str, Any]] = {}
     argument = "domain"
     joins_topologies = False
-    tunes = ()  # nothing about them is ours to tune
+    tunings = ()  # nothing about them is ours to tune
     reaches_out = True
     uses_image = False
 
     def probe(self, options: LibvirtOptions, image: Image | None) -> Probe:
         """Exchange a word with the service in a domain that runs; one that is off is looked at, not started."""
-        began = time.monotonic()
+        started_at = time.monotonic()
 
-        def told(available: bool, reason: str, cure: str = "") -> Probe:
-            return Probe(available, reason, cure, seconds=time.monotonic() - began)
+        def probed(available: bool, reason: str, hint: str = "") -> Probe:
+            return Probe(available, reason, hint, seconds=time.monotonic() - started_at)
 
         if find_program("virsh") is None:
-            return told(False, "virsh is not installed", "apt install libvirt-clients")
+            return probed(False, "virsh is not installed", "apt install libvirt-clients")
         try:
             state = _state(options)
             _socket_of(options)
             if state != "running":
-                return told(
+                return probed(
                     True, f"the domain is {state}: a run starts it, and only then will its service show itself"
                 )
             channel = _connect(options, running=True)
             try:
-                trial_start.exchange(channel, with_image=True, timeout_s=_ANSWER_S)
+                probing.exchange(channel, with_image=True, timeout_s=_ANSWER_S)
             finally:
                 channel.close()
         except GuestError as error:
-            return told(False, f"nothing answers on channel {options.channel}: {error.what}", _CURE)
+            return probed(False, f"nothing answers on channel {options.channel}: {error.what}", _HINT)
         except VtaxError as error:
-            return told(False, error.what, error.cure)
-        return told(True, "; ".join(NOTES))
+            return probed(False, error.what, error.hint)
+        return probed(True, "; ".join(NOTES))
 
     def start(self, options: LibvirtOptions, spec: GuestSpec) -> LibvirtGuest:
         """See platforms.base.Driver."""
         if spec.plugboard is not None:
             raise PlatformError(
                 f"the network interfaces of {options.domain} cannot be joined to a topology",
-                cure="take network benchmarks out of studies with this platform",
+                hint="take network benchmarks out of studies with this platform",
             )
         _socket_of(options)
-        held = None
+        registered = None
         running = _state(options) == "running"
         if not running:
-            held = spec.journal.hold(undo_start(options))
+            registered = spec.journal.register(shutdown_command(options))
             _virsh(options, "start", options.domain)
         try:
-            return LibvirtGuest(options, _connect(options, running), held, options.scratch)
+            return LibvirtGuest(options, _connect(options, running), registered, options.scratch)
         except BaseException:
-            if held is not None:
-                held.release()
+            if registered is not None:
+                registered.release()
             raise
 
 
@@ -175,21 +175,21 @@ def _connect(options: LibvirtOptions, running: bool) -> Channel:
 def _socket_of(options: LibvirtOptions) -> Path:
     found = channel_socket(_virsh(options, "dumpxml", options.domain).stdout, options.channel)
     if found is None:
-        raise PlatformError(f"the domain {options.domain} has no virtio channel {options.channel!r}", cure=_CURE)
+        raise PlatformError(f"the domain {options.domain} has no virtio channel {options.channel!r}", hint=_HINT)
     return found
 
 
 def _state(options: LibvirtOptions) -> str:
     state = _virsh(options, "domstate", options.domain).stdout.strip()
     if state not in ("running", "shut off"):
-        raise PlatformError(f"the domain {options.domain} is {state}", cure="it must run or be shut off")
+        raise PlatformError(f"the domain {options.domain} is {state}", hint="it must run or be shut off")
     return state
 
 
-def undo_start(options: LibvirtOptions) -> Undo:
+def shutdown_command(options: LibvirtOptions) -> RestoreCommand:
     """The journal's entry of a domain that vtax starts: asked to shut down, and waited for. It is never killed: its
     disk is the user's."""
-    return Undo(
+    return RestoreCommand(
         f"domain {options.domain}",
         tuple(_command(options, "shutdown", options.domain)),
         harmless_words=("no domain with matching name",),
@@ -215,9 +215,9 @@ def _virsh(options: LibvirtOptions, *words: str) -> Result:
     try:
         return run(_command(options, *words), timeout_s=15.0)
     except CommandFailed as error:
-        said = error.what.rpartition("error: ")[2] or error.what
+        message = error.what.rpartition("error: ")[2] or error.what
         raise PlatformError(
-            f"libvirt: {said}", where=options.uri, cure="virsh list --all shows the domains"
+            f"libvirt: {message}", where=options.uri, hint="virsh list --all shows the domains"
         ) from error
 
 

@@ -17,7 +17,7 @@ from vtax.guest import bootstrap
 from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
 from vtax.image.image import Image
-from vtax.platforms import containers, stdio, trial_start
+from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe, Resources
 from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS, Root
 from vtax.platforms.stdio import Program, StdioGuest
@@ -45,11 +45,11 @@ class Lxc(Driver):
         "lxc": {},
         "lxc-unprivileged": {"userns": True, "no_new_privileges": True},
     }
-    tunes = ("default", "pinned", "hugepages")
+    tunings = ("default", "pinned", "hugepages")
 
     def probe(self, options: LxcOptions, image: Image | None) -> Probe:
         """Start it once."""
-        return trial_start.probe(
+        return probing.probe(
             self.launch, options, image, programs={"lxc-start": "lxc"}, version_argv=("lxc-start", "--version")
         )
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from vtax.guest import bootstrap
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MountStep, bind, untrusted
 from vtax.image.image import Image
-from vtax.platforms import containers, stdio, trial_start
+from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.containers import Root
 from vtax.platforms.stdio import Program, StdioGuest
@@ -36,11 +36,11 @@ class Native(Driver):
     summary = "the image's files on the host's kernel, same limits, nothing else isolated"
     Options = NativeOptions
     variants: Mapping[str, Mapping[str, Any]] = {"native": {}}
-    tunes = ("default", "pinned", "hugepages")
+    tunings = ("default", "pinned", "hugepages")
 
     def probe(self, options: NativeOptions, image: Image | None) -> Probe:
         """Start it once."""
-        return trial_start.probe(self.launch, options, image, programs={})
+        return probing.probe(self.launch, options, image, programs={})
 
     def start(self, options: NativeOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vtax.guest import bootstrap
 from vtax.host.cgroups import Group
 from vtax.image.image import Image
-from vtax.platforms import containers, stdio, trial_start
+from vtax.platforms import containers, probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS, Root
 from vtax.platforms.stdio import Program, StdioGuest
@@ -48,11 +48,11 @@ class Podman(Driver):
         "podman": {},
         "podman-userns": {"userns": True, "no_new_privileges": True},
     }
-    tunes = ("default", "pinned", "hugepages")
+    tunings = ("default", "pinned", "hugepages")
 
     def probe(self, options: PodmanOptions, image: Image | None) -> Probe:
         """Start it once."""
-        return trial_start.probe(
+        return probing.probe(
             self.launch,
             options,
             image,

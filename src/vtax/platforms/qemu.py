@@ -23,8 +23,8 @@ from vtax.errors import CommandFailed, PlatformError, VtaxError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, huge_pages, tsc
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
-from vtax.host.patience import patience
 from vtax.host.process import run, spawn
 from vtax.image import host_kernel
 from vtax.image.image import Image
@@ -40,7 +40,7 @@ from vtax.platforms.stdio import StdioGuest, claim, start_error
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _DISASTERS = ("Kernel panic", "Out of memory", "vtax-init:")
-_SHOWN_LINES, _LONGEST_LINE = 3, 90
+_SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
 _MOSTLY = 0.9
 _LARGEST_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
 
@@ -52,7 +52,7 @@ class Qemu(Driver):
     summary = "a virtual machine under QEMU: emulated, or with KVM; choice of machine, NIC model, disk, caching"
     Options = QemuOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
-    tunes = ("default", "pinned", "hugepages")
+    tunings = ("default", "pinned", "hugepages")
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
@@ -136,7 +136,7 @@ def _start(
             with stderr.open("wb") as errors, claimed.group.entrance() as join:
                 process = spawn(
                     argv,
-                    mark=claimed.tag,
+                    tag=claimed.tag,
                     stderr=errors.fileno(),
                     pass_fds=(made.agent_fd, made.monitor_fd, *(fd for nic in nics for fd in nic.fds)),
                     before_exec=_enter(join, helpers),
@@ -146,8 +146,8 @@ def _start(
             machine = _pin_and_run(monitor, spec.resources)
             notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            said = describe(process, stderr, console) if process else _complaint(stderr)
-            raise start_error(spec, error, said) from error
+            output = describe(process, stderr, console) if process else _complaint(stderr)
+            raise start_error(spec, error, output) from error
         undo.pop_all()
         fd = agent.detach()
     channel = Channel(fd, fd, lambda: describe(process, stderr, console))
@@ -171,9 +171,9 @@ def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:
 def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command.Nic], vhost: bool) -> Iterator[str]:
     if nics and options.accel == "kvm" and options.nic == "virtio-net" and not vhost:
         yield "vhost-net is off: QEMU itself moves every packet"
-    asked = max((i.queues for i in spec.plugboard.interfaces), default=1) if spec.plugboard else 1
-    if nics and nics[0].queues < asked:
-        yield f"the interfaces have {nics[0].queues} queue where the link requests {asked}"
+    requested = max((i.queues for i in spec.plugboard.interfaces), default=1) if spec.plugboard else 1
+    if nics and nics[0].queues < requested:
+        yield f"the interfaces have {nics[0].queues} queue where the link requests {requested}"
 
 
 def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
@@ -190,7 +190,7 @@ def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
 
 def _pin_and_run(connection: socket.socket, resources: Resources) -> cgroups.Limits:
     """Pin the virtual CPUs and let them run; what the machine has then, as read back."""
-    monitor = Monitor(connection, _MONITOR_TIMEOUT_S * patience())
+    monitor = Monitor(connection, _MONITOR_TIMEOUT_S * timeout_factor())
     threads = monitor.vcpu_threads()
     if len(threads) != resources.vcpus:
         raise PlatformError(f"QEMU runs {len(threads)} virtual CPUs where {resources.vcpus} were asked for")
@@ -236,7 +236,7 @@ def telling_lines(console: Path) -> str:
     except OSError:
         return ""
     found = [line for line in lines if any(word in line for word in _DISASTERS)] or lines
-    return " | ".join(line.strip()[:_LONGEST_LINE] for line in found[-_SHOWN_LINES:])
+    return " | ".join(line.strip()[:_MAX_LINE_BYTES] for line in found[-_SHOWN_LINES:])
 
 
 def _complaint(stderr: Path) -> str:

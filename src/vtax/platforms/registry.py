@@ -50,7 +50,7 @@ def get(name: str, more: Iterable[str] = ()) -> Platform:
     near = get_close_matches(name, [*more, *names(), *forms()], 3)
     raise BadInput(
         f"there is no platform {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        cure="vtax platforms lists them",
+        hint="vtax platforms lists them",
     )
 
 
@@ -61,10 +61,10 @@ def make(name: str, driver_name: str, options: Mapping[str, Any]) -> Platform:
         near = get_close_matches(driver_name, drivers(), 3)
         raise BadInput(
             f"there is no driver {driver_name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-            cure=f"drivers: {', '.join(sorted(drivers()))}",
+            hint=f"drivers: {', '.join(sorted(drivers()))}",
         )
     try:
         hint = f"vtax platforms {driver_name} lists the options"
         return Platform(name, driver, validated(driver.Options, options, "option", hint))
     except Refused as error:
-        raise BadInput(f"platform {name}: {error.what}", cure=error.cure) from error
+        raise BadInput(f"platform {name}: {error.what}", hint=error.hint) from error

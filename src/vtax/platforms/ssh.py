@@ -31,14 +31,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from vtax.errors import BadInput, PlatformError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
-from vtax.host.journal import Held
+from vtax.host.journal import Registration
 from vtax.host.process import run
 from vtax.host.resources import Remote
 from vtax.image.image import Image
 from vtax.network.namespace import NO_BACKGROUND_TRAFFIC
 from vtax.network.plugboard import Plugboard
 from vtax.network.uplink import check_usable
-from vtax.platforms import stdio, trial_start
+from vtax.platforms import probing, stdio
 from vtax.platforms.base import Driver, GuestSpec, Probe, RunningGuest, RunsAsRoot
 from vtax.platforms.stdio import Program, StdioGuest
 
@@ -101,7 +101,7 @@ class SshGuest(RunningGuest):
 
     ssh: StdioGuest
     channel: Channel
-    there: Held
+    there: Registration
     scratch: str
     notes: tuple[str, ...] = NOTES
     is_remote: bool = True
@@ -117,7 +117,7 @@ class SshGuest(RunningGuest):
         with suppress(subprocess.TimeoutExpired):
             self.ssh.process.wait(_END_TIMEOUT_S)
         ended = self.ssh.process.poll()
-        if ended == 0 or (ended is not None and not self.channel.heard):
+        if ended == 0 or (ended is not None and not self.channel.has_data):
             self.there.forget()  # it says that it removed everything, or it was never reached
         self.ssh.stop()
 
@@ -131,19 +131,19 @@ class Ssh(Driver):
     variants: Mapping[str, Mapping[str, Any]] = {}
     argument = "host"
     joins_topologies = False
-    tunes = ()  # nothing about them is ours to tune
+    tunings = ()  # nothing about them is ours to tune
     reaches_out = True
     uses_image = False
 
     def probe(self, options: SshOptions, image: Image | None) -> Probe:
         """Start the agent there once. The image is not used: without one, nothing but `cat` and Python is needed."""
-        probe = trial_start.probe(self.launch, options, image, programs={"ssh": "openssh-client"})
+        probe = probing.probe(self.launch, options, image, programs={"ssh": "openssh-client"})
         who = options.local_user or os.environ.get("SUDO_USER") or "root"
         config = f"-F {options.config} " if options.config else ""
-        cure = (
-            probe.cure or f"as {who}, make this work: ssh {config}-o BatchMode=yes {options.host} {options.python} -V"
+        hint = (
+            probe.hint or f"as {who}, make this work: ssh {config}-o BatchMode=yes {options.host} {options.python} -V"
         )
-        return replace(probe, marks=("remote",), cure="" if probe.available else cure)
+        return replace(probe, marks=("remote",), hint="" if probe.available else hint)
 
     def start(self, options: SshOptions, spec: GuestSpec) -> SshGuest:
         """See platforms.base.Driver."""
@@ -154,45 +154,45 @@ class Ssh(Driver):
         if spec.plugboard is not None and spec.plugboard.machine is None:
             raise PlatformError(
                 f"the network interfaces of {options.host} cannot be joined to a topology",
-                cure="take network benchmarks out of studies with this platform",
+                hint="take network benchmarks out of studies with this platform",
             )
-        mark = f"{spec.name}-{secrets.token_hex(4)}"
-        scratch = f"{options.scratch.rstrip('/')}/{mark}"
+        tag = f"{spec.name}-{secrets.token_hex(4)}"
+        scratch = f"{options.scratch.rstrip('/')}/{tag}"
         there = [options.python, *argv[1:]] if argv[0] == bootstrap.PYTHON else list(argv)
         interface = _interface(spec.plugboard) if spec.plugboard is not None else None
-        keep = remote_line(options.python, "keep", directory=scratch, mark=mark, argv=there, interface=interface)
-        clear = remote_line(options.python, "clear", directory=scratch, mark=mark)
+        keep = remote_line(options.python, "keep", directory=scratch, tag=tag, argv=there, interface=interface)
+        clear = remote_line(options.python, "clear", directory=scratch, tag=tag)
         remote = Remote(options.host, scratch, (*client(options), clear))
-        held: list[Held] = []
+        registered: list[Registration] = []
 
-        def hold() -> list[Held]:
-            held.append(spec.journal.hold(remote))
-            return held
+        def register() -> list[Registration]:
+            registered.append(spec.journal.register(remote))
+            return registered
 
         agents = {name: os.environ[name] for name in _CREDENTIALS if name in os.environ}
         program = Program([*client(options), keep], environment=agents)
-        client_program = stdio.start(spec, lambda group: program, hold)
-        return SshGuest(client_program, client_program.channel, held[0], scratch)
+        client_program = stdio.start(spec, lambda group: program, register)
+        return SshGuest(client_program, client_program.channel, registered[0], scratch)
 
     def check_peer(self, options: SshOptions, nic: str, mtu: int, programs: Sequence[str]) -> None:
         """See platforms.base.PeerDriver."""
         needed = [*programs, "ip", "ethtool", "nsenter"]
         argv = [*client(options), remote_line(options.python, "examine", nic=nic, programs=needed)]
         done = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)
-        told = next((line for line in done.stdout.splitlines() if line.startswith(_WORD)), None)
-        if told is None:
-            said = (done.stderr.strip() or f"status {done.status}")[-300:]
+        reply = next((line for line in done.stdout.splitlines() if line.startswith(_WORD)), None)
+        if reply is None:
+            message = (done.stderr.strip() or f"status {done.status}")[-300:]
             raise BadInput(
-                f"the peer {options.host} cannot be reached: {said}",
-                cure=f"make this work: ssh -o BatchMode=yes {options.host} {options.python} -V",
+                f"the peer {options.host} cannot be reached: {message}",
+                hint=f"make this work: ssh -o BatchMode=yes {options.host} {options.python} -V",
             )
-        found = json.loads(told.removeprefix(_WORD))
+        found = json.loads(reply.removeprefix(_WORD))
         if found["missing"]:
-            raise BadInput(f"the peer {options.host} lacks {', '.join(found['missing'])}", cure="install it there")
+            raise BadInput(f"the peer {options.host} lacks {', '.join(found['missing'])}", hint="install it there")
         if found["uid"] != 0:
             raise BadInput(
                 f"on the peer {options.host} one is user {found['uid']}, and only root may make a network namespace",
-                cure=f"let ssh log in as root there: ssh:root@..., or User root for {options.host} in ssh_config",
+                hint=f"let ssh log in as root there: ssh:root@..., or User root for {options.host} in ssh_config",
             )
         check_usable(found["interface"], nic, found["interfaces"], mtu, f"the peer {options.host}")
 

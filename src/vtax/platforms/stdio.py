@@ -21,10 +21,10 @@ from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, namespaces
 from vtax.host.cgroups import Group, Limits
-from vtax.host.journal import Held
+from vtax.host.journal import Registration
 from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
-from vtax.host.resources import Marked
+from vtax.host.resources import TaggedProcesses
 from vtax.host.user_namespace import IdRange, user_namespace
 from vtax.platforms.base import GuestSpec, RunningGuest
 
@@ -53,21 +53,21 @@ class Claim:
 
     tag: str
     group: Group
-    cgroup: Held
-    processes: Held
-    before: list[Held] = field(default_factory=list)
-    after: list[Held] = field(default_factory=list)
+    cgroup: Registration
+    processes: Registration
+    before: list[Registration] = field(default_factory=list)
+    after: list[Registration] = field(default_factory=list)
 
-    def steps(self, process: subprocess.Popen[bytes]) -> Iterator[tuple[Held, Callable[[], object]]]:
+    def steps(self, process: subprocess.Popen[bytes]) -> Iterator[tuple[Registration, Callable[[], object]]]:
         """Each entry with what releases it. process: the guest's own, whose end is waited for."""
 
         def forget_processes() -> None:
             process.wait(_END_TIMEOUT_S)
             self.processes.forget()
 
-        yield from ((held, held.release) for held in reversed((self.cgroup, *self.before)))
+        yield from ((registered, registered.release) for registered in reversed((self.cgroup, *self.before)))
         yield self.processes, forget_processes
-        yield from ((held, held.release) for held in reversed(self.after))
+        yield from ((registered, registered.release) for registered in reversed(self.after))
 
 
 @dataclass
@@ -111,8 +111,8 @@ class StdioGuest(RunningGuest):
         """CPU seconds of everything in the guest's cgroup; after stop, the last value."""
         if self._stopped:
             return self._cpu_s
-        used = [group.cpu_s() for group in (self.group, self.elsewhere) if group]
-        return None if None in used else sum(value for value in used if value is not None)
+        effective = [group.cpu_s() for group in (self.group, self.elsewhere) if group]
+        return None if None in effective else sum(value for value in effective if value is not None)
 
     def stop(self) -> None:
         """Kill everything in the cgroup and remove it."""
@@ -123,17 +123,17 @@ class StdioGuest(RunningGuest):
         self.channel.close()
         problems = []
         interrupted = None
-        for held, release in self.claim.steps(self.process):
+        for registered, release in self.claim.steps(self.process):
             try:
                 release()
             except RunInterrupted as request:
                 interrupted = request  # what is not gone yet stays in the journal, which is closed next
             except (VtaxError, OSError, subprocess.TimeoutExpired) as error:
-                problems.append(f"{held.resource}: {error}")
+                problems.append(f"{registered.resource}: {error}")
         if interrupted:
             raise interrupted
         if problems:
-            raise PlatformError("a guest did not stop cleanly", where="; ".join(problems), cure="run vtax clean")
+            raise PlatformError("a guest did not stop cleanly", where="; ".join(problems), hint="run vtax clean")
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Program:
 def claim(spec: GuestSpec, undo: ExitStack) -> Claim:
     """A tag for the guest's processes and a cgroup for them, both in the journal; undo releases them."""
     tag = f"{spec.name}-{secrets.token_hex(4)}"
-    processes = spec.journal.hold(Marked(tag, f"guest {spec.name}"))
+    processes = spec.journal.register(TaggedProcesses(tag, f"guest {spec.name}"))
     undo.callback(processes.release)
     group, cgroup = cgroups.create(spec.name, spec.journal)
     undo.callback(cgroup.release)
@@ -166,7 +166,7 @@ def claim(spec: GuestSpec, undo: ExitStack) -> Claim:
 
 
 def start(
-    spec: GuestSpec, program: Callable[[Group], Program], register: Callable[[], list[Held]] = list
+    spec: GuestSpec, program: Callable[[Group], Program], register: Callable[[], list[Registration]] = list
 ) -> StdioGuest:
     """Make the cgroup, spawn the program in it, and connect the channel.
 
@@ -180,8 +180,8 @@ def start(
             what = program(made.group)
             notes = made.group.limit(limits(spec)) if what.limited else []
             made.before += register()
-            for held in made.before:
-                undo.callback(held.release)
+            for registered in made.before:
+                undo.callback(registered.release)
             process, read_fd, write_fd = _spawn(what, made, stderr)
         except RunInterrupted:
             raise
@@ -199,8 +199,8 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
         with suppress(subprocess.TimeoutExpired):
             status = process.wait(_ENDING_S)
     state = "still running" if status is None else f"ended with status {status}"
-    said = last_lines(stderr)
-    return f"{Path(str(_args(process)[0])).name} {state}" + (f"; it said: {said}" if said else "")
+    output = last_lines(stderr)
+    return f"{Path(str(_args(process)[0])).name} {state}" + (f"; it said: {output}" if output else "")
 
 
 def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
@@ -225,7 +225,7 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
         try:
             process = spawn(
                 what.argv,
-                mark=made.tag,
+                tag=made.tag,
                 stdin=theirs_in,
                 stdout=theirs_out,
                 stderr=errors.fileno(),
@@ -242,13 +242,13 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
     return process, ours_in, ours_out
 
 
-def start_error(spec: GuestSpec, error: Exception, said: str = "") -> PlatformError:
+def start_error(spec: GuestSpec, error: Exception, output: str = "") -> PlatformError:
     """What a driver raises for a guest that did not start. said: the last words of its program, if any."""
     if isinstance(error, VtaxError):
-        return PlatformError(error.what, where=said or error.where, cure=error.cure)
-    id_mapping = any(step in said for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}"))
-    cure = _USERNS_HINT if id_mapping and os.strerror(errno.ENOENT) not in said else ""
-    return PlatformError(f"{spec.name} did not start: {error}", where=said, cure=cure)
+        return PlatformError(error.what, where=output or error.where, hint=error.hint)
+    id_mapping = any(step in output for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}"))
+    hint = _USERNS_HINT if id_mapping and os.strerror(errno.ENOENT) not in output else ""
+    return PlatformError(f"{spec.name} did not start: {error}", where=output, hint=hint)
 
 
 def _args(process: subprocess.Popen[bytes]) -> Sequence[str]:

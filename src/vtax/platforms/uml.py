@@ -25,14 +25,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vtax.errors import PlatformError, VtaxError
 from vtax.host import cgroups, namespaces
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY, MountStep, bind
-from vtax.host.patience import patience
 from vtax.host.process import find_program, run, spawn
 from vtax.image.image import Image
 from vtax.image.uml import program_file
 from vtax.network.namespace import NAMES
-from vtax.platforms import _uml_stream, containers, stdio, trial_start
+from vtax.platforms import _uml_stream, containers, probing, stdio
 from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._uml_stream import Stream
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
@@ -40,7 +40,7 @@ from vtax.platforms.containers import Root
 from vtax.platforms.qemu import telling_lines
 from vtax.platforms.stdio import StdioGuest, claim
 
-CURE = "sudo vtax image uml; or give the option program the path of a linux.uml of version 7.2 or later"
+HINT = "sudo vtax image uml; or give the option program the path of a linux.uml of version 7.2 or later"
 ONE_CPU = "one virtual CPU: the kernel of User Mode Linux is built for one"
 _PROGRAM = "/linux.uml"
 _MEMORY = "/dev/shm"
@@ -95,7 +95,7 @@ class Uml(Driver):
     preparation = ("image uml",)
     links_change = False  # its interfaces' MTU and offloads are those of their start
     variants: Mapping[str, Mapping[str, Any]] = {"uml": {}, "uml-ptrace": {"catch": "ptrace"}}
-    tunes = ("default", "pinned")  # its memory is a file, which the huge pages of processes do not reach
+    tunings = ("default", "pinned")  # its memory is a file, which the huge pages of processes do not reach
 
     def network_limits(self, options: UmlOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
@@ -104,21 +104,21 @@ class Uml(Driver):
     def probe(self, options: UmlOptions, image: Image | None) -> Probe:
         """Start it once."""
         if (program := _program(options)) is None:
-            return Probe(False, f"{options.program} is not installed", CURE)
+            return Probe(False, f"{options.program} is not installed", HINT)
         if image is None:
             return Probe(False, "it starts from the image, and no image is built", "sudo vtax image build")
         try:
             version = _version(program, image)
         except VtaxError as error:
-            return Probe(False, error.what, CURE)
-        found = trial_start.probe(lambda options, spec, argv: self.start(options, spec), options, image, programs={})
-        return replace(found, version=version, cure=found.cure if found.available or found.cure else CURE)
+            return Probe(False, error.what, HINT)
+        found = probing.probe(lambda options, spec, argv: self.start(options, spec), options, image, programs={})
+        return replace(found, version=version, hint=found.hint if found.available or found.hint else HINT)
 
     def start(self, options: UmlOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""
         program = _program(options)
         if program is None:
-            raise PlatformError(f"{options.program} is not installed", cure=CURE)
+            raise PlatformError(f"{options.program} is not installed", hint=HINT)
         root = containers.overlay_root(spec)
         host, mounts = _prepare(spec, root, program)
         return _start(options, spec, host, mounts)
@@ -139,10 +139,10 @@ def _version(program: Path, image: Image) -> str:
     """
     loader = (image.tree / _LOADER, "--library-path", image.tree / _LIBRARIES)
     argv: list[str | Path] = ["setarch", "-R", *loader, program, "--version"]
-    told = run(argv, check=False, timeout_s=_VERSION_S * patience()).stdout.strip()
-    if not re.fullmatch(r"\d+\.\d+\S*", told):
+    version = run(argv, check=False, timeout_s=_VERSION_S * timeout_factor()).stdout.strip()
+    if not re.fullmatch(r"\d+\.\d+\S*", version):
         raise PlatformError(f"{program} is not User Mode Linux, by what it says of its version")
-    return told
+    return version
 
 
 def _prepare(spec: GuestSpec, root: Root, program: Path) -> tuple[Path, list[MountStep]]:
@@ -182,12 +182,12 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
             with log.open("wb") as output, claimed.group.entrance() as join:
                 enter = namespaces.private(mounts, new_root=host, join=join, network_of=network)
                 process = spawn(
-                    command_line(options, spec, stream.theirs, interfaces),
-                    mark=claimed.tag,
+                    command_line(options, spec, stream.child_fds, interfaces),
+                    tag=claimed.tag,
                     stdout=output.fileno(),
                     stderr=output.fileno(),
                     environment={"HOME": _MEMORY, "TMPDIR": _MEMORY},
-                    pass_fds=stream.theirs,
+                    pass_fds=stream.child_fds,
                     before_exec=_pinned(spec.resources.cpus, enter),
                 )
             machine = cgroups.Limits(tuple(sorted(os.sched_getaffinity(process.pid))), spec.resources.memory_bytes, 1)
@@ -221,7 +221,7 @@ def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[str]]:
     if open_macvtaps(board.lab_namespace, taps, 1, spec.directory, fds):
         raise PlatformError(
             "an interface of User Mode Linux cannot be joined by macvtap",
-            cure="use the attachment bridge, veth or nat",
+            hint="use the attachment bridge, veth or nat",
         )
     namespace = os.open(NAMES / board.lab_namespace, os.O_RDONLY | os.O_CLOEXEC)
     fds.callback(os.close, namespace)
@@ -235,8 +235,8 @@ def _describe(process: subprocess.Popen[bytes], log: Path) -> str:
         state = f"ended with status {process.wait(0.05)}"
     except subprocess.TimeoutExpired:
         state = "is still running"
-    said = telling_lines(log)
-    return f"linux.uml {state}" + (f"; console: {said}" if said else "")
+    output = telling_lines(log)
+    return f"linux.uml {state}" + (f"; console: {output}" if output else "")
 
 
 def _pinned(cpus: Sequence[int], enter: Callable[[], None]) -> Callable[[], None]:

@@ -26,7 +26,7 @@ from vtax.report.replacing import replacing
 from vtax.report.views.base import Options
 from vtax.report.views.registry import DEFAULT, views
 from vtax.report.views.report import report
-from vtax.store.query import RunData, load, used
+from vtax.store.query import RunData, effective, load
 from vtax.store.store import Store
 
 _BATCH_ROWS = 1 << 16
@@ -48,7 +48,7 @@ def write(store: Store, run_name: str, file_format: str, path: Path, wanted: Wan
     run = store.open_run(run_name)
     only = EVERYTHING if wanted is None else filter_of(run, wanted)
     data = load(store.engine, run)
-    table = tidy(narrowed(data, only.selects) if only else data, used(store.engine, run))
+    table = tidy(narrowed(data, only.selects) if only else data, effective(store.engine, run))
     with replacing(path) as new:
         (_write_csv if file_format == "csv" else _write_parquet)(table, new)
 
@@ -120,7 +120,7 @@ def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
         "error": _errors(data, trial),
         **{name: pa.array(getattr(trials, name)[trial], from_pandas=True)
            for name in ("started_at", "outside_s", "inside_s")},
-        "used": _used(data, in_force, trial),
+        "effective": _effective(data, in_force, trial),
         "metric": _coded([m.name for m in run.metrics], metric),
         "value": pa.array(value, from_pandas=True),
         "unit": _coded([m.unit for m in run.metrics], metric),
@@ -129,7 +129,7 @@ def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
     return pa.table(columns)
 
 
-def _used(data: RunData, in_force: Mapping[int, str], trial: Any) -> Any:
+def _effective(data: RunData, in_force: Mapping[int, str], trial: Any) -> Any:
     distinct: dict[str, int] = {}
     codes = [
         distinct.setdefault(in_force[t], len(distinct)) if t in in_force else -1 for t in data.trials.id.tolist()

@@ -34,7 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         if path.exists() and not path.is_file():
             kind = "Is a directory" if path.is_dir() else "Is not a file"
-            raise BadInput(f"{path} cannot be written: {kind}", cure="choose another place with --output")
+            raise BadInput(f"{path} cannot be written: {kind}", hint="choose another place with --output")
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
         new = Path(name)
@@ -47,7 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         wrong = BadInput if error.errno in _WRONG_PLACE else StoreError
         raise wrong(
-            f"{path} cannot be written: {error.strerror or error}", cure="choose another place with --output"
+            f"{path} cannot be written: {error.strerror or error}", hint="choose another place with --output"
         ) from error
 
 

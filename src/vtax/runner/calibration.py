@@ -24,7 +24,7 @@ from vtax.image.image import Image
 from vtax.runner.events import Observer
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan, make_plan
-from vtax.stats.planning import blocks_for, noise_at_most, smallest_overhead
+from vtax.stats.planning import blocks_for, noise_upper, smallest_overhead
 from vtax.stats.ratio import Ratio, paired_ratio
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
@@ -35,11 +35,11 @@ _ALL_BENCHMARKS_FROM_S = 30.0
 _AGAIN = "native-again"
 BLOCKS = (5, 10, 30)
 OVERHEADS = (0.01, 0.05, 0.10)
-_FEWEST_BLOCKS = 3
+_MIN_BLOCKS = 3
 
 
 @dataclass(frozen=True)
-class Seen:
+class NoiseResult:
     """What native against native showed of one benchmark.
 
     ratio: of the two, which are the same. noise: standard deviation of a block's log-ratio, about its coefficient of
@@ -52,7 +52,7 @@ class Seen:
     blocks: int
     ratio: Ratio
     noise: float
-    noise_at_most: float
+    noise_upper: float
     smallest: dict[int, float]
     needed: dict[float, int | None]
 
@@ -68,7 +68,7 @@ class Seen:
         }
 
 
-def calibrate(home: Home, image: Image, seconds: float, observer: Observer) -> tuple[Seen, ...]:
+def calibrate(home: Home, image: Image, seconds: float, observer: Observer) -> tuple[NoiseResult, ...]:
     """Measure native against native for about that many seconds; nothing of it enters the store.
 
     The processor alone below half a minute, memory and network beside it from there on. The caller holds the
@@ -77,7 +77,7 @@ def calibrate(home: Home, image: Image, seconds: float, observer: Observer) -> t
     plan = make_plan(LoadedStudy(validate(_study(seconds), "the calibration"), "the calibration"), image=image)
     directory = home.guests / f"vtax-calibrate-{secrets.token_hex(3)}"
     with Journal(home.journal) as journal:
-        journal.hold(Tree(str(directory)))
+        journal.register(Tree(str(directory)))
         directory.mkdir(parents=True)
         with Store.open(directory / "store.sqlite") as store:
             run = begin(store, plan, vtax_version=__version__)
@@ -99,7 +99,7 @@ def _study(seconds: float) -> dict[str, Any]:
     }
 
 
-def _seen(plan: Plan, run: RunHandle) -> tuple[Seen, ...]:
+def _seen(plan: Plan, run: RunHandle) -> tuple[NoiseResult, ...]:
     cells = {cell.key: cell for cell in plan.cells}
     values: dict[tuple[str, str], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for key, block, metric, value in run.primary_values():
@@ -107,21 +107,21 @@ def _seen(plan: Plan, run: RunHandle) -> tuple[Seen, ...]:
     return tuple(_judged(label, metric, found) for (label, metric), found in values.items())
 
 
-def _judged(label: str, metric: str, found: dict[str, dict[int, float]]) -> Seen:
+def _judged(label: str, metric: str, found: dict[str, dict[int, float]]) -> NoiseResult:
     """Raises VtaxError when there are too few whole blocks."""
     first, again = found["native"], found[_AGAIN]
     blocks = sorted(first.keys() & again.keys())
-    if len(blocks) < _FEWEST_BLOCKS:
-        raise VtaxError(f"the time was enough for {len(blocks)} blocks of {label} only", cure="calibrate for longer")
+    if len(blocks) < _MIN_BLOCKS:
+        raise VtaxError(f"the time was enough for {len(blocks)} blocks of {label} only", hint="calibrate for longer")
     ratio = paired_ratio(np.array([again[b] for b in blocks]), np.array([first[b] for b in blocks]))
     noise = ratio.se_log * math.sqrt(len(blocks))
-    return Seen(
+    return NoiseResult(
         benchmark=label,
         metric=metric,
         blocks=len(blocks),
         ratio=ratio,
         noise=noise,
-        noise_at_most=noise_at_most(noise, len(blocks)),
+        noise_upper=noise_upper(noise, len(blocks)),
         smallest={n: smallest_overhead(noise, n) for n in BLOCKS},
         needed={e: blocks_for(noise, e) for e in OVERHEADS},
     )

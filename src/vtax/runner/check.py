@@ -59,7 +59,7 @@ def resolve_platform(study: Study, name: str, source: str) -> Platform:
         if table.name == name:
             if name in platform_registry.names():
                 where = f"{source}: [[platform]] number {number} ({name}), key name"
-                raise BadInput(f"there is a platform {name} already", where=where, cure="another name for the table")
+                raise BadInput(f"there is a platform {name} already", where=where, hint="another name for the table")
             key = "" if table.driver in platform_registry.drivers() else ", key driver"
             with placed(f"{source}: [[platform]] number {number} ({name}){key}"):
                 return platform_registry.make(name, table.driver, table.options)
@@ -74,27 +74,27 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
         raise BadInput(
             f"{vcpus} vCPUs are wanted and this host has {allowed} CPUs to pin them to",
             where=f"{where}, key vcpus" if "[guest]" in where else where,
-            cure=f"ask for {allowed} or fewer",
+            hint=f"ask for {allowed} or fewer",
         )
     total = _host_memory()
     if memory_bytes > total:
         raise BadInput(
             f"{about_size(memory_bytes)} of memory are wanted and this host has {about_size(total)}",
             where=f"{where}, key memory" if "[guest]" in where else where,
-            cure="ask for less; the host and the peer of a network benchmark need some too",
+            hint="ask for less; the host and the peer of a network benchmark need some too",
         )
 
 
 def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point]) -> None:
     """Raise BadInput when this host lacks the memory of all guests that run at once; `check_host` checks one."""
     memory, total = loaded.study.guest.memory, _host_memory()
-    most = max(points, key=lambda point: point.guests)
-    if memory <= total < most.guests * memory:
+    maximum = max(points, key=lambda point: point.guests)
+    if memory <= total < maximum.guests * memory:
         raise BadInput(
-            f"{most.guests} guests of {about_size(memory)} run at once in {most.topology}, {most.label}: "
-            f"{about_size(most.guests * memory)} of memory, and this host has {about_size(total)}",
+            f"{maximum.guests} guests of {about_size(memory)} run at once in {maximum.topology}, {maximum.label}: "
+            f"{about_size(maximum.guests * memory)} of memory, and this host has {about_size(total)}",
             where=f"{loaded.source}: [guest], key memory",
-            cure=f"ask for less than {about_size(total / most.guests)} a guest; the host needs some too",
+            hint=f"ask for less than {about_size(total / maximum.guests)} a guest; the host needs some too",
         )
 
 
@@ -109,7 +109,7 @@ def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
         yield BadInput(
             f"no guest's audit has {field}" + (f"; did you mean {' or '.join(near)}?" if near else ""),
             where=f"{loaded.source}: key must_match",
-            cure="vtax show RUN --audit --all lists the fields of an earlier run",
+            hint="vtax show RUN --audit --all lists the fields of an earlier run",
         )
 
 
@@ -119,7 +119,7 @@ def _refuse_no_budget(loaded: LoadedStudy) -> None:
         raise BadInput(
             "the rule 'budget' needs a time",
             where=f"{loaded.source}: [design], key budget",
-            cure="budget = '2h', or --budget 2h",
+            hint="budget = '2h', or --budget 2h",
         )
 
 
@@ -137,5 +137,5 @@ def _refuse_too_short_timeout(loaded: LoadedStudy, checked: Sequence[Point]) -> 
                 f"a trial of {point.label} measures for {format_duration(duration_s)}, "
                 f"and the timeout ends it after {format_duration(timeout_s)}",
                 where=f"{loaded.source}: [design], key timeout",
-                cure="a timeout with room for the slowest platform",
+                hint="a timeout with room for the slowest platform",
             )

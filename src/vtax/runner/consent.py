@@ -26,5 +26,5 @@ def refuse_unagreed(programs: Iterable[HostProgram], agreed: Collection[HostProg
         raise BadInput(
             f"the study names what root of this host would run: {'; '.join(map(str, wanted))}",
             where=source,
-            cure=HINT,
+            hint=HINT,
         )

@@ -30,7 +30,7 @@ class Progress:
 
 
 class Observer(Protocol):
-    """Told of everything as it happens. Implementations must be quick; one that raises is not told any more."""
+    """Told of everything as it happens. Implementations must be quick; one that raises is not reported any more."""
 
     def message(self, text: str) -> None:
         """A remark worth a line."""
@@ -80,28 +80,28 @@ class Unfailing:
 
     def message(self, text: str) -> None:
         """Passed on."""
-        with self._guarded() as told:
-            told.message(text)
+        with self._guarded() as observer:
+            observer.message(text)
 
     def guest_starting(self, platform: str, block: int) -> None:
         """Passed on."""
-        with self._guarded() as told:
-            told.guest_starting(platform, block)
+        with self._guarded() as observer:
+            observer.guest_starting(platform, block)
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
         """Passed on."""
-        with self._guarded() as told:
-            told.guest_ready(platform, ready_s)
+        with self._guarded() as observer:
+            observer.guest_ready(platform, ready_s)
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Passed on."""
-        with self._guarded() as told:
-            told.trial_starting(platform, label, levels)
+        with self._guarded() as observer:
+            observer.trial_starting(platform, label, levels)
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """Passed on."""
-        with self._guarded() as told:
-            told.trial_ended(platform, label, figure, error, progress)
+        with self._guarded() as observer:
+            observer.trial_ended(platform, label, figure, error, progress)
 
     @contextmanager
     def _guarded(self) -> Iterator[Observer]:

@@ -97,15 +97,15 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
     observer = Unfailing(observer)
     run.waiting = observer.message
     status, because = "failed", "vtax failed"
-    with stop_requests(observer.message) as hold_off:
+    with stop_requests(observer.message) as ignore_further:
         try:
-            with Journal(home.journal, _leftover_teller(run, observer)) as journal:
+            with Journal(home.journal, _leak_reporter(run, observer)) as journal:
                 try:
                     run.reopen()
                     because = _Execution(plan, run, home, journal, observer).all()
                     status = "finished"
                 finally:
-                    hold_off()
+                    ignore_further()
         except RunInterrupted as stop:
             status, because = "interrupted", stop.what
             raise
@@ -115,16 +115,16 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
                 with _quiet_store_errors(observer):
                     run.add_warning(REFUSED, because)
             if isinstance(error, StoreError | PlatformError | ImageError):
-                error.cure = _then_resume(error.cure, run)
+                error.hint = _then_resume(error.hint, run)
             raise
         finally:
             with _quiet_store_errors(observer):
                 run.finish(status, because, time.time())
 
 
-def _then_resume(cure: str, run: RunHandle) -> str:
+def _then_resume(hint: str, run: RunHandle) -> str:
     """A hint that ends with how to continue this run."""
-    return cure if "vtax resume" in cure else f"{cure or 'mend that'}, then: sudo vtax resume {run.name}"
+    return hint if "vtax resume" in hint else f"{hint or 'mend that'}, then: sudo vtax resume {run.name}"
 
 
 class _Execution:
@@ -166,13 +166,13 @@ class _Execution:
         if self._plan.study.design.order == "sequential":  # what follows finds every block made
             for session in self._plan.in_a_row():
                 self._session(session, frozenset(warmup))
-        for block in range(self._plan.most_blocks + 1):
+        for block in range(self._plan.max_blocks + 1):
             elapsed_s = self._spent_before_s + time.monotonic() - self._started
-            done = frozenset(cell.key for cell in self._plan.cells if not self._owed(cell, block))
+            done = frozenset(cell.key for cell in self._plan.cells if not self._pending(cell, block))
             decision = self._stopping.decide(block, elapsed_s, done)
             if decision.stop:
                 return decision.reason
-            wanted = self._stopping.owed(decision)
+            wanted = self._stopping.pending(decision)
             for session in self._plan.sessions(block):
                 self._session(session, wanted)
         return "all blocks are made"
@@ -190,15 +190,15 @@ class _Execution:
             raise BadInput(
                 f"no guest's audit has {' or '.join(unknown)}{_near(unknown, audits)}",
                 where="key must_match",
-                cure="vtax show RUN --audit --all lists the fields of an earlier run",
+                hint="vtax show RUN --audit --all lists the fields of an earlier run",
             )
         alike = [{name: of[0] for name, of in group.items()} for group in started_alike(audits).values()]
         if found := [difference for facts in alike for difference in differences(facts, wanted)]:
-            told = "; ".join(f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found)
+            listed = "; ".join(f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found)
             raise BadInput(
-                f"the guests differ where the study says they must match: {told}",
+                f"the guests differ where the study says they must match: {listed}",
                 where="key must_match",
-                cure="take the field out of must_match, or leave the platform out",
+                hint="take the field out of must_match, or leave the platform out",
             )
 
     def find_warmup(self) -> None:
@@ -217,13 +217,13 @@ class _Execution:
 
     def _session(self, session: Session, wanted: frozenset[str]) -> None:
         """The wanted cells a session still owes, in a fresh guest; a lost guest is replaced for what is left."""
-        remaining = [cell for cell in session.cells if cell.key in wanted and self._owed(cell, session.block)]
+        remaining = [cell for cell in session.cells if cell.key in wanted and self._pending(cell, session.block)]
         while remaining:
             with self._open(session) as opened:
                 self._note_start(opened, session)
                 while remaining and not opened.lost:
-                    if owed := self._owed(remaining[0], session.block):
-                        self._trial(opened, remaining[0], session.block, owed[0])
+                    if pending := self._pending(remaining[0], session.block):
+                        self._trial(opened, remaining[0], session.block, pending[0])
                     else:
                         remaining.pop(0)
 
@@ -240,7 +240,7 @@ class _Execution:
         while self._unstored:
             self._commit(*self._unstored.pop(0))
 
-    def _owed(self, cell: Cell, block: int) -> list[int]:
+    def _pending(self, cell: Cell, block: int) -> list[int]:
         trials = self._warmup[cell.point.key] + self._plan.study.design.trials
         if block == DETECTION_BLOCK:
             trials = DETECTION_TRIALS
@@ -284,7 +284,7 @@ class _Execution:
         per_block = len(plan.cells) * trials
         elapsed = time.monotonic() - self._started
         each = elapsed / self._made
-        blocks = plan.most_blocks
+        blocks = plan.max_blocks
         budget = plan.study.design.budget
         if budget is not None:
             blocks = min(blocks, max(block + 1, int(budget / (each * (per_block + warmups)))))
@@ -316,7 +316,7 @@ def trial_record(
         started_at=result.started_at,
         outside_s=foreground.outside_s if foreground else None,
         inside_s=foreground.inside_s if foreground else None,
-        used={**result.outcome.used, **({SAMPLES: samples} if samples else {})},
+        effective={**result.outcome.effective, **({SAMPLES: samples} if samples else {})},
         error=result.error,
         outputs=tuple(_outputs(result)),
         values={} if result.error else dict(result.outcome.values),
@@ -349,7 +349,7 @@ def _platform_record(plan: Plan, index: int) -> PlatformRecord:
         identity=planned.platform.identity(),
         available=probe.available,
         reason=probe.reason,
-        cure=probe.cure,
+        hint=probe.hint,
         marks=probe.marks,
         version=probe.version,
         is_baseline=planned.platform.name == plan.study.baseline,
@@ -372,15 +372,15 @@ def _cell_record(cell: Cell) -> CellRecord:
     )
 
 
-def _leftover_teller(run: RunHandle, observer: Observer) -> Callable[[str], None]:
+def _leak_reporter(run: RunHandle, observer: Observer) -> Callable[[str], None]:
     """Says what stays behind on the host, now and with the result."""
 
-    def tell(text: str) -> None:
+    def notify(text: str) -> None:
         observer.message(text)
         with _quiet_store_errors(observer):
             run.add_warning("left-behind", text)
 
-    return tell
+    return notify
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from vtax.errors import RunInterrupted
-from vtax.host.undisturbed import postpone
+from vtax.host.deferred_interrupts import postpone
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -22,25 +22,25 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
     The block is given a function to call before it cleans up: from then on no signal raises.
     message: told when a signal comes while cleaning up. The old handlers are put back at the end.
     """
-    asked = False
+    requested = False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
+        nonlocal requested
         request = RunInterrupted(f"stopped on request ({signal.Signals(number).name})", signal=number)
-        if not asked and not postpone(request):
-            asked = True
+        if not requested and not postpone(request):
+            requested = True
             raise request
-        asked = True
+        requested = True
         message("taking everything down, a moment ...")
 
-    def hold_off() -> None:
-        nonlocal asked
-        asked = True
+    def ignore_further() -> None:
+        nonlocal requested
+        requested = True
 
     left_alone = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in _SIGNALS if number not in left_alone}
     try:
-        yield hold_off
+        yield ignore_further
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

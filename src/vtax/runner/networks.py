@@ -21,7 +21,7 @@ def refuse_beyond_platforms(platforms: Sequence[Platform], points: Sequence[Poin
         raise BadInput(
             f"{networked[0].label} needs a network, and interfaces of {unable.name} cannot be joined to a topology",
             where=f"{source}: key platforms",
-            cure=f"take network benchmarks out of studies with {unable.name}",
+            hint=f"take network benchmarks out of studies with {unable.name}",
         )
     for point in networked:
         for platform in platforms:
@@ -48,7 +48,7 @@ def check_peers(
             raise BadInput(
                 f"{peer} is a platform of driver {driver.name}, and a peer is another machine",
                 where=where,
-                cure="peer = 'ssh:HOST', or the name of a [[platform]] of driver ssh",
+                hint="peer = 'ssh:HOST', or the name of a [[platform]] of driver ssh",
             )
         if platform.host_programs and not starting:
             continue
@@ -70,20 +70,20 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
     limits, topology = platform.network_limits, topology_registry.get(point.topology)
     interfaces, link, out = f"the network interfaces of {platform.name}", point.link, f"take {platform.name} out"
 
-    def refuse(what: str, place: str, cure: str) -> BadInput:
-        return BadInput(what, where=f"{source}: key platforms, and {place} of {point.label}", cure=cure)
+    def refuse(what: str, place: str, hint: str) -> BadInput:
+        return BadInput(what, where=f"{source}: key platforms, and {place} of {point.label}", hint=hint)
 
     if link.attachment in limits.not_attached:
-        told = f"{interfaces} cannot be joined by {link.attachment}, and {point.label} asks for it"
+        what = f"{interfaces} cannot be joined by {link.attachment}, and {point.label} asks for it"
         others = [name for name in topology.attachments if name not in limits.not_attached]
-        raise refuse(told, "link setting attachment", f"{out}, or ask for {' or '.join(others)}")
+        raise refuse(what, "link setting attachment", f"{out}, or ask for {' or '.join(others)}")
     if link.mtu > limits.mtu:
-        told = f"{interfaces} carry an MTU of at most {limits.mtu}, and {point.label} asks for {link.mtu}"
-        raise refuse(told, "link setting mtu", f"{out}, or ask for at most {limits.mtu}")
+        what = f"{interfaces} carry an MTU of at most {limits.mtu}, and {point.label} asks for {link.mtu}"
+        raise refuse(what, "link setting mtu", f"{out}, or ask for at most {limits.mtu}")
     if link.queues > limits.queues:
-        most = f"at most {format_count(limits.queues, 'queue')}"
-        told = f"{interfaces} have {most}, and {point.label} asks for {link.queues}"
-        raise refuse(told, "link setting queues", f"{out}, or ask for at most {limits.queues}")
+        maximum = f"at most {format_count(limits.queues, 'queue')}"
+        what = f"{interfaces} have {maximum}, and {point.label} asks for {link.queues}"
+        raise refuse(what, "link setting queues", f"{out}, or ask for at most {limits.queues}")
     if topology.forwards and not limits.forwards:
         raise refuse(
             f"{point.topology} needs guests that route between their interfaces, and the network stack of "
@@ -92,5 +92,5 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
             out,
         )
     if (needed := topology.interfaces(link)) > limits.interfaces:
-        told = f"{point.topology} needs guests with {needed} network interfaces, and those of {platform.name} have"
-        raise refuse(f"{told} at most {limits.interfaces}", "topology", out)
+        what = f"{point.topology} needs guests with {needed} network interfaces, and those of {platform.name} have"
+        raise refuse(f"{what} at most {limits.interfaces}", "topology", out)

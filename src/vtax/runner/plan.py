@@ -19,7 +19,7 @@ from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
 from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
-from vtax.runner.points import Point, Surroundings
+from vtax.runner.points import GuestConfiguration, Point
 from vtax.study.expand import key_of
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
@@ -90,7 +90,7 @@ class Plan:
         return (0 if warmup == "detect" else warmup) + self.study.design.trials
 
     @property
-    def most_blocks(self) -> int:
+    def max_blocks(self) -> int:
         """The number of blocks when no rule stops the run earlier."""
         design = self.study.design
         return design.blocks if design.stop == "fixed" else design.max_blocks if design.stop != "budget" else 10**6
@@ -110,7 +110,7 @@ class Plan:
         return Context(chosen.vcpus, chosen.memory_bytes, guest_address="198.18.0.1", peer_address="198.18.0.2")
 
     @property
-    def least_blocks(self) -> int:
+    def min_blocks(self) -> int:
         """The number of blocks that are made whatever their outcome, unless a time ends the run."""
         design = self.study.design
         return design.blocks if design.stop == "fixed" else design.min_blocks
@@ -118,7 +118,7 @@ class Plan:
     def in_a_row(self) -> Iterator[Session]:
         """All fresh guests of a run in the papers' order: every block of one platform, then of the next."""
         for name in self.platform_names:
-            for block in range(self.most_blocks):
+            for block in range(self.max_blocks):
                 yield from (session for session in self.sessions(block) if session.platform.name == name)
 
     def sessions(self, block: int) -> list[Session]:
@@ -168,17 +168,17 @@ class Plan:
         Surroundings are every network at every tuning. Benchmarks without a network ride in the first guest of their
         tuning: one guest serves both.
         """
-        surroundings = {id(point): point.surroundings for point in self.points}
-        networked = dict.fromkeys(surroundings[id(point)] for point in self.points if point.link)
-        first: dict[str, Surroundings] = {}
-        for found in (*networked, *dict.fromkeys(surroundings.values())):
+        configuration = {id(point): point.configuration for point in self.points}
+        networked = dict.fromkeys(configuration[id(point)] for point in self.points if point.link)
+        first: dict[str, GuestConfiguration] = {}
+        for found in (*networked, *dict.fromkeys(configuration.values())):
             first.setdefault(found[0], found)
         order = list(dict.fromkeys((*networked, *first.values())))
-        groups: dict[tuple[Surroundings, str], list[Cell]] = {
+        groups: dict[tuple[GuestConfiguration, str], list[Cell]] = {
             (found, entry.platform.name): [] for found in order for entry in self.platforms
         }
         for cell in self.cells:
-            found = surroundings[id(cell.point)] if cell.point.link else first[cell.point.tuning]
+            found = configuration[id(cell.point)] if cell.point.link else first[cell.point.tuning]
             groups[found, cell.platform.name].append(cell)
         return [tuple(cells) for cells in groups.values() if cells]
 
@@ -264,7 +264,7 @@ def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform],
         raise BadInput(
             f"the baseline {study.baseline} does not run here: {baseline.probe.reason}",
             where=f"{source}: key baseline",
-            cure=baseline.probe.cure or "name another baseline; vtax platforms tells what runs here",
+            hint=baseline.probe.hint or "name another baseline; vtax platforms tells what runs here",
         )
     others = [entry for entry in planned if entry.platform.name != study.baseline]
     if study.design.stop == "verdict" and not any(entry.probe.available for entry in others):
@@ -272,7 +272,7 @@ def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform],
         raise BadInput(
             f"the rule 'verdict' has nothing to compare with {study.baseline}" + (f" here ({why})" if why else ""),
             where=f"{source}: [design], key stop",
-            cure="name further platforms, or use stop = 'precision'",
+            hint="name further platforms, or use stop = 'precision'",
         )
 
 

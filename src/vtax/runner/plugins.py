@@ -27,5 +27,5 @@ def plugins_of(plan: Plan, views: Mapping[str, Origin]) -> tuple[PluginRecord, .
     )
 
 
-def _records(kind: str, used: Iterable[str], foreign: Mapping[str, Origin]) -> Iterable[PluginRecord]:
-    return (PluginRecord(kind, name, **asdict(foreign[name])) for name in dict.fromkeys(used) if name in foreign)
+def _records(kind: str, effective: Iterable[str], foreign: Mapping[str, Origin]) -> Iterable[PluginRecord]:
+    return (PluginRecord(kind, name, **asdict(foreign[name])) for name in dict.fromkeys(effective) if name in foreign)

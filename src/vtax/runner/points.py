@@ -17,7 +17,7 @@ from vtax.study.load import LoadedStudy, refused
 from vtax.study.refusals import Refused, validated
 from vtax.study.units import format_levels
 
-Surroundings = tuple[str, Hashable]
+GuestConfiguration = tuple[str, Hashable]
 """Tuning, and the network or None."""
 
 
@@ -40,7 +40,7 @@ class Point:
         return topology_registry.get(self.topology).guests(self.link) if self.link else 1
 
     @property
-    def surroundings(self) -> Surroundings:
+    def configuration(self) -> GuestConfiguration:
         """What a guest must have been started with to run this point: tuning, topology, structure of its links."""
         return (self.tuning, (self.topology, self.link.structure()) if self.link else None)
 
@@ -76,7 +76,7 @@ def _refuse_same(known: Point | None, point: Point, where: str) -> None:
     """Raise BadInput for a point that another one of the study already is: `64KiB` and 65536 are one level."""
     if known is not None:
         same = " and ".join(format_levels(each.levels) or each.label for each in (known, point))
-        raise BadInput(f"{same} are the same point", where=where, cure="measure it once: keep one of the two")
+        raise BadInput(f"{same} are the same point", where=where, hint="measure it once: keep one of the two")
 
 
 def _checked_point(
@@ -120,7 +120,7 @@ def _checked_network(
         raise BadInput(
             f"{raw.benchmark} uses no network, so topology and link have no place",
             where=f"{where}, key {'topology' if raw.topology else _link_key(raw, next(iter(raw.link)))}",
-            cure="take that key out, or choose a network benchmark such as iperf3",
+            hint="take that key out, or choose a network benchmark such as iperf3",
         )
     return "", None
 
@@ -143,7 +143,7 @@ def _parsed_link(raw: RawPoint, topology: str, where: str) -> LinkSettings:
     try:
         return topology_registry.settings(topology, raw.link)
     except topology_registry.ForeignSetting as error:
-        raise BadInput(error.what, where=f"{where}, key {_link_key(raw, error.setting)}", cure=error.cure) from error
+        raise BadInput(error.what, where=f"{where}, key {_link_key(raw, error.setting)}", hint=error.hint) from error
     except Refused as error:
         problems = []
         for problem in error.problems:
@@ -154,7 +154,7 @@ def _parsed_link(raw: RawPoint, topology: str, where: str) -> LinkSettings:
                 BadInput(
                     f"unknown link setting {setting!r}" if is_parameter else problem.what,
                     where=f"{where}, key {_link_key(raw, setting) if setting else 'link'}",
-                    cure=hint if is_parameter else problem.hint or "vtax topologies explains them",
+                    hint=hint if is_parameter else problem.hint or "vtax topologies explains them",
                 )
             )
         raise refused(problems, where) from error
@@ -185,7 +185,7 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
                 BadInput(
                     f"{benchmark.name}: unknown parameter {name!r}" if hint else f"{benchmark.name}: {problem.what}",
                     where=f"{where}, key {table}.{name}" if name else where,
-                    cure=hint or problem.hint or explained,
+                    hint=hint or problem.hint or explained,
                 )
             )
         raise refused(problems, where) from error

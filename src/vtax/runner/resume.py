@@ -43,7 +43,7 @@ def check_host(run: RunHandle, facts: Mapping[str, Any]) -> str:
         raise BadInput(
             f"{run.name} was begun on another machine",
             where=f"its id is {known}, this one's {here}",
-            cure="resume it there, or start a new run here with vtax run",
+            hint="resume it there, or start a new run here with vtax run",
         )
     before, now = _flat(run.host), _flat(facts)
     both = [name for name in before if name in now]
@@ -149,18 +149,18 @@ def _image_of(run: RunHandle, home: Home) -> Image:
     if image is None:
         raise BadInput(
             f"{run.name} ran in image {run.image_key}, which is no longer there",
-            cure="vtax image list shows what is; start a new run with vtax run",
+            hint="vtax image list shows what is; start a new run with vtax run",
         )
     return image
 
 
 def _planned(run: RunHandle, image: Image, agreed: Collection[HostProgram] = (), *, dry: bool = False) -> Plan:
     """The plan of a run in its image. Raises BadInput when it is refused here, or its cells would be others."""
-    probes = {p.name: Probe(p.available, p.reason, p.cure, tuple(p.marks), p.version) for p in run.platforms}
+    probes = {p.name: Probe(p.available, p.reason, p.hint, tuple(p.marks), p.version) for p in run.platforms}
     plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, agreed=agreed, dry=dry)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
         raise BadInput(
             f"{run.name} was begun by vtax {run.vtax_version}, whose cells are defined differently",
-            cure="go on with that version, or start a new run",
+            hint="go on with that version, or start a new run",
         )
     return plan

@@ -141,8 +141,8 @@ class OpenSession:
         return result
 
     def _start(self) -> None:
-        for held in tuning.apply(self._session.tuning, self._journal):
-            self._stack.callback(held.release)
+        for registered in tuning.apply(self._session.tuning, self._journal):
+            self._stack.callback(registered.release)
         point = self._session.networked
         if point is None or point.link is None:
             self._endpoints["guest"] = self._start_guest(self._session.platform, None, self._resources, True)
@@ -186,8 +186,8 @@ class OpenSession:
         """Start a guest and wait for its agent. is_measured: it is the one whose start is timed and shown."""
         name = f"vtax-{secrets.token_hex(3)}"
         directory = Path(self._home.guests, name)
-        held = self._journal.hold(Tree(str(directory)))
-        self._stack.callback(held.release)
+        registered = self._journal.register(Tree(str(directory)))
+        self._stack.callback(registered.release)
         directory.mkdir(parents=True)
         spec = GuestSpec(name, self._plan.image, resources, directory, self._journal, plugboard)
         started = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vtax.errors import ImageError, PlatformError
 from vtax.runner.plan import Plan
 
-MOST_FAILED = 3
+MAX_FAILED = 3
 """Starts that fail in a row, on every platform of the plan: then the host or the image is to blame."""
 
 
@@ -28,11 +28,11 @@ class Starts:
             raise ImageError(
                 f"the guest image {self._image.key} was removed during the run; no guest starts without it",
                 where=str(self._image.directory),
-                cure="sudo vtax image build",
+                hint="sudo vtax image build",
             )
         self._failed.append(platform)
-        if len(self._failed) >= MOST_FAILED and self._platforms <= set(self._failed):
+        if len(self._failed) >= MAX_FAILED and self._platforms <= set(self._failed):
             raise PlatformError(
                 f"the last {len(self._failed)} guests did not start, on any platform: {error.splitlines()[0]}",
-                cure="vtax doctor shows what this host lacks; mend it",
+                hint="vtax doctor shows what this host lacks; mend it",
             )

@@ -58,14 +58,14 @@ class Stopping:
         marks = {entry.platform.name: ", ".join(entry.probe.marks) for entry in self._plan.platforms}
         groups = {self._name(cell, metric): marks.get(cell.platform.name, "") for cell, metric in self._judged()}
         goal = decide(self._rule, self._contrasts(blocks), blocks, families, groups)
-        left = self.owed(goal) - done
+        left = self.pending(goal) - done
         if not left:
             return goal
         made = len({(key, block) for (key, _), values in self._values.items() for block in values})
         each_s = elapsed_s / made if made else self._plan.expected_block_s() / len(self._plan.cells)
         return within_budget(self._rule, goal, blocks, elapsed_s, each_s * len(left))
 
-    def owed(self, decision: Decision) -> frozenset[str]:
+    def pending(self, decision: Decision) -> frozenset[str]:
         """Keys of the cells that the next block must hold: all, until an adaptive rule has its fewest blocks."""
         if not decision.open:
             return frozenset(cell.key for cell in self._plan.cells)

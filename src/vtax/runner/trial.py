@@ -29,7 +29,7 @@ from vtax.runner.plan import Cell
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
 TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
-_MOST_WARNINGS = 50  # of one trial
+_MAX_WARNINGS = 50  # of one trial
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,9 @@ def run_trial(
         outcome = combined([lane.parsed() for lane in started], cell.point.benchmark.metrics)
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)
-            outcome = replace(outcome, values={**outcome.values, **cost}, used={**outcome.used, **links.effective})
+            outcome = replace(
+                outcome, values={**outcome.values, **cost}, effective={**outcome.effective, **links.effective}
+            )
     results, cut = bounded_outputs(
         {
             role if number == 0 else f"{role}.{number}": result
@@ -113,7 +115,7 @@ def run_trial(
         results=results,
         foreground=foreground,
         counters=counted.differences,
-        warnings=tuple(dict.fromkeys(warnings))[:_MOST_WARNINGS],
+        warnings=tuple(dict.fromkeys(warnings))[:_MAX_WARNINGS],
         error=failure.error,
         traceback=failure.traceback,
     )
@@ -150,7 +152,7 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
         if len(found) == len(outcomes):
             values[metric.name] = sum(found) / (len(found) if metric.over_flows == "mean" else 1)
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
-    return Outcome(values, {**outcomes[0].used, "flows": len(outcomes)}, tuple(warnings))
+    return Outcome(values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings))
 
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:
@@ -175,10 +177,10 @@ def parsed(benchmark: Benchmark, parameters: Any, context: Context, results: Map
     """
     with understood(benchmark.tool):
         outcome = benchmark.parse(parameters, context, results)
-        json.dumps(dict(outcome.used), allow_nan=False)
+        json.dumps(dict(outcome.effective), allow_nan=False)
         values = {name: _finite(name, value) for name, value in outcome.values.items()}
         samples = {name: [_finite(name, value) for value in found] for name, found in outcome.samples.items()}
-        return replace(outcome, values=values, samples=samples, used=cleaned(dict(outcome.used)))
+        return replace(outcome, values=values, samples=samples, effective=cleaned(dict(outcome.effective)))
 
 
 def _finite(name: str, value: float) -> float:
@@ -267,7 +269,7 @@ class _Lane:
         if result.timed_out:
             raise BenchmarkError(
                 f"{self._foreground.argv[0]} was ended after {timeout_s:g} s",
-                cure="raise timeout in [design] if the tool is only slow here",
+                hint="raise timeout in [design] if the tool is only slow here",
             )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from vtax.errors import BadInput
 from vtax.guest.guest import Guest
 from vtax.host import huge_pages
-from vtax.host.journal import Held, Journal
+from vtax.host.journal import Journal, Registration
 from vtax.platforms.base import Platform, Resources
 
 _HUGE = "hugepages"
@@ -38,7 +38,7 @@ def resources_at(level: str, pinned: Resources) -> Resources:
     return replace(pinned, cpus=tuple(sorted(os.sched_getaffinity(0))), pinned=False, huge_pages=huge)
 
 
-def apply(level: str, journal: Journal) -> list[Held]:
+def apply(level: str, journal: Journal) -> list[Registration]:
     """Set the host for guests of a level; returns what to release after them, last first. Raises PlatformError."""
     return huge_pages.always(journal) if _HUGE in level.split("+") else []
 
@@ -54,18 +54,18 @@ def refuse_beyond_platforms(levels: Sequence[str], platforms: Sequence[Platform]
     """Raise BadInput for a level that a platform of the study, or this host, cannot have."""
     for level in levels:
         for word in _needed(level):
-            unable = [platform.name for platform in platforms if word not in platform.driver.tunes]
+            unable = [platform.name for platform in platforms if word not in platform.driver.tunings]
             if unable:
                 raise BadInput(
                     f"{unable[0]} cannot {_MEANING[word]}, as tuning level {level!r} asks",
                     where=f"{source}: key tuning",
-                    cure=f"take the level out, or leave {', '.join(unable)} out of platforms",
+                    hint=f"take the level out, or leave {', '.join(unable)} out of platforms",
                 )
         if _HUGE in level and not huge_pages.available():
             raise BadInput(
                 "this host's kernel has no transparent huge pages",
                 where=f"{source}: key tuning",
-                cure=f"take {level!r} out",
+                hint=f"take {level!r} out",
             )
 
 

@@ -126,7 +126,7 @@ def _warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -
     note = None
     if contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
         if ratio.n_blocks < FEWEST_OF_UNEQUAL or not agrees:
-            note = Note("withheld-noisier", times=times, least=FEWEST_OF_UNEQUAL)
+            note = Note("withheld-noisier", times=times, minimum=FEWEST_OF_UNEQUAL)
     elif ratio.effective_blocks is not None and not agrees:
         note = Note("withheld-dependent")
     if note is None:

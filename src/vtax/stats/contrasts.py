@@ -31,10 +31,10 @@ def unpaired_ratio(left: Values, right: Values, confidence: float = 0.95) -> Rat
 def unpaired_ratio_of_logs(left: Values, right: Values, confidence: float = 0.95) -> Ratio:
     """The same from logarithms: of values, or of ratios for a ratio of ratios. n_blocks: of the smaller side."""
     check_confidence(confidence)
-    a, lost_a = without_missing(as_array(left, "logarithms"), "blocks of the left side")
-    b, lost_b = without_missing(as_array(right, "logarithms"), "blocks of the right side")
+    a, warnings_a = without_missing(as_array(left, "logarithms"), "blocks of the left side")
+    b, warnings_b = without_missing(as_array(right, "logarithms"), "blocks of the right side")
     mean, n = float(a.mean() - b.mean()), min(a.size, b.size)
-    warnings = (*lost_a, *lost_b, Note("across-runs"))
+    warnings = (*warnings_a, *warnings_b, Note("across-runs"))
     if n == 1:
         warnings = (*warnings, Note("one-block"))
         return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)

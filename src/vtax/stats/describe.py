@@ -15,7 +15,7 @@ from vtax.stats.means import Average, block_means, block_medians
 from vtax.stats.notes import Note
 
 OUTLIER_Z = 3.5  # Iglewicz & Hoaglin 1993, p. 12
-FEWEST_FOR_OUTLIERS = 10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens
+MIN_FOR_OUTLIERS = 10  # simulated, normal noise alone has an outlier in 20 % of fives, in 13 % of tens
 NORMAL_MAD = 0.6745  # median absolute deviation of a standard normal
 NORMAL_MEAN_AD = 0.7979  # mean absolute deviation of a standard normal
 
@@ -138,7 +138,7 @@ def _warnings(
 
 def outlier_warnings(outliers: int, n: int, of: str) -> tuple[str, ...]:
     """A sentence about outliers among so many values or blocks; none about fewer than ten, which say too little."""
-    if not outliers or n < FEWEST_FOR_OUTLIERS:
+    if not outliers or n < MIN_FOR_OUTLIERS:
         return ()
     return (Note("outliers", outliers=outliers, total=n, what=of, limit=str(OUTLIER_Z)),)
 

@@ -89,8 +89,8 @@ def interaction(
     if np.unique((codes[0] * q + codes[1]) * b + codes[2]).size == codes[0].size == p * q * b:
         beta, cov, sds = _solve(logs[np.lexsort(codes[::-1])].reshape(p, q, b), _design(*_cells(p, q), p, q)[0])
     else:
-        beta, cov, sds, trouble = _fit(logs, design, codes[0], codes[2])
-        notes += trouble
+        beta, cov, sds, reason = _fit(logs, design, codes[0], codes[2])
+        notes += reason
     missing = p * q * b - codes[0].size
     df = {"platform": float((p - 1) * (b - 1)), "factor": max(1.0, p * (b - 1.0) * (q - 1) - missing)}
     df["interaction"] = df["factor"]

@@ -39,8 +39,8 @@ def moderated(variances: Array, df: Array, shared: Array) -> tuple[Array, Array]
     own = variances * df / special.chdtri(df, 0.5)
     others = np.stack([np.median(np.delete(own, k, axis=-1), axis=-1) for k in range(lenders)], axis=-1)
     lent = _alike(variances, df, shared)[..., None]
-    most = df * np.minimum(MOST_LENT, (lenders / (1 + (lenders - 1) * shared) - 1)[..., None])
-    lent = np.minimum(lent, most)
+    maximum = df * np.minimum(MOST_LENT, (lenders / (1 + (lenders - 1) * shared) - 1)[..., None])
+    lent = np.minimum(lent, maximum)
     ratio = variances / others
     lent = np.where(ratio > 1, lent / ratio, lent)
     is_unlike = (ratio > special.fdtri(df, df, NOISIER)) | (ratio < special.fdtri(df, df, QUIETER))

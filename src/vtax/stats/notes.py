@@ -44,7 +44,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     ),
     "too-many-blocks": ("more than a million blocks are needed", ""),
     "plan-needs-blocks": ("a plan needs noise between blocks, so at least two blocks", ""),
-    "few-trials-for-warmup": ("{trials} trials are too few to find a warm-up; at least {least} are needed", ""),
+    "few-trials-for-warmup": ("{trials} trials are too few to find a warm-up; at least {minimum} are needed", ""),
     "no-steady-state": ("no steady state: the level still changed after {trials} of {total} trials", ""),
     "few-values-for-trend": ("{values} values are too few to see a trend", ""),
     "zero-median-no-drift": ("the median is zero, so relative drift is not defined", ""),
@@ -77,14 +77,14 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     ),
     "withheld-noisier": (
         "the verdict is withheld: it favours the side whose noise is {times} times the other's, and fewer than "
-        "{least} blocks, or a wide interval, cannot exclude rare slow blocks", "",
+        "{minimum} blocks, or a wide interval, cannot exclude rare slow blocks", "",
     ),
     "withheld-dependent": (
         "the verdict is withheld: blocks follow one another, and the widened interval does not support it", "",
     ),
     "few-blocks": (
-        "one block is too few for a verdict; at least {least} are needed",
-        "{count} blocks are too few for a verdict; at least {least} are needed",
+        "one block is too few for a verdict; at least {minimum} are needed",
+        "{count} blocks are too few for a verdict; at least {minimum} are needed",
     ),
 }  # fmt: skip
 """Code -> (sentence, sentence for other counts than one, which `count` decides; empty when there is one form)."""

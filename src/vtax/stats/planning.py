@@ -15,22 +15,22 @@ from vtax.stats.checks import StatsError
 from vtax.stats.intervals import t_quantile
 
 POWER = 0.8  # of the number of blocks said to be needed
-MOST_BLOCKS = 10_000  # needing more than this is said as None
+MAX_BLOCKS = 10_000  # needing more than this is said as None
 
 
-def distance_seen(sd_log: float, blocks: int, probability: float, power: float = POWER) -> float:
+def detectable_distance(sd_log: float, blocks: int, probability: float, power: float = POWER) -> float:
     """The distance of log-ratios that a t-test at a quantile `probability` settles with the given power."""
     return (t_quantile(probability, blocks - 1) + float(special.ndtri(power))) * sd_log / math.sqrt(blocks)
 
 
-def fewest_blocks(sd_log: float, distance: float, probability: float, low: int) -> int | None:
+def min_blocks_for(sd_log: float, distance: float, probability: float, low: int) -> int | None:
     """The fewest blocks from low to MOST_BLOCKS that see a distance; None when not even those do."""
-    high = MOST_BLOCKS
-    if distance_seen(sd_log, high, probability) > distance:
+    high = MAX_BLOCKS
+    if detectable_distance(sd_log, high, probability) > distance:
         return None
     while low < high:
         middle = (low + high) // 2
-        if distance_seen(sd_log, middle, probability) <= distance:
+        if detectable_distance(sd_log, middle, probability) <= distance:
             high = middle
         else:
             low = middle + 1
@@ -43,7 +43,7 @@ def smallest_overhead(sd_log: float, blocks: int, alpha: float = 0.05) -> float:
     sd_log: standard deviation of one block's log-ratio. Raises StatsError with fewer than two blocks.
     """
     _check(sd_log, blocks)
-    return -math.expm1(-distance_seen(sd_log, blocks, 1 - alpha / 2))
+    return -math.expm1(-detectable_distance(sd_log, blocks, 1 - alpha / 2))
 
 
 def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5) -> int | None:
@@ -51,10 +51,10 @@ def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5
     _check(sd_log, low)
     if not 0 < overhead < 1:
         raise StatsError(f"an overhead of {overhead} is not between 0 and 1")
-    return fewest_blocks(sd_log, -math.log1p(-overhead), 1 - alpha / 2, low)
+    return min_blocks_for(sd_log, -math.log1p(-overhead), 1 - alpha / 2, low)
 
 
-def noise_at_most(sd_log: float, blocks: int, confidence: float = 0.95) -> float:
+def noise_upper(sd_log: float, blocks: int, confidence: float = 0.95) -> float:
     """The upper confidence bound of a standard deviation estimated from blocks (chi-squared, one-sided)."""
     _check(sd_log, blocks)
     df = blocks - 1

@@ -13,7 +13,7 @@ from vtax.stats.notes import Note
 from vtax.stats.ratio import LARGEST_LOG
 from vtax.stats.verdict import p_text
 
-FEWEST_TRIALS = 20  # below, the first of n values is the odd one out by chance alone with probability 1/n > 5 %
+MIN_TRIALS = 20  # below, the first of n values is the odd one out by chance alone with probability 1/n > 5 %
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ def find_warmup(values: Values, alpha: float = 0.05, *, permutations: int = 1999
     significant, what is before it is cut off and the rest is tested again, until nothing is found. NaN are left out.
     """
     array, warnings = without_missing(as_array(values))
-    if array.size < FEWEST_TRIALS:
-        note = Note("few-trials-for-warmup", trials=array.size, least=FEWEST_TRIALS)
+    if array.size < MIN_TRIALS:
+        note = Note("few-trials-for-warmup", trials=array.size, minimum=MIN_TRIALS)
         return Warmup(0, True, 1.0, float(array.mean()), (*warnings, note))
     rng = np.random.default_rng(seed)
     start, p_found = 0, 1.0
-    while array.size - start >= FEWEST_TRIALS:
+    while array.size - start >= MIN_TRIALS:
         at, p = _change_point(array[start:], permutations, rng)
         if p > alpha:
             break

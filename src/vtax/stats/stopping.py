@@ -142,15 +142,15 @@ def _towards(
     if not (missed or refused):
         every = f"all {total} contrasts have" if total > 1 else "the contrast has"
         return Decision(True, True, f"{every} {what} after {blocks} blocks")
-    lost = f"{_some(len(refused), total)} cannot be judged, since a value is zero or negative" if refused else ""
+    unjudged = f"{_some(len(refused), total)} cannot be judged, since a value is zero or negative" if refused else ""
     if not missed:
-        return Decision(True, False, lost, refused, (lost,))
+        return Decision(True, False, unjudged, refused, (unjudged,))
     still = f"{_some(len(missed), total)} {'misses' if len(missed) == 1 else 'miss'} {what} after {blocks} blocks"
     if blocks < rule.max_blocks:
-        return Decision(False, False, "; ".join(filter(None, [still, lost])), missed)
+        return Decision(False, False, "; ".join(filter(None, [still, unjudged])), missed)
     short = tuple(name for name in contrasts if name in {*missed, *refused})
-    told = "; ".join(filter(None, [f"{still}, the most allowed", lost]))
-    return Decision(True, False, told, short, tuple(filter(None, [still, lost])))
+    reason = "; ".join(filter(None, [f"{still}, the most allowed", unjudged]))
+    return Decision(True, False, reason, short, tuple(filter(None, [still, unjudged])))
 
 
 def _some(number: int, total: int) -> str:

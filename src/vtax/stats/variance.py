@@ -117,7 +117,7 @@ def _unbiased(
 
 
 @dataclass(frozen=True)
-class Plan:
+class Replication:
     """trials per block and blocks that reach a half-width most cheaply; time_s: what all that takes.
 
     blocks_low, blocks_high: the blocks at the ends of the confidence interval of the noise that the plan was made
@@ -133,14 +133,14 @@ class Plan:
     warnings: tuple[str, ...]
 
 
-MOST_BLOCKS = 1_000_000  # of a plan
+MAX_BLOCKS = 1_000_000  # of a plan
 
 
 def plan(
     noise: Components, block_s: float, trial_s: float, half_width: float,
     confidence: float | Callable[[int], float] = 0.95,
     *, settled: int = 0, min_blocks: int = 5, max_trials: int = 100, noise_confidence: float = 0.95,
-) -> Plan:  # fmt: skip
+) -> Replication:  # fmt: skip
     """Cheapest trials per block and number of blocks for a ratio's relative half-width, from min_blocks on.
 
     block_s: time to start the cell's guest once; trial_s: of one trial. Trials per block are sqrt(c2/c1 T1/T2)
@@ -170,16 +170,16 @@ def plan(
             return reached(n, trials, between) <= half_width
 
         first = next(filter(enough, range(min_blocks, settled)), None)
-        return first or _least(max(min_blocks, settled), MOST_BLOCKS, enough)
+        return first or _least(max(min_blocks, settled), MAX_BLOCKS, enough)
 
     blocks = needed(between)
     if reached(blocks, trials) > half_width:
         warnings = (*warnings, Note("too-many-blocks"))
     if blocks == min_blocks:  # fewer trials may do as well in the blocks that must be made anyway
         trials = _least(1, trials, lambda n: reached(blocks, n) <= half_width)
-    most = needed(high)
-    return Plan(
-        trials, blocks, needed(low), None if reached(most, trials, high) > half_width else most,
+    maximum = needed(high)
+    return Replication(
+        trials, blocks, needed(low), None if reached(maximum, trials, high) > half_width else maximum,
         reached(blocks, trials), blocks * (block_s + trials * trial_s), warnings,
     )  # fmt: skip
 

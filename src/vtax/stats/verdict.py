@@ -19,7 +19,7 @@ import numpy as np
 from vtax.stats.checks import Array, Better, StatsError, Values, as_array
 from vtax.stats.moderation import FEWEST_BLOCKS
 from vtax.stats.notes import Note
-from vtax.stats.planning import fewest_blocks
+from vtax.stats.planning import min_blocks_for
 from vtax.stats.ratio import Ratio, p_above, p_below
 from vtax.stats.sequential import MINIMUM_BLOCKS
 
@@ -70,7 +70,7 @@ def judge_family(
     )
 
 
-def judge_either_way(
+def judge_unordered(
     ratios: Sequence[Ratio], margin: float, better: Sequence[Better], alpha: float = 0.05
 ) -> tuple[Verdict, ...]:
     """`judge_family` for two sides of which neither is the baseline: a word must hold whichever is divided by.
@@ -91,8 +91,8 @@ def _agreed(a: Verdict, b: Verdict) -> Verdict:
         return replace(a, p_equivalence=p)
     needed = [each.blocks_needed for each in (a, b) if each.kind == "undecided"]
     known = [n for n in needed if n is not None]
-    most = max(known) if known and len(known) == len(needed) else None
-    return replace(a, kind="undecided", p_equivalence=p, blocks_needed=most)
+    maximum = max(known) if known and len(known) == len(needed) else None
+    return replace(a, kind="undecided", p_equivalence=p, blocks_needed=maximum)
 
 
 def verdict_of(
@@ -102,7 +102,7 @@ def verdict_of(
     kind: Kind = "undecided"
     warnings: tuple[str, ...] = ()
     if ratio.n_blocks < fewest_to_judge(ratio):
-        warnings = (Note("few-blocks", count=ratio.n_blocks, least=MINIMUM_BLOCKS),)
+        warnings = (Note("few-blocks", count=ratio.n_blocks, minimum=MINIMUM_BLOCKS),)
     elif p_difference <= alpha and outside(ratio.mean_log, margin):
         kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
     elif p_equivalent <= alpha:
@@ -169,5 +169,5 @@ def blocks_needed(ratio: Ratio, margin: float, alpha: float = 0.05, family: int 
         probability = 1 - level
     if distance <= 0:
         return None
-    least = fewest_blocks(sd, distance, probability, max(MINIMUM_BLOCKS, ratio.n_blocks + 1))
-    return None if least is None else least - ratio.n_blocks
+    minimum = min_blocks_for(sd, distance, probability, max(MINIMUM_BLOCKS, ratio.n_blocks + 1))
+    return None if minimum is None else minimum - ratio.n_blocks

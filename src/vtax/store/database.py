@@ -69,14 +69,14 @@ def make_engine(place: str | Path) -> Engine:
     """
     url = _url(place)
     if problem := _problem(url):
-        raise StoreError(problem, where="VTAX_STORE", cure=_URLS)
+        raise StoreError(problem, where="VTAX_STORE", hint=_URLS)
     try:
         engine = create_engine(url.set(drivername=_DRIVERS[url.drivername]), json_serializer=_json)
     except (ArgumentError, ValueError) as error:
-        raise StoreError("the store cannot be used", where=shown(url), cure=_URLS) from error
+        raise StoreError("the store cannot be used", where=shown(url), hint=_URLS) from error
     except ImportError as error:
         raise StoreError(
-            "a PostgreSQL store needs the Python package psycopg", cure="pip install 'vtax[postgresql]'"
+            "a PostgreSQL store needs the Python package psycopg", hint="pip install 'vtax[postgresql]'"
         ) from error
     if engine.url.get_backend_name() == "sqlite":
         event.listen(engine, "do_connect", _read_what_cannot_be_written)
@@ -92,12 +92,12 @@ def _url(place: str | Path) -> URL:
     try:
         url = make_url(place)
     except (ArgumentError, ValueError):  # whose text has what it could not read
-        raise StoreError("this is not a database URL", where="VTAX_STORE", cure=_URLS) from None
+        raise StoreError("this is not a database URL", where="VTAX_STORE", hint=_URLS) from None
     if url.get_backend_name() != "sqlite" and (place.count("@") > 1 or "@" in place.partition("?")[2]):
         raise StoreError(  # SQLAlchemy takes what follows the first @ of a password for the host, which is shown
             "the database URL has an @ that does not end the user and password",
             where="VTAX_STORE",
-            cure=f"write it as %40; {_URLS}",
+            hint=f"write it as %40; {_URLS}",
         )
     return url
 
@@ -125,7 +125,7 @@ def sqlite_file(url: URL) -> Path | None:
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A connection that sees one consistent state. Raises StoreError."""
-    with told(engine.url), engine.connect() as connection:
+    with translated_errors(engine.url), engine.connect() as connection:
         yield connection
 
 
@@ -133,7 +133,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 def writing(engine: Engine) -> Iterator[Connection]:
     """One transaction: committed when the block ends, rolled back whole when it raises. Raises StoreError."""
     with (
-        told(engine.url),
+        translated_errors(engine.url),
         engine.connect().execution_options(vtax_writes=True) as connection,
         connection.begin(),
     ):
@@ -148,15 +148,15 @@ def new_id(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
 
 
 @contextmanager
-def told(url: URL) -> Iterator[None]:
+def translated_errors(url: URL) -> Iterator[None]:
     """Turn what the database (or the file system) raises into a StoreError that says what to do."""
     try:
         yield
     except DBAPIError as error:
         raise _explained(error.orig or error, url) from error
     except UnicodeDecodeError as error:  # what SQLite says quotes a damaged page
-        what, cure = _SQLITE_SAID["SQLITE_CORRUPT"]
-        raise StoreError(what, where=shown(url), cure=cure) from error
+        what, hint = _SQLITE_SAID["SQLITE_CORRUPT"]
+        raise StoreError(what, where=shown(url), hint=hint) from error
     except PermissionError as error:
         raise _not_readable(Path(error.filename or shown(url))) from error
     except (SQLAlchemyError, OSError) as error:
@@ -182,21 +182,21 @@ def _explained(error: BaseException, url: URL) -> StoreError:
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith("SQLITE_IOERR") and _disk_is_full(url):
         name = "SQLITE_FULL"
-    for known, (what, cure) in _SQLITE_SAID.items():
+    for known, (what, hint) in _SQLITE_SAID.items():
         if name.startswith(known):
             if known == "SQLITE_BUSY":
-                return StoreBusy(what + _by_whom(url), where=where, cure=cure)
-            return StoreError(what, where=where, cure=cure)
+                return StoreBusy(what + _by_whom(url), where=where, hint=hint)
+            return StoreError(what, where=where, hint=hint)
     sqlstate = getattr(error, "sqlstate", None) or ""
     if sqlstate == "53100":  # PostgreSQL: disk_full
-        what, cure = _SQLITE_SAID["SQLITE_FULL"]
-        return StoreError(what, where=where, cure=cure)
+        what, hint = _SQLITE_SAID["SQLITE_FULL"]
+        return StoreError(what, where=where, hint=hint)
     if sqlstate == "25006":  # PostgreSQL: read_only_sql_transaction
-        what, cure = _SQLITE_SAID["SQLITE_READONLY"]
-        return StoreError(what, where=where, cure=cure)
+        what, hint = _SQLITE_SAID["SQLITE_READONLY"]
+        return StoreError(what, where=where, hint=hint)
     if url.get_backend_name() == "postgresql" and (not sqlstate or sqlstate[:2] in ("08", "28", "3D", "57")):
         return StoreError(f"the store cannot be reached: {str(error).strip()}", where=where,
-                          cure="check VTAX_STORE, the server, and the password")  # fmt: skip
+                          hint="check VTAX_STORE, the server, and the password")  # fmt: skip
     return StoreError(f"the store failed: {str(error).strip()}", where=where)
 
 
@@ -240,7 +240,7 @@ def _read_what_cannot_be_written(dialect: object, record: Any, arguments: list[A
 
 def _not_readable(file: Path) -> StoreError:
     return StoreError("the store may not be read by this user", where=str(file),
-                      cure="run with sudo, or name another store with VTAX_STORE")  # fmt: skip
+                      hint="run with sudo, or name another store with VTAX_STORE")  # fmt: skip
 
 
 def _may(path: Path, mode: int) -> bool:

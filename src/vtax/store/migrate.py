@@ -62,7 +62,7 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
         raise StoreError(
             f"the store is of schema {version}, newer than this vtax knows ({VERSION})",
             where=shown(connection.engine.url),
-            cure="use the newer vtax that wrote it, or name another store with VTAX_STORE",
+            hint="use the newer vtax that wrote it, or name another store with VTAX_STORE",
         )
     command.upgrade(config, revision)
 
@@ -76,6 +76,6 @@ def _version_of(connection: Connection) -> str | None:
         raise StoreError(
             "this database belongs to something else",
             where=f"{shown(connection.engine.url)}: table {tables[0]}",
-            cure="give vtax a database of its own with VTAX_STORE",
+            hint="give vtax a database of its own with VTAX_STORE",
         )
     return None

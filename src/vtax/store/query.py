@@ -172,21 +172,21 @@ def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]
     Raises StoreError.
     """
     table = schema.trial
-    query = select(table.c.id, table.c.used).where(
-        table.c.run_id == run.id, cast(table.c.used, Text).contains(f'"{SAMPLES}"', autoescape=True)
+    query = select(table.c.id, table.c.effective).where(
+        table.c.run_id == run.id, cast(table.c.effective, Text).contains(f'"{SAMPLES}"', autoescape=True)
     )
     with reading_rows(engine) as connection:
-        found = {trial: used[SAMPLES] for trial, used in connection.execute(query) if SAMPLES in used}
+        found = {trial: effective[SAMPLES] for trial, effective in connection.execute(query) if SAMPLES in effective}
         return {trial: finite_lists(values) for trial, values in found.items()}
 
 
-def used(engine: Engine, run: RunHandle) -> dict[int, str]:
+def effective(engine: Engine, run: RunHandle) -> dict[int, str]:
     """Trial id (as in Trials.id) -> the settings that were really in force, as a JSON object without the samples.
 
     Raises StoreError.
     """
     table = schema.trial
-    query = select(table.c.id, cast(table.c.used, Text)).where(table.c.run_id == run.id).order_by(table.c.id)
+    query = select(table.c.id, cast(table.c.effective, Text)).where(table.c.run_id == run.id).order_by(table.c.id)
     with reading_rows(engine) as connection:
         return {trial: plain_settings(text, without=SAMPLES) for trial, text in connection.execute(query)}
 
@@ -229,11 +229,11 @@ def _measurements(connection: Connection, run_id: int, trials: Trials) -> Measur
     rows = _fetch(connection, query, ["i8", "i8", "f8"])
     _refuse_infinite(rows, ("value",))
     index = np.searchsorted(trials.id, rows["trial_id"])
-    ours = trials.id[index] == rows["trial_id"] if trials.id.size else np.zeros(rows.size, np.bool_)
+    of_run = trials.id[index] == rows["trial_id"] if trials.id.size else np.zeros(rows.size, np.bool_)
     return Measurements(
-        trial=index[ours].astype(np.int64),
-        metric=_positions(metric_ids, rows["metric_id"][ours], "metric"),
-        value=rows["value"][ours].astype(np.float64),
+        trial=index[of_run].astype(np.int64),
+        metric=_positions(metric_ids, rows["metric_id"][of_run], "metric"),
+        value=rows["value"][of_run].astype(np.float64),
     )
 
 

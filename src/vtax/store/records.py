@@ -15,13 +15,13 @@ SAMPLES = "samples"  # the key of TrialRecord.used that holds metric name -> val
 
 @dataclass(frozen=True)
 class PlatformRecord:
-    """A platform of a run, tested or not. reason, cure: why it was not available, and what to do about it."""
+    """A platform of a run, tested or not. reason, hint: why it was not available, and what to do about it."""
 
     name: str
     identity: Mapping[str, Any]
     available: bool
     reason: str = ""
-    cure: str = ""
+    hint: str = ""
     marks: tuple[str, ...] = ()
     version: str = ""
     is_baseline: bool = False
@@ -104,7 +104,7 @@ class TrialRecord:
     started_at: float
     outside_s: float | None = None
     inside_s: float | None = None
-    used: Mapping[str, Any] = field(default_factory=dict)
+    effective: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
     outputs: tuple[OutputRecord, ...] = ()
     values: Mapping[str, float] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class TrialRecord:
 class RunSummary:
     """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out.
 
-    took_s: seconds it was carried out, None until it has ended.
+    duration_s: seconds it was carried out, None until it has ended.
     """
 
     name: str
@@ -124,7 +124,7 @@ class RunSummary:
     status: str
     started_at: float
     ended_at: float | None
-    took_s: float | None
+    duration_s: float | None
     stopped_because: str
     platforms: tuple[str, ...]
     cells: int

@@ -21,7 +21,7 @@ from vtax.errors import StoreError, VtaxError
 from vtax.foreign_text import REPLACEMENT, clean, cleaned
 from vtax.store.database import reading, shown
 
-MOST_BLOCKS = 10_000_000
+MAX_BLOCKS = 10_000_000
 _BOUNDS = {
     "started_at": (0.0, 1e11),
     "ended_at": (0.0, 1e11),
@@ -30,10 +30,10 @@ _BOUNDS = {
     "outside_s": (0.0, 1e15),
     "inside_s": (0.0, 1e15),
     "clock_offset_s": (-1e13, 1e13),
-    "block": (-100.0, float(MOST_BLOCKS)),
+    "block": (-100.0, float(MAX_BLOCKS)),
 }
 _LISTS = ("marks", "notes", "argv", "plugins")
-_CLAIMED = ("facts", "notes", "used")  # by guests
+_CLAIMED = ("facts", "notes", "effective")  # by guests
 _DECLARED_NUMBERS = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "budget")
 
 
@@ -49,7 +49,7 @@ def reading_rows(engine: Engine) -> Iterator[Connection]:
             raise StoreError(
                 f"the store is damaged: {clean(f'{type(error).__name__}: {error}', 200)}",
                 where=shown(engine.url),
-                cure="vtax remove RUN deletes a run that cannot be read; the other runs are kept",
+                hint="vtax remove RUN deletes a run that cannot be read; the other runs are kept",
             ) from error
 
 

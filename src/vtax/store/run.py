@@ -19,8 +19,8 @@ from vtax.store.database import new_id, writing
 from vtax.store.records import REFUSED, SAMPLES, CellRecord, MetricRecord, PlatformRecord, PluginRecord, TrialRecord
 from vtax.store.rows import check_declared, check_host, fetch, reading_rows
 
-MOST_UNPACKED = 32 << 20  # bytes of one output
-BUSY_PATIENCE_S = 300.0
+MAX_UNPACKED = 32 << 20  # bytes of one output
+BUSY_TIMEOUT_S = 300.0
 _LONGEST_SOURCE = 500  # of a URL
 _COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 
@@ -29,7 +29,7 @@ class RunHandle:
     """A run that exists in the store.
 
     id: its row. name, study, seed, declared, image_key, host, plugins, started_at: as begun. status: as of the last
-    call of this handle. took_s: as it was opened, see `took_s`. platforms, cells, metrics: the records it
+    call of this handle. duration_s: as it was opened, see `duration_s`. platforms, cells, metrics: the records it
     began with, in order. waiting: told when another process holds the lock of the store; where it is set, writing
     waits for that process for up to BUSY_PATIENCE_S, since nothing is measured meanwhile.
     """
@@ -59,7 +59,7 @@ class RunHandle:
         self.host: Mapping[str, Any] = row.host
         self.started_at: float = row.started_at
         self.ended_at: float | None = row.ended_at
-        self.took_s = took_s(row)
+        self.duration_s = duration_s(row)
         self._active_before_s: float | None = row.active_s
         self._reopened: float | None = None  # when, by the monotonic clock
         self.stopped_because: str = row.stopped_because
@@ -110,7 +110,7 @@ class RunHandle:
             "run_id": self.id, "cell_id": self._cell_ids[trial.cell_key], "guest_id": trial.guest_id,
             "block": trial.block, "number": trial.number, "position": trial.position,
             "is_warmup": trial.is_warmup, "status": status, "started_at": trial.started_at,
-            "outside_s": trial.outside_s, "inside_s": trial.inside_s, "used": _used(trial.used),
+            "outside_s": trial.outside_s, "inside_s": trial.inside_s, "effective": _effective(trial.effective),
             "error": clean(error),
         }  # fmt: skip
         measurements = [{"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()]
@@ -237,7 +237,7 @@ class RunHandle:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        deadline = time.monotonic() + BUSY_PATIENCE_S
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
         with ExitStack() as stack:
             while True:
                 try:
@@ -254,7 +254,7 @@ class RunHandle:
         return [{**place, "code": code, "text": clean(text)} for code, text in trial.warnings]
 
 
-def took_s(row: Any) -> float | None:
+def duration_s(row: Any) -> float | None:
     """Seconds a run (its row) was carried out; of one of an older vtax from start to end. None: not ended."""
     if row.ended_at is None:
         return None
@@ -266,7 +266,7 @@ def pack(text: str) -> bytes:
     return zlib.compress(text.encode("utf-8", "surrogatepass"), _COMPRESSION)
 
 
-def unpack(data: bytes, limit: int = MOST_UNPACKED) -> str:
+def unpack(data: bytes, limit: int = MAX_UNPACKED) -> str:
     """The inverse of `pack`, at most `limit` bytes of it. Raises ValueError or zlib.error for damaged data."""
     unpacker = zlib.decompressobj()
     found = unpacker.decompress(data, limit)
@@ -275,10 +275,10 @@ def unpack(data: bytes, limit: int = MOST_UNPACKED) -> str:
     return found.decode("utf-8", "surrogatepass" if len(found) < limit else "replace")
 
 
-def _used(used: Mapping[str, Any]) -> dict[str, Any]:
+def _effective(effective: Mapping[str, Any]) -> dict[str, Any]:
     """Settings in force, cleaned; values within a trial, which are many, are numbers already."""
-    settings = cleaned({name: value for name, value in used.items() if name != SAMPLES})
-    return {**settings, SAMPLES: used[SAMPLES]} if SAMPLES in used else dict(settings)
+    settings = cleaned({name: value for name, value in effective.items() if name != SAMPLES})
+    return {**settings, SAMPLES: effective[SAMPLES]} if SAMPLES in effective else dict(settings)
 
 
 def _output_rows(trial: TrialRecord) -> list[dict[str, Any]]:
@@ -310,7 +310,7 @@ def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tup
     table = schema.platform
     rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.position))
     records = tuple(
-        PlatformRecord(r.name, r.identity, r.available, r.reason, r.cure, tuple(r.marks), r.version, r.is_baseline)
+        PlatformRecord(r.name, r.identity, r.available, r.reason, r.hint, tuple(r.marks), r.version, r.is_baseline)
         for r in rows
     )
     if sum(record.is_baseline for record in records) > 1 or len({record.name for record in records}) < len(records):

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0006"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0007"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -57,7 +57,7 @@ platform = Table(
     Column("identity", JSON, nullable=False),  # driver and options
     Column("available", Boolean, nullable=False),
     Column("reason", Text, nullable=False, default=""),  # why it was not tested
-    Column("cure", Text, nullable=False, default=""),
+    Column("hint", Text, nullable=False, default=""),
     Column("marks", JSON, nullable=False),  # emulated, nested, ...
     Column("version", Text, nullable=False, default=""),
     Column("is_baseline", Boolean, nullable=False, default=False),
@@ -125,7 +125,7 @@ trial = Table(
     Column("started_at", Float, nullable=False),
     Column("outside_s", Float),  # of the tool, outside clock
     Column("inside_s", Float),  # of the tool, guest clock
-    Column("used", JSON, nullable=False),  # settings really in force
+    Column("effective", JSON, nullable=False),  # settings really in force
     Column("error", Text, nullable=False, default=""),
     Index("ix_trial_run_id_position", "run_id", "position"),
     Index("ix_trial_cell_id_block_number", "cell_id", "block", "number", unique=True),

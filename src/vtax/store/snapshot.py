@@ -76,7 +76,7 @@ class Snapshot:
                 _COPIED_S,
                 _PAUSE_S,
                 otherwise=lambda: StoreBusy(
-                    "the store changes too fast to be copied for reading", where=str(store), cure="try again, or sudo"
+                    "the store changes too fast to be copied for reading", where=str(store), hint="try again, or sudo"
                 ),
             )
         except BaseException:

@@ -19,11 +19,11 @@ from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.host.lock import is_measuring
 from vtax.store import schema
-from vtax.store.database import make_engine, new_id, shown, sqlite_file, told, writing
+from vtax.store.database import make_engine, new_id, shown, sqlite_file, translated_errors, writing
 from vtax.store.migrate import ensure_schema
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, RunSummary
 from vtax.store.rows import fetch, reading_rows
-from vtax.store.run import RunHandle, took_s
+from vtax.store.run import RunHandle, duration_s
 
 LAST = "last"
 KILLED = "vtax was killed"
@@ -49,7 +49,7 @@ class Store:
         engine = make_engine(place)
         try:
             if file := sqlite_file(engine.url):
-                with told(engine.url):
+                with translated_errors(engine.url):
                     file.parent.mkdir(parents=True, exist_ok=True)
             ensure_schema(engine)
         except BaseException:
@@ -63,7 +63,7 @@ class Store:
         as `vtax clean` would write it down. Raises BadInput when there is none yet (none is made), and as `open`."""
         engine = make_engine(place)
         file = sqlite_file(engine.url)
-        with told(engine.url):
+        with translated_errors(engine.url):
             missing = file is not None and not file.exists()
         engine.dispose()
         if missing:
@@ -167,7 +167,7 @@ class Store:
             ):
                 names.setdefault(run_id, []).append(name)
         return [
-            RunSummary(row.name, row.study, status, row.started_at, row.ended_at, took_s(row), because,
+            RunSummary(row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
                        tuple(names.get(row.id, ())), cells.get(row.id, 0),
                        *tried.get(row.id, (0, 0, 0)))
             for row in rows
@@ -223,13 +223,13 @@ class Store:
             return no_run(self.engine.url)
         near = difflib.get_close_matches(name, names, n=3)
         latest = f"the latest are {', '.join(names[-3:])}; see vtax list"
-        cure = f"did you mean {', '.join(near)}?" if near else latest
-        return BadInput(f"there is no run {name!r}", where=shown(self.engine.url), cure=cure)
+        hint = f"did you mean {', '.join(near)}?" if near else latest
+        return BadInput(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
 
 
 def no_run(url: URL) -> BadInput:
     """What to say of a store without a run, or without a file."""
-    return BadInput("there is no run yet", where=shown(url), cure="start one: sudo vtax run tour")
+    return BadInput("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
 
 
 def _add_platforms(connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]) -> None:
@@ -237,7 +237,7 @@ def _add_platforms(connection: Connection, run_id: int, platforms: Sequence[Plat
         rows = [
             {
                 **vars(p), "run_id": run_id, "position": i, "identity": dict(p.identity), "marks": list(p.marks),
-                "reason": clean(p.reason), "cure": clean(p.cure), "version": one_line(p.version),
+                "reason": clean(p.reason), "hint": clean(p.hint), "version": one_line(p.version),
             }
             for i, p in enumerate(platforms)
         ]  # fmt: skip

@@ -126,11 +126,11 @@ def _words(leaf: Leaf, unit: str) -> str:
 def _list(of_tables: bool, metadata: Sequence[Any]) -> str:
     """`a list`, `a list of 1 to 64 entries`, `a list of tables, each under [[...]], at most 64`."""
     fewest = max((each.min_length for each in metadata if isinstance(each, annotated_types.MinLen)), default=0)
-    most = min((each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)), default=None)
-    if most is None:
+    maximum = min((each.max_length for each in metadata if isinstance(each, annotated_types.MaxLen)), default=None)
+    if maximum is None:
         count = f"at least {fewest}" if fewest else ""
     else:
-        count = f"{fewest} to {most}" if fewest else f"at most {most}"
+        count = f"{fewest} to {maximum}" if fewest else f"at most {maximum}"
     if of_tables:
         return "a list of tables, each under [[...]]" + (f", {count}" if count else "")
     return f"a list of {count} entries" if count else "a list"

@@ -51,11 +51,11 @@ def keys(model: type[BaseModel]) -> list[Key]:
 def marked(model: type[BaseModel], kind: type[Mark]) -> dict[str, Mark]:
     """The keys of a table that are declared with a mark of a kind (`Annotated[str, mark]`), with their marks."""
     return {
-        name: mark
+        name: tag
         for name, info in model.model_fields.items()
         for leaf in leaves_of(info.annotation, tuple(info.metadata))
-        for mark in leaf.metadata
-        if isinstance(mark, kind)
+        for tag in leaf.metadata
+        if isinstance(tag, kind)
     }
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from vtax.foreign_text import escaped
 
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 """Of a study file."""
-MOST_VALUES = 20_000
+MAX_VALUES = 20_000
 """Values and tables in a study."""
 DEEPEST = 8
 """Tables and lists within one another."""
@@ -18,18 +18,18 @@ LONGEST_KEY = 200
 LONGEST_TEXT = 4096
 INTEGERS = range(-(2**63), 2**63)
 """TOML 1.0, "Integer": 64 bits are to be handled without loss. The store keeps no longer ones."""
-MOST_PLATFORMS = 64
-MOST_BENCHMARKS = 256
-MOST_POINTS = 10_000
+MAX_PLATFORMS = 64
+MAX_BENCHMARKS = 256
+MAX_POINTS = 10_000
 """Combinations of levels, over all benchmarks and tunings."""
-MOST_CELLS = 20_000
+MAX_CELLS = 20_000
 """Points on platforms."""
-MOST_BLOCKS = 10_000
-MOST_TRIALS_OF_A_CELL = 10_000
+MAX_BLOCKS = 10_000
+MAX_TRIALS_OF_A_CELL = 10_000
 """In one block."""
-MOST_TRIALS = 10_000_000
+MAX_TRIALS = 10_000_000
 """Of a run."""
-LONGEST_TRIAL_S = 30 * 86400.0
+MAX_TRIAL_S = 30 * 86400.0
 LONGEST_RUN_S = 366 * 86400.0
 
 Place = tuple[str | int, ...]
@@ -41,8 +41,8 @@ def problem(data: Mapping[str, Any]) -> tuple[Place, str] | None:
     Depth, numbers and text are bounded here, once, before anything looks at what they mean.
     """
     for count, (place, value) in enumerate(values_of(data)):
-        if count > MOST_VALUES:
-            return (), f"a study holds at most {MOST_VALUES} values and tables"
+        if count > MAX_VALUES:
+            return (), f"a study holds at most {MAX_VALUES} values and tables"
         if found := _problem(place, value):
             return place, found
     return None

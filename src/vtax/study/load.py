@@ -53,7 +53,7 @@ def find(reference: str) -> Path:
     near = get_close_matches(reference, shipped(), 3)
     raise BadInput(
         f"there is no study {cut(reference)!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
-        cure="vtax studies lists the shipped ones; or give the path of a TOML file",
+        hint="vtax studies lists the shipped ones; or give the path of a TOML file",
     )
 
 
@@ -94,7 +94,7 @@ def examine(
 
 def refused(problems: Iterable[BadInput], source: str) -> BadInput:
     """One error for all problems of a study."""
-    return all_of(problems, where=source, cure=_EXPLAINED)
+    return all_of(problems, where=source, hint=_EXPLAINED)
 
 
 def _names(platforms: Any) -> list[str]:
@@ -122,7 +122,7 @@ def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
             yield BadInput(
                 f"{key} does nothing under stop = {stop!r}: it belongs to {belongs}",
                 where=f"{source}: [design], key {key}",
-                cure=f"take {key} out, or set stop = {rules[0]!r}",
+                hint=f"take {key} out, or set stop = {rules[0]!r}",
             )
 
 
@@ -138,7 +138,7 @@ def _idle_tables(platforms: Iterable[str], study: Study, source: str) -> Iterato
             yield BadInput(
                 f"the platform {table.name} is made and not used",
                 where=f"{source}: [[platform]] number {number} ({table.name})",
-                cure=f"add {table.name} to platforms, or take its table out",
+                hint=f"add {table.name} to platforms, or take its table out",
             )
 
 
@@ -157,13 +157,13 @@ def _examined(
     data: Mapping[str, Any], source: str, warn: Callable[[str], object]
 ) -> tuple[list[BadInput], Study | None]:
     if found := limits.problem(data):
-        place, told = found
+        place, what = found
         where = f"{source}: {describe_location(place, data)}"
-        return [BadInput(told, where=where, cure="docs/study-files.md has the limits of a study")], None
+        return [BadInput(what, where=where, hint="docs/study-files.md has the limits of a study")], None
     current = with_current_names(data, warn)
     problems, study = checked(current)
     return [
-        BadInput(each.what, where=f"{source}: {describe_location(each.place, current)}", cure=each.hint or _EXPLAINED)
+        BadInput(each.what, where=f"{source}: {describe_location(each.place, current)}", hint=each.hint or _EXPLAINED)
         for each in problems
     ], study
 

@@ -14,7 +14,7 @@ from vtax.study.units import duration_s, size_bytes
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
 Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
 Level = bool | int | float | str
-FEWEST_TO_JUDGE = 5  # blocks: stats.verdict.MINIMUM_BLOCKS
+MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.verdict.MINIMUM_BLOCKS
 Rule = Literal["fixed", "precision", "verdict", "budget"]
 RULES: tuple[str, ...] = get_args(Rule)
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
@@ -55,17 +55,17 @@ class DesignTable(_Table):
         description="rule that ends the run: after 'blocks'; when every interval is within 'precision'; when every "
         "contrast has its verdict; or when 'budget' is spent",
     )
-    blocks: int = Field(5, ge=1, le=limits.MOST_BLOCKS, description="number of blocks of the rule 'fixed'")
+    blocks: int = Field(5, ge=1, le=limits.MAX_BLOCKS, description="number of blocks of the rule 'fixed'")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="of every interval")
-    min_blocks: int = Field(5, ge=2, le=limits.MOST_BLOCKS, description="fewest blocks of an adaptive rule")
-    max_blocks: int = Field(30, ge=2, le=limits.MOST_BLOCKS, description="most blocks of an adaptive rule")
+    min_blocks: int = Field(5, ge=2, le=limits.MAX_BLOCKS, description="fewest blocks of an adaptive rule")
+    max_blocks: int = Field(30, ge=2, le=limits.MAX_BLOCKS, description="most blocks of an adaptive rule")
     precision: float = Field(
         0.02, gt=0, lt=1, description="target relative half-width of every ratio's interval, rule 'precision'"
     )
     trials: int = Field(
-        1, ge=1, le=limits.MOST_TRIALS_OF_A_CELL, description="measured trials of every cell in every block"
+        1, ge=1, le=limits.MAX_TRIALS_OF_A_CELL, description="measured trials of every cell in every block"
     )
-    warmup: Annotated[int, Field(ge=0, le=limits.MOST_TRIALS_OF_A_CELL)] | Literal["detect"] = Field(
+    warmup: Annotated[int, Field(ge=0, le=limits.MAX_TRIALS_OF_A_CELL)] | Literal["detect"] = Field(
         0,
         description="trials of every cell before the measured ones; kept, marked, not used. 'detect' finds their "
         "number by change point in a first guest of the baseline",
@@ -77,7 +77,7 @@ class DesignTable(_Table):
     )
     seed: int | None = Field(None, description="of the order; drawn and recorded when absent")
     timeout: Duration = Field(
-        600.0, gt=0, le=limits.LONGEST_TRIAL_S, description="longest one trial may take, e.g. '5min'"
+        600.0, gt=0, le=limits.MAX_TRIAL_S, description="longest one trial may take, e.g. '5min'"
     )
     budget: Duration | None = Field(
         None, gt=0, le=limits.LONGEST_RUN_S, description="no block starts that would end after this time"
@@ -98,12 +98,12 @@ class DesignTable(_Table):
     def _blocks_in_order(self) -> DesignTable:
         if self.max_blocks < self.min_blocks:
             raise _problem(f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks")
-        if self.stop == "verdict" and self.max_blocks < FEWEST_TO_JUDGE:
-            told = f"max_blocks ({self.max_blocks}) leaves nothing to judge: fewer than {FEWEST_TO_JUDGE} blocks give"
-            raise _problem(f"{told} no verdict", "max_blocks")
+        if self.stop == "verdict" and self.max_blocks < MIN_BLOCKS_TO_JUDGE:
+            few = f"below {MIN_BLOCKS_TO_JUDGE} blocks there is no verdict"
+            raise _problem(f"max_blocks ({self.max_blocks}) leaves nothing to judge: {few}", "max_blocks")
         if self.order == "sequential" and (self.stop != "fixed" or self.budget is not None):
-            told = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
-            raise _problem(f"'sequential' {told}; use stop = 'fixed' without a budget", "order")
+            what = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
+            raise _problem(f"'sequential' {what}; use stop = 'fixed' without a budget", "order")
         return self
 
 
@@ -171,7 +171,7 @@ class Study(_Table):
     question: str = ""
     baseline: str = Field("native", description="the platform all others are compared with")
     platforms: list[str] = Field(
-        min_length=1, max_length=limits.MOST_PLATFORMS, description="names; see vtax platforms, or [[platform]] below"
+        min_length=1, max_length=limits.MAX_PLATFORMS, description="names; see vtax platforms, or [[platform]] below"
     )
     tuning: list[Tuning] = Field(
         default_factory=list,
@@ -186,8 +186,8 @@ class Study(_Table):
         description="fields of the equivalence audit that must be equal on every platform, or the run is refused; "
         "a name also stands for all that start with it and a dot",
     )
-    platform: list[PlatformTable] = Field(default_factory=list, max_length=limits.MOST_PLATFORMS)
-    benchmark: list[BenchmarkTable] = Field(min_length=1, max_length=limits.MOST_BENCHMARKS)
+    platform: list[PlatformTable] = Field(default_factory=list, max_length=limits.MAX_PLATFORMS)
+    benchmark: list[BenchmarkTable] = Field(min_length=1, max_length=limits.MAX_BENCHMARKS)
 
     @model_validator(mode="after")
     def _names_agree(self) -> Study:
@@ -204,8 +204,8 @@ class Study(_Table):
             raise _problem(f"tuning names {twice[0]!r} twice", "tuning")
         for number, table in enumerate(self.benchmark):
             if self.tuning and "tuning" in table.factors:
-                told = "a parameter tuning cannot be a factor beside the study's own tuning; give it one value"
-                raise _problem(told, "benchmark", number, "factors", "tuning")
+                what = "a parameter tuning cannot be a factor beside the study's own tuning; give it one value"
+                raise _problem(what, "benchmark", number, "factors", "tuning")
         labels = [b.label or b.name for b in self.benchmark]
         known: set[str] = set()
         for number, label in enumerate(labels):
@@ -220,20 +220,18 @@ class Study(_Table):
         points = 0
         for number, table in enumerate(self.benchmark):
             points += table.points * max(1, len(self.tuning))
-            if points > limits.MOST_POINTS:
-                told = f"the levels of this study combine to more than {limits.MOST_POINTS} points"
-                raise _problem(told, "benchmark", number, "factors" if table.factors else "link_factors")
+            if points > limits.MAX_POINTS:
+                what = f"the levels of this study combine to more than {limits.MAX_POINTS} points"
+                raise _problem(what, "benchmark", number, "factors" if table.factors else "link_factors")
         cells = points * len(self.platforms)
-        if cells > limits.MOST_CELLS:
-            told = (
-                f"{points} points on {len(self.platforms)} platforms are {cells} cells; at most {limits.MOST_CELLS}"
-            )
-            raise _problem(told, "platforms")
+        if cells > limits.MAX_CELLS:
+            what = f"{points} points on {len(self.platforms)} platforms are {cells} cells; at most {limits.MAX_CELLS}"
+            raise _problem(what, "platforms")
         design = self.design
         blocks = {"fixed": design.blocks, "budget": 1}.get(design.stop, design.max_blocks)
         warmup = 0 if design.warmup == "detect" else design.warmup
-        if (trials := cells * blocks * (design.trials + warmup)) > limits.MOST_TRIALS:
-            raise _problem(f"the study asks for {trials} trials; at most {limits.MOST_TRIALS}", "design")
+        if (trials := cells * blocks * (design.trials + warmup)) > limits.MAX_TRIALS:
+            raise _problem(f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design")
         return self
 
     def declared(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Refused(BadInput):
 
     def __init__(self, problems: Sequence[Problem], hint: str) -> None:
         own = "; ".join(dict.fromkeys(problem.hint for problem in problems if problem.hint))
-        super().__init__("; ".join(problem.what for problem in problems), cure=own or hint)
+        super().__init__("; ".join(problem.what for problem in problems), hint=own or hint)
         self.problems = tuple(problems)
 
 

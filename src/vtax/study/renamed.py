@@ -11,16 +11,30 @@ from typing import Any
 LINK_SETTINGS = {"cards": "interfaces"}
 """Former name -> name, below `link` and `link_factors` of `[[benchmark]]`."""
 
+FORMER_FACTS, FACTS = "card.", "interface."
+"""How facts of network interfaces began and begin, in `must_match`."""
+
 
 def with_current_names(data: Mapping[str, Any], warn: Callable[[str], object]) -> dict[str, Any]:
     """A study's plain values with every key under its current name; warn is given a sentence for each former one.
 
     What is not as a study must be stays as it is: validation names it. So does a former name beside the current one.
     """
+    fields = data.get("must_match")
+    if isinstance(fields, list):
+        data = {**data, "must_match": [_fact(field, warn) for field in fields]}
     tables = data.get("benchmark")
     if not isinstance(tables, list):
         return dict(data)
     return {**data, "benchmark": [_table(table, number, warn) for number, table in enumerate(tables, 1)]}
+
+
+def _fact(field: Any, warn: Callable[[str], object]) -> Any:
+    if not isinstance(field, str) or not field.startswith(FORMER_FACTS):
+        return field
+    current = FACTS + field.removeprefix(FORMER_FACTS)
+    warn(f"key must_match: {field} is deprecated; it is called {current} now")
+    return current
 
 
 def _table(table: Any, number: int, warn: Callable[[str], object]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.study.declared import cut
-from vtax.study.limits import DEEPEST, MOST_BYTES
+from vtax.study.limits import DEEPEST, MAX_BYTES
 from vtax.study.units import about_size
 
 _GIVE = "give the path of a TOML file; vtax studies lists the shipped ones"
@@ -37,17 +37,17 @@ def read(path: Path) -> bytes:
         try:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode):
-                raise BadInput(f"{cut(str(path))!r} is {_kind(mode)}, not a study", cure=_GIVE)
+                raise BadInput(f"{cut(str(path))!r} is {_kind(mode)}, not a study", hint=_GIVE)
             with open(descriptor, "rb", closefd=False) as file:
-                content = file.read(MOST_BYTES + 1)
+                content = file.read(MAX_BYTES + 1)
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:
-        told = getattr(error, "strerror", None) or str(error)
-        cure = "make it readable, or give another file"
-        raise BadInput(f"the study cannot be read: {told}", where=str(path), cure=cure) from error
-    if len(content) > MOST_BYTES:
-        raise BadInput(f"a study file has at most {about_size(MOST_BYTES)}", where=str(path), cure=_GIVE)
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = "make it readable, or give another file"
+        raise BadInput(f"the study cannot be read: {reason}", where=str(path), hint=hint) from error
+    if len(content) > MAX_BYTES:
+        raise BadInput(f"a study file has at most {about_size(MAX_BYTES)}", where=str(path), hint=_GIVE)
     return content
 
 
@@ -60,19 +60,19 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
         raise BadInput(
             f"the study is not UTF-8: line {line} holds the byte 0x{content[error.start]:02x}",
             where=source,
-            cure="save the file as UTF-8",
+            hint="save the file as UTF-8",
         ) from error
     if _LONG_KEY.search(text):
-        raise BadInput("a key of the study has too many parts", where=source, cure=_WRITE)
+        raise BadInput("a key of the study has too many parts", where=source, hint=_WRITE)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        cure = _TWO_KINDS if "'platforms'" in str(error) else _WRITE
-        raise BadInput(f"the study is not valid TOML: {error}", where=source, cure=cure) from error
+        hint = _TWO_KINDS if "'platforms'" in str(error) else _WRITE
+        raise BadInput(f"the study is not valid TOML: {error}", where=source, hint=hint) from error
     except RecursionError as error:
-        raise BadInput("the study's lists or tables are nested too deep", where=source, cure=_WRITE) from error
+        raise BadInput("the study's lists or tables are nested too deep", where=source, hint=_WRITE) from error
     except ValueError as error:  # int() refuses thousands of digits
-        raise BadInput("whole numbers have at most 64 bits", where=source, cure=_WRITE) from error
+        raise BadInput("whole numbers have at most 64 bits", where=source, hint=_WRITE) from error
 
 
 def dump(values: Mapping[str, Any]) -> str:

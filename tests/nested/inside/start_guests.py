@@ -45,8 +45,8 @@ def main() -> None:
         with Journal(home.journal) as journal:
             for number in range(times):
                 look_at_one(platform, image, home, journal, found, is_first=number == 0)
-            began = time.monotonic()
-        found["closed_s"] = round(time.monotonic() - began, 2)
+            started_at = time.monotonic()
+        found["closed_s"] = round(time.monotonic() - started_at, 2)
     found["left"] = sorted(traces() - before)
     print(json.dumps(found))
 
@@ -54,13 +54,13 @@ def main() -> None:
 def look_at_one(platform, image, home, journal, found, *, is_first):
     """Start a guest, run `true` in it, look at its limits the first time, stop it."""
     name = f"vtax-{secrets.token_hex(3)}"
-    held = journal.hold(Tree(str(home.guests / name)))
+    registered = journal.register(Tree(str(home.guests / name)))
     (home.guests / name).mkdir()
-    began = time.monotonic()
+    started_at = time.monotonic()
     running = platform.start(GuestSpec(name, image, Resources(1, MEMORY, (CPU,)), home.guests / name, journal))
     guest = Guest(running.channel)
     hello = guest.hello(READY_S)
-    found["ready_s"].append(round(time.monotonic() - began, 2))
+    found["ready_s"].append(round(time.monotonic() - started_at, 2))
     assert guest.run(["true"]).status == 0
     if is_first:
         facts = guest.facts()
@@ -78,11 +78,11 @@ def look_at_one(platform, image, home, journal, found, *, is_first):
             "in_force": sorted({str(cgroups.group_of(pid).in_force()) for pid in workload(running)}),
             "groups": sorted({Path(f"/proc/{pid}/cgroup").read_text().strip() for pid in workload(running)}),
         }
-    began = time.monotonic()
+    started_at = time.monotonic()
     guest.close()
     running.stop()
-    found["stop_s"].append(round(time.monotonic() - began, 2))
-    held.release()
+    found["stop_s"].append(round(time.monotonic() - started_at, 2))
+    registered.release()
 
 
 def workload(running):

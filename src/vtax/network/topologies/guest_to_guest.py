@@ -23,6 +23,6 @@ TOPOLOGY = Topology(
     "two guests of the platform on one network",
     wire,
     guests=lambda settings: 2,
-    natives=0,
+    native_platforms=0,
     attachments=("bridge", "veth"),
 )

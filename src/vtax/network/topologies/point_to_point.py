@@ -62,7 +62,7 @@ def check_remote_peer(settings: PointToPointSettings) -> None:
         return
     if settings.attachment != "bridge":
         raise BadInput(
-            f"link setting attachment: {settings.attachment} does not lead to another machine", cure="use bridge"
+            f"link setting attachment: {settings.attachment} does not lead to another machine", hint="use bridge"
         )
     check_nic(settings.nic, settings.mtu)
 

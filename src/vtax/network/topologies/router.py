@@ -41,7 +41,7 @@ TOPOLOGY = Topology(
     "native generator, guest with two interfaces routing, native receiver",
     wire,
     interfaces=lambda settings: 2,
-    natives=2,
+    native_platforms=2,
     forwards=True,
     attachments=("bridge", "veth"),
 )

@@ -101,7 +101,7 @@ TOPOLOGY = Topology(
     "router-openflow",
     "a switch in the host routes between native generator and receiver, its OpenFlow controller is the guest",
     wire,
-    natives=2,
+    native_platforms=2,
     packages=("python3-os-ken",),
     max_mtu=MAX_MTU,
     check_host=check_installed,

@@ -77,7 +77,7 @@ TOPOLOGY = Topology(
     wire,
     VlanPairsSettings,
     guests=lambda settings: 2 * settings.pairs,
-    natives=0,
+    native_platforms=0,
     max_mtu=MAX_MTU,
     check_host=check_installed,
 )

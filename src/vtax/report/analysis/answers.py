@@ -23,7 +23,7 @@ from vtax.report.document import (
 from vtax.stats.checks import Better
 from vtax.stats.verdict import Kind
 
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 _KINDS: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
 
 
@@ -82,7 +82,7 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
         if these:
             parts.append(joined([_part(kind, these, len(contrasts), analysis), *_needed(these)], "; "))
     if without := [c for c in contrasts if c.row.verdict is None]:
-        reason = without[0].row.trouble
+        reason = without[0].row.reason
         parts.append(msg("has no answer on {names}: {reason}", names=_names(without), reason=reason))
     return joined(parts, "; ") if parts else msg("has no figures yet")
 
@@ -103,7 +103,7 @@ def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> In
 
 def _spread(these: list[_Found], total: int) -> Inline:
     """Every efficiency when they are few, else the min and the max; each with its interval."""
-    if len(these) <= _MOST_NAMED:
+    if len(these) <= _MAX_NAMED:
         return msg("on {names}", names=listed([_with_efficiency(each) for each in these]))
     ordered = sorted(these, key=lambda c: _estimate(c.row, c.better))
     first, last = ordered[0], ordered[-1]
@@ -143,10 +143,10 @@ def _needed(these: list[_Found]) -> Iterator[Inline]:
 
 
 def _names(these: list[_Found]) -> Inline:
-    if len(these) <= _MOST_NAMED + 1:
+    if len(these) <= _MAX_NAMED + 1:
         return listed([c.name for c in these])
-    more = msg("{count} more", count=Count(len(these) - _MOST_NAMED))
-    return listed([*(c.name for c in these[:_MOST_NAMED]), more])
+    more = msg("{count} more", count=Count(len(these) - _MAX_NAMED))
+    return listed([*(c.name for c in these[:_MAX_NAMED]), more])
 
 
 def efficiency(row: Row, better: Better) -> Inline:

@@ -26,7 +26,7 @@ from vtax.stats.contrasts import unpaired_ratio
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, block_contrast, noise_ratio
 from vtax.stats.stopping import interval_confidence
-from vtax.stats.verdict import Verdict, judge_either_way
+from vtax.stats.verdict import Verdict, judge_unordered
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
 from vtax.study.units import format_levels
@@ -49,7 +49,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """One metric of one pair of cells. ratio: left / right; None when there is no answer, trouble then says why."""
+    """One metric of one pair of cells. ratio: left / right; None when there is no answer, reason then says why."""
 
     section: Section
     levels: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Compared:
     right: Row
     ratio: Ratio | None = None
     verdict: Verdict | None = None
-    trouble: str = ""
+    reason: str = ""
 
     @property
     def name(self) -> str:
@@ -95,12 +95,12 @@ class Contrasts:
     def why_nothing(self) -> str:
         """Why there is no ratio at all: what each side lacks, or else what stands between them."""
         lacks = [
-            f"{side.text}: {row.trouble or 'no values'}"
+            f"{side.text}: {row.reason or 'no values'}"
             for each in self.compared
             for side, row in ((self.left, each.left), (self.right, each.right))
             if row.summary is None
         ]
-        return "; ".join(dict.fromkeys(lacks or [each.trouble for each in self.compared]))
+        return "; ".join(dict.fromkeys(lacks or [each.reason for each in self.compared]))
 
 
 def contrast(
@@ -120,10 +120,10 @@ def contrast(
     if not pairs:
         raise BadInput(
             f"{left} and {right} have nothing in common that was measured",
-            cure="name runs with the same benchmarks and levels, or a metric with --metric",
+            hint="name runs with the same benchmarks and levels, or a metric with --metric",
         )
     if all(pair.left is pair.right for pair in pairs):
-        raise BadInput(f"{left} and {right} are the same cells", cure="vary the platform, a level, or the run")
+        raise BadInput(f"{left} and {right} are the same cells", hint="vary the platform, a level, or the run")
     is_paired = sides[0].analysis.name == sides[1].analysis.name
     rules = [side.analysis.rule for side in sides]
     margin, confidence = min(rule.margin for rule in rules), max(rule.confidence for rule in rules)
@@ -177,7 +177,7 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, ru
         raise unknown("platform", platform, platforms, text, analysis.name)
     record = next(p for p in analysis.platforms if p.name == platform)
     if not record.available:
-        raise BadInput(f"{analysis.name} could not test {platform}: {record.reason}", where=text, cure=record.cure)
+        raise BadInput(f"{analysis.name} could not test {platform}: {record.reason}", where=text, hint=record.hint)
     _, at, written = chosen[len(platform) :].partition("@")
     return Side(text, analysis, platform, _levels(written.split(","), text, analysis) if at else {})
 
@@ -194,9 +194,9 @@ def _check_alike(sides: tuple[Side, Side]) -> None:
     if len(runs) == 1:
         (other,) = (side for side in sides if not side.is_run)
         hint = f"write {runs[0].text}:{other.platform}, or two runs"
-        raise BadInput(f"{runs[0].text} is a whole run, and {other.text} a platform of one", cure=hint)
+        raise BadInput(f"{runs[0].text} is a whole run, and {other.text} a platform of one", hint=hint)
     if len(runs) == 2 and sides[0].analysis.name == sides[1].analysis.name:
-        raise BadInput(f"{sides[0].text} and {sides[1].text} are the same run", cure="name another run: vtax list")
+        raise BadInput(f"{sides[0].text} and {sides[1].text} are the same run", hint="name another run: vtax list")
 
 
 def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
@@ -227,11 +227,11 @@ def _pairs(left: Side, right: Side, metric: str, label: str) -> Iterator[Compare
             of_left, of_right = _every_row(section, factors), _every_row(other, factors)
         else:
             of_left, of_right = _rows(left, right, section, fixed), _rows(right, left, other, fixed)
-        trouble = "" if section.metric.unit == other.metric.unit else Note("different-units")
+        reason = "" if section.metric.unit == other.metric.unit else Note("different-units")
         for common in (key for key in of_left if key in of_right):
             levels = {**of_right[common].cell.levels, **of_left[common].cell.levels}
             levels = {f: v for f, v in levels.items() if f not in fixed}
-            yield Compared(section, levels, of_left[common], of_right[common], trouble=trouble)
+            yield Compared(section, levels, of_left[common], of_right[common], reason=reason)
 
 
 def _every_row(section: Section, factors: Sequence[str]) -> dict[tuple[str, ...], Row]:
@@ -272,10 +272,10 @@ def _rows(side: Side, other: Side, section: Section, fixed: Sequence[str]) -> di
     for point in section.points:
         levels = {factor: str(level) for factor, level in point.levels.items()}
         own = all(levels.get(factor) == level for factor, level in side.levels.items())
-        theirs = all(
+        other_alike = all(
             factor in side.levels or levels.get(factor, level) == level for factor, level in other.levels.items()
         )
-        if own and theirs:
+        if own and other_alike:
             key = tuple(f"{factor}={level}" for factor, level in sorted(levels.items()) if factor not in fixed)
             found.update((key, row) for row in point.rows if row.platform.name == side.platform)
     return found
@@ -294,7 +294,7 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
             noise = noise_ratio(pair.left.means_of_blocks, pair.right.means_of_blocks)
             contrasts[str(number)] = Contrast(logs, pair.section.better, noise, lending_group(pair.left.platform))
         except StatsError as error:
-            result[number] = replace(pair, trouble=error.note)
+            result[number] = replace(pair, reason=error.note)
     for name, answer in judge(side.analysis.rule, contrasts).items():
         result[int(name)] = _answered(pairs[int(name)], answer)
     return result
@@ -313,26 +313,26 @@ def _unpaired(
         try:
             _check(pair)
         except StatsError as error:
-            result[number] = replace(pair, trouble=error.note)
+            result[number] = replace(pair, reason=error.note)
     level = max(
         (
             interval_confidence(side.analysis.rule, row.block_means.size)
             for pair in result
-            if not pair.trouble
+            if not pair.reason
             for side, row in zip(sides, (pair.left, pair.right), strict=True)
         ),
         default=confidence,
     )
     for number, pair in enumerate(result):
-        if pair.trouble:
+        if pair.reason:
             continue
         try:
             ratio = unpaired_ratio(pair.left.block_means, pair.right.block_means, level)
             ratios[number] = replace(ratio, confidence=confidence)
         except StatsError as error:
-            result[number] = replace(pair, trouble=error.note)
+            result[number] = replace(pair, reason=error.note)
     better = [pairs[number].section.better for number in ratios]
-    verdicts = judge_either_way(list(ratios.values()), margin, better, 1 - level)
+    verdicts = judge_unordered(list(ratios.values()), margin, better, 1 - level)
     for number, verdict in zip(ratios, verdicts, strict=True):
         result[number] = replace(pairs[number], ratio=ratios[number], verdict=verdict)
     return result
@@ -340,8 +340,8 @@ def _unpaired(
 
 def _check(pair: Compared) -> None:
     """Raises StatsError when a pair cannot be compared."""
-    if pair.trouble:
-        raise StatsError(pair.trouble)
+    if pair.reason:
+        raise StatsError(pair.reason)
     for name, row in (("left", pair.left), ("right", pair.right)):
         if row.summary is None:
             raise StatsError(Note(f"{name}-without-values"))
@@ -350,7 +350,7 @@ def _check(pair: Compared) -> None:
 
 def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
     if isinstance(answer, StatsError):
-        return replace(pair, trouble=answer.note)
+        return replace(pair, reason=answer.note)
     return replace(pair, ratio=answer.ratio, verdict=answer.verdict)
 
 

@@ -36,11 +36,11 @@ Counters = Mapping[tuple[int, str, str], tuple[float, int]]
 """(cell, place, name) -> mean and number of trials, as store.query.counters gives them."""
 
 _HOP_COLUMNS = (RX_PACKETS, RX_BYTES, TX_PACKETS, TX_BYTES)
-_LOST = (*RX_DROPPED, *TX_DROPPED)
+_DROPS = (*RX_DROPPED, *TX_DROPPED)
 
 
 @dataclass(frozen=True)
-class Hop:
+class HopTraffic:
     """What one interface carried in a trial. lost: dropped or broken packets."""
 
     name: str
@@ -48,7 +48,7 @@ class Hop:
     rx_bytes: float
     tx_packets: float
     tx_bytes: float
-    lost: float
+    drops: float
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Counted:
     under_test_cpu_s: float | None
     under_test_bytes: float
     retransmits: Mapping[str, float]
-    hops: tuple[Hop, ...]
-    lost: float
+    hops: tuple[HopTraffic, ...]
+    drops: float
     everything: Mapping[str, float]
-    used: Mapping[str, list[Any]]
+    effective: Mapping[str, list[Any]]
 
     @property
     def cpu_per_gigabyte(self) -> float | None:
@@ -98,15 +98,15 @@ def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]
         trials[cell] = max(number, trials.get(cell, 0))
     points = {key: number for number, key in enumerate(dict.fromkeys(cell.point for cell in data.run.cells))}
     order = sorted(by_cell, key=lambda cell: (points[data.run.cells[cell].point], cell))
-    used = _used(data, in_force)
+    effective = _effective(data, in_force)
     return [
-        _of(data, cell, by_cell[cell], trials[cell], used.get(cell, {}))
+        _of(data, cell, by_cell[cell], trials[cell], effective.get(cell, {}))
         for cell in order
         if (LINK, UNDER_TEST_BYTES.name) in by_cell[cell]
     ]
 
 
-def _used(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, list[Any]]]:
+def _effective(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, list[Any]]]:
     """Every different value of what was in force in a cell's measured trials, in the order they came."""
     texts: dict[int, dict[str, None]] = {}
     trials = data.trials
@@ -116,8 +116,8 @@ def _used(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, lis
     found: dict[int, dict[str, list[Any]]] = {}
     for cell, distinct in texts.items():
         values = found.setdefault(cell, {})
-        for told in map(json.loads, distinct):
-            for name, value in told.items():
+        for reported in map(json.loads, distinct):
+            for name, value in reported.items():
                 if value not in values.setdefault(name, []):
                     values[name].append(value)
     return found
@@ -128,7 +128,7 @@ def _of(
     cell: int,
     found: Mapping[tuple[str, str], float],
     trials: int,
-    used: Mapping[str, list[Any]],
+    effective: Mapping[str, list[Any]],
 ) -> Counted:
     record = data.run.cells[cell]
     link = {name: value for (place, name), value in found.items() if place == LINK}
@@ -149,18 +149,18 @@ def _of(
         under_test_bytes=under_test_bytes,
         retransmits={p: v for (p, n), v in found.items() if n == TCP_RETRANSMITS.name},
         hops=hops,
-        lost=link.get(DROPS.name, sum(hop.lost for hop in hops)),
+        drops=link.get(DROPS.name, sum(hop.drops for hop in hops)),
         everything={f"{place}.{name}": value for (place, name), value in found.items()},
-        used=used,
+        effective=effective,
     )
 
 
-def _hop(name: str, link: Mapping[str, float]) -> Hop:
+def _hop(name: str, link: Mapping[str, float]) -> HopTraffic:
     carried = {counter.name: link[counter.of(name)] for counter in _HOP_COLUMNS}
-    return Hop(name, **carried, lost=sum(link[counter.of(name)] for counter in _LOST))
+    return HopTraffic(name, **carried, drops=sum(link[counter.of(name)] for counter in _DROPS))
 
 
 def _ends(found: Mapping[tuple[str, str], float]) -> dict[str, float]:
     """CPU seconds by role: as the host counts them, or as the end's own kernel does."""
-    told = {place: value for (place, name), value in found.items() if name == KERNEL_CPU.name}
-    return told | {place: value for (place, name), value in found.items() if name == HOST_CPU.name}
+    reported = {place: value for (place, name), value in found.items() if name == KERNEL_CPU.name}
+    return reported | {place: value for (place, name), value in found.items() if name == HOST_CPU.name}

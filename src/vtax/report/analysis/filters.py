@@ -103,7 +103,7 @@ def _nothing(run: RunHandle, found: Filter, there: Levels) -> BadInput:
     if named and not any(platform.available for platform in named):
         first = named[0]
         return BadInput(
-            f"{run.name} could not test {first.name}: {first.reason}", where="--platform", cure=first.cure
+            f"{run.name} could not test {first.name}: {first.reason}", where="--platform", hint=first.hint
         )
     exists = [
         f"platforms {', '.join(dict.fromkeys(cell.platform for cell in run.cells))}",
@@ -111,7 +111,7 @@ def _nothing(run: RunHandle, found: Filter, there: Levels) -> BadInput:
         *(f"{factor} {', '.join(levels.values())}" for factor, levels in there.there.items()),
     ]
     return BadInput(
-        f"{run.name} has no cell with {found.text}", cure=f"each exists, but not together: {'; '.join(exists)}"
+        f"{run.name} has no cell with {found.text}", hint=f"each exists, but not together: {'; '.join(exists)}"
     )
 
 

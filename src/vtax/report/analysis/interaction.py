@@ -14,7 +14,7 @@ import numpy as np
 
 from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.ranking import aligned
-from vtax.report.analysis.values import Analysis, Point, Row, Section
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
 from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
 from vtax.stats.checks import Array, StatsError, check_positive
 from vtax.stats.interaction import Interaction, Term, interaction
@@ -24,7 +24,7 @@ from vtax.stats.verdict import holm, outside
 
 @dataclass(frozen=True)
 class FactorEffect:
-    """One factor of one metric. effect: None when there is no answer, trouble then says why.
+    """One factor of one metric. effect: None when there is no answer, reason then says why.
 
     p_adjusted: of the F-test, Holm-adjusted over all factors and metrics shown. text: the answer as a sentence.
     """
@@ -35,7 +35,7 @@ class FactorEffect:
     effect: Interaction | None
     p_adjusted: float = 1.0
     text: Inline = ""
-    trouble: str = ""
+    reason: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -89,15 +89,15 @@ def _effect(section: Section, factor: str, levels: tuple[str, ...], analysis: An
         blocks = np.concatenate([block for _, block in sides.values()]) if sides else np.zeros(0)
         effect = interaction(values, labels[:, 0], labels[:, 1], blocks, analysis.rule.confidence)
     except StatsError as error:
-        return replace(empty, trouble=error.note)
+        return replace(empty, reason=error.note)
     except (np.linalg.LinAlgError, ValueError):  # what is left of too few or too regular blocks
-        return replace(empty, trouble=Note("model-not-fitted"))
+        return replace(empty, reason=Note("model-not-fitted"))
     if not np.isfinite(effect.p_value):
-        return replace(empty, trouble=Note("model-not-fitted"))
+        return replace(empty, reason=Note("model-not-fitted"))
     return replace(empty, effect=effect, warnings=(*warnings, *effect.warnings))
 
 
-def _rows(points: Sequence[Point], factor: str, level: str, platform: str) -> list[Row]:
+def _rows(points: Sequence[ResultPoint], factor: str, level: str, platform: str) -> list[Row]:
     """The platform's rows at a level, over all levels of the other factors."""
     return [
         row
@@ -131,8 +131,8 @@ def _answered(found: FactorEffect, analysis: Analysis) -> FactorEffect:
         )
     else:
         terms = [term for term in effect.table if term.kind == "interaction"]
-        most = max(terms, key=lambda term: abs(_log(term.ratio)))
-        size = _size(most, found, analysis)
+        maximum = max(terms, key=lambda term: abs(_log(term.ratio)))
+        size = _size(maximum, found, analysis)
         if any(outside(_log(term.ratio), margin) for term in terms):
             text = msg("{factor} changes the overhead, {size}", factor=found.factor, size=size)
         else:

@@ -41,5 +41,5 @@ def is_mergeable(texts: Sequence[str]) -> bool:
 
 def _range(numbers: Sequence[str]) -> str:
     """`1.20 to 1.90`; a single number when all are equal."""
-    least, most = min(numbers, key=float), max(numbers, key=float)
-    return least if least == most else f"{least} to {most}"
+    minimum, maximum = min(numbers, key=float), max(numbers, key=float)
+    return minimum if minimum == maximum else f"{minimum} to {maximum}"

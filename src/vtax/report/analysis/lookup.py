@@ -15,7 +15,7 @@ def unknown(kind: str, given: str, names: Sequence[str], where: str, run: str) -
     """The error for a name that a run does not have, with the nearest that it has. kind: `platform`, `factor`, ..."""
     near = get_close_matches(given, names, n=3, cutoff=0.5) or names
     hint = f"did you mean {', '.join(near)}?" if names else "the run has none: every level was fixed"
-    return BadInput(f"{run} has no {kind} {given!r}", where=where, cure=hint)
+    return BadInput(f"{run} has no {kind} {given!r}", where=where, hint=hint)
 
 
 class Levels:
@@ -36,7 +36,7 @@ class Levels:
         factor, equals, level = (each.strip() for each in written.partition("="))
         if not equals:
             what = f"{written!r} is not of the form factor=level" if written else "a factor=level is missing"
-            raise BadInput(what, where=where, cure=form)
+            raise BadInput(what, where=where, hint=form)
         if factor not in self.there:
             factor = factor.removeprefix(_COLUMN)
         if factor not in self.there:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report.analysis.filters import EVERYTHING, Filter
-from vtax.report.analysis.values import Analysis, Point, Row, Section
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
 from vtax.stats.checks import StatsError
 from vtax.stats.notes import Note
 from vtax.stats.ranking import Ranking, rank
@@ -21,14 +21,14 @@ RESAMPLES = 1999  # probabilities to one part in a hundred
 class PointRanking:
     """The ranks at one point of one metric. rows: those ranked, the most likely best first.
 
-    ranking: its `order` and `probabilities` are of `rows`; None when there is no answer, trouble then says why.
+    ranking: its `order` and `probabilities` are of `rows`; None when there is no answer, reason then says why.
     """
 
     section: Section
-    point: Point
+    point: ResultPoint
     rows: tuple[Row, ...]
     ranking: Ranking | None
-    trouble: str
+    reason: str
     warnings: tuple[str, ...]
 
 
@@ -49,7 +49,7 @@ def rankings(
     return tuple(found)
 
 
-def rank_point(section: Section, point: Point, only: Filter = EVERYTHING) -> PointRanking:
+def rank_point(section: Section, point: ResultPoint, only: Filter = EVERYTHING) -> PointRanking:
     """The ranks at one point. Platforms without values are left out, with a warning.
 
     only: the platforms that are shown, with their ranks among all.

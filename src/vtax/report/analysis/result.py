@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
-from vtax.report.analysis.values import Analysis, Floats, Ints, Point, Row, Section, lending_group, place_of
+from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, lending_group, place_of
 from vtax.report.analysis.warnings import warnings_of
 from vtax.report.document import Place
 from vtax.stats.analysis import Contrast
@@ -99,7 +99,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         plugins=run.plugins,
         started_at=run.started_at,
         ended_at=run.ended_at,
-        took_s=run.took_s,
+        duration_s=run.duration_s,
         rule=rule,
         baseline=next((p.name for p in run.platforms if p.is_baseline), ""),
         blocks=found.blocks,
@@ -114,7 +114,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
             *warnings_of(part, rows),
             *drift_warnings(_series(found.sections), rule.confidence, places),
         ),
-        shortfalls=(*failures(part), *missed),
+        missed_targets=(*failures(part), *missed),
         filter=only,
     )
 
@@ -163,7 +163,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
             span = slice(*np.searchsorted(group, [number, number + 1]))
             rows[cell_index, metric_index] = _row(
                 Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
-                    trouble="" if cell_index in attempted else _NOT_YET),
+                    reason="" if cell_index in attempted else _NOT_YET),
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
             )  # fmt: skip
     return rows
@@ -171,12 +171,12 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
 
 def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float) -> Row:
     if not values.size:
-        return replace(row, trouble=row.trouble or Note("no-trial-went-well"))
+        return replace(row, reason=row.reason or Note("no-trial-went-well"))
     average = average_with(_average(metric), metric.fixed_work, row.cell.parameters)
     try:
         summary, labels, means = describe_blocks(values, confidence, blocks=blocks, average=average)
     except StatsError as error:
-        return replace(row, trouble=error.note)
+        return replace(row, reason=error.note)
     return replace(row, summary=summary, blocks=labels, block_means=means)
 
 
@@ -220,8 +220,8 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
             Section(
                 label, first.benchmark, first.tool_version, data.run.metrics[metric_index],
                 tuple(
-                    Point(key, found[0].cell.levels, tuple(sorted(found, key=lambda row: order[row.platform.name])))
-                    for key, found in points.items()
+                    ResultPoint(key, of[0].cell.levels, tuple(sorted(of, key=lambda row: order[row.platform.name])))
+                    for key, of in points.items()
                 ),
                 0,
             )
@@ -233,7 +233,7 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
 def _judged(section: Section, rule: Rule, resamples: int) -> Section:
     """The section with ratios and verdicts: one family, judged in one call (see stats.analysis)."""
     contrasts: dict[str, Contrast] = {}
-    trouble: dict[str, str] = {}
+    reason: dict[str, str] = {}
     for point in section.points:
         base = next((row for row in point.rows if row.platform.is_baseline), None)
         for row in point.rows:
@@ -243,18 +243,18 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
             try:
                 contrasts[name] = _contrast(row, base, section)
             except StatsError as error:
-                trouble[name] = error.note
+                reason[name] = error.note
     found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
 
     def judged(row: Row) -> Row:
         answer = found.get(row.cell.key)
         if answer is None:
-            return replace(row, trouble=trouble.get(row.cell.key, row.trouble))
+            return replace(row, reason=reason.get(row.cell.key, row.reason))
         if isinstance(answer, StatsError):
-            return replace(row, trouble=answer.note)
+            return replace(row, reason=answer.note)
         return replace(row, ratio=answer.ratio, verdict=answer.verdict)
 
-    points = tuple(Point(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
+    points = tuple(ResultPoint(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
     return replace(section, points=points, family=len(contrasts))
 
 

@@ -10,8 +10,8 @@ from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.values import Analysis
 from vtax.store.query import RunData, load
 from vtax.store.query import counters as query_counters
+from vtax.store.query import effective as query_effective
 from vtax.store.query import samples as query_samples
-from vtax.store.query import used as query_used
 from vtax.store.store import LAST, Store
 
 
@@ -45,9 +45,9 @@ class Source:
         return {key: value for key, value in found.items() if only.shows(cells[key[0]])} if only else found
 
     @cached_property
-    def used(self) -> Mapping[int, str]:
+    def effective(self) -> Mapping[int, str]:
         """See store.query.used. Raises StoreError."""
-        return query_used(self.store.engine, self.data.run) if self.store else {}
+        return query_effective(self.store.engine, self.data.run) if self.store else {}
 
 
 def source_of(store: Store, run_name: str = LAST, *, resamples: int = 0, wanted: Wanted | None = None) -> Source:

@@ -92,8 +92,8 @@ def _lack(rule: Rule, aim: Aim) -> Inline:
         return msg("no interval where one of ±{wanted} was wanted", wanted=wanted)
     if made < rule.min_blocks:
         return plural(
-            "{count} block where at least {least} were wanted", "{count} blocks where at least {least} were wanted",
-            made, least=Count(rule.min_blocks),
+            "{count} block, at least {minimum} requested", "{count} blocks, at least {minimum} requested",
+            made, minimum=Count(rule.min_blocks),
         )  # fmt: skip
     found = Share(half_width(rule, aim.logs))
     return msg("interval of ±{found} where ±{wanted} was wanted", found=found, wanted=wanted)

@@ -29,7 +29,7 @@ class Row:
     """One metric of one cell.
 
     summary: None when no trial went well, or none was made yet. ratio, verdict: None for the baseline, and when there
-    is no answer; trouble then says why. blocks, block_means: one value per block, in order; nothing is hidden.
+    is no answer; reason then says why. blocks, block_means: one value per block, in order; nothing is hidden.
     failed: trials. target_missed: what the rule declared for it is not reached. warnings: all that the statistics say
     about this row.
     """
@@ -42,7 +42,7 @@ class Row:
     failed: int
     ratio: Ratio | None = None
     verdict: Verdict | None = None
-    trouble: str = ""
+    reason: str = ""
     target_missed: bool = False
 
     @property
@@ -56,7 +56,7 @@ class Row:
 
         With one trial per block outlying blocks are outlying values: they are told once.
         """
-        found = [self.trouble] if self.trouble else []
+        found = [self.reason] if self.reason else []
         for part in (self.summary, self.ratio, self.verdict):
             if part is not None:
                 found += part.warnings
@@ -67,7 +67,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Point:
+class ResultPoint:
     """One combination of levels, compared over platforms. levels: factor -> level. rows: in platform order."""
 
     key: str
@@ -88,7 +88,7 @@ class Section:
     benchmark: str
     tool_version: str
     metric: MetricRecord
-    points: tuple[Point, ...]
+    points: tuple[ResultPoint, ...]
     family: int
 
     @property
@@ -107,7 +107,7 @@ class Section:
         return f"{self.label} {self.metric.name}"
 
 
-def place_of(section: Section, point: Point, row: Row) -> Place:
+def place_of(section: Section, point: ResultPoint, row: Row) -> Place:
     """`docker, iperf3 throughput, direction=send`: where something about a row holds."""
     return Place(row.platform.name, section.name, levels_of(point.levels))
 
@@ -122,7 +122,7 @@ class Analysis:
     """The result of a run.
 
     run: as stored, see store.run.RunHandle. sections: primary metrics first within a benchmark. warnings: all, with
-    where each holds. shortfalls: what was declared and not reached. ready_s: platform -> seconds from start to agent
+    where each holds. missed_targets: one sentence each. ready_s: platform -> seconds from start to agent
     ready, one per guest. filter: what of the run is shown; blocks, trials, failed and all verdicts are of the
     whole run.
     """
@@ -139,7 +139,7 @@ class Analysis:
     plugins: tuple[PluginRecord, ...]
     started_at: float
     ended_at: float | None
-    took_s: float | None
+    duration_s: float | None
     rule: Rule
     baseline: str
     blocks: int
@@ -151,7 +151,7 @@ class Analysis:
     failures: tuple[FailureRow, ...]
     cells: tuple[CellRecord, ...]
     warnings: tuple[Warning, ...]
-    shortfalls: tuple[Inline, ...]
+    missed_targets: tuple[Inline, ...]
     filter: Filter = EVERYTHING
 
     @property

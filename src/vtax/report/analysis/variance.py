@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report.analysis.filters import Filter
-from vtax.report.analysis.values import Analysis, Point, Row, Section, place_of
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, place_of
 from vtax.report.document import Place
 from vtax.stats.checks import StatsError
 from vtax.stats.notes import Note
@@ -24,7 +24,7 @@ from vtax.stats.ratio import Ratio
 from vtax.stats.sequential import MINIMUM_BLOCKS
 from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence
-from vtax.stats.variance import MOST_BLOCKS, Components, Plan, components, plan
+from vtax.stats.variance import MAX_BLOCKS, Components, Replication, components, plan
 from vtax.stats.verdict import holm
 from vtax.store.query import RunData
 
@@ -45,7 +45,7 @@ class CellVariance:
     the one above (one block, one trial a block, no samples in a trial). effective_n: of the trials. drift_p: of its
     test, Holm-adjusted over the cells shown. trials: per block. half_width, time_s: of the ratio as it was measured,
     and what both sides took. plan: the cheapest way to the study's precision, None for the baseline and where
-    there is no ratio. trouble: why something is missing.
+    there is no ratio. reason: why something is missing.
     """
 
     row: Row
@@ -57,8 +57,8 @@ class CellVariance:
     trials: float = 0.0
     half_width: float | None = None
     time_s: float | None = None
-    plan: Plan | None = None
-    trouble: str = ""
+    plan: Replication | None = None
+    reason: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -67,7 +67,7 @@ class VarianceTable:
     """All cells of a section. points: (point, cells), as in the section."""
 
     section: Section
-    points: tuple[tuple[Point, tuple[CellVariance, ...]], ...]
+    points: tuple[tuple[ResultPoint, tuple[CellVariance, ...]], ...]
 
 
 Samples = Mapping[int, Mapping[str, Sequence[float]]]  # trial id -> metric name -> values within the trial
@@ -76,7 +76,7 @@ Samples = Mapping[int, Mapping[str, Sequence[float]]]  # trial id -> metric name
 def variance(
     data: RunData, analysis: Analysis, *, every_metric: bool = False, samples: Samples | None = None
 ) -> tuple[VarianceTable, ...]:
-    """A table for every primary metric (or every metric) of a run; every cell has an answer or its trouble.
+    """A table for every primary metric (or every metric) of a run; every cell has an answer or its reason.
 
     samples: as store.query.samples reads them; noise within trials is told where every trial of a cell has them.
     """
@@ -162,11 +162,11 @@ def _guest_s(data: RunData) -> dict[str, float]:
     cells = Counter(cell.platform for cell in data.run.cells)
     found = {}
     for platform, number in cells.items():
-        mine = [g for g in data.guests if g.platform == platform and g.ready_s is not None and g.block >= 0]
-        blocks = len({g.block for g in mine})
+        of_platform = [g for g in data.guests if g.platform == platform and g.ready_s is not None and g.block >= 0]
+        blocks = len({g.block for g in of_platform})
         if blocks:
-            ready_s = statistics.median(g.ready_s for g in mine if g.ready_s is not None)
-            found[platform] = ready_s * len(mine) / blocks / number
+            ready_s = statistics.median(g.ready_s for g in of_platform if g.ready_s is not None)
+            found[platform] = ready_s * len(of_platform) / blocks / number
     return found
 
 
@@ -175,20 +175,20 @@ def _cell(
 ) -> CellVariance:
     parts = found.get((row.cell.key, section.metric.name))
     if row.summary is None or parts is None:
-        return CellVariance(row, trouble=row.trouble)
+        return CellVariance(row, reason=row.reason)
     result = CellVariance(row, trials=row.summary.n / max(1, row.blocks.size))
     try:
         result = replace(result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence))
     except StatsError as error:
-        result = replace(result, trouble=error.note)
+        result = replace(result, reason=error.note)
     if isinstance(parts, StatsError):
-        return replace(result, trouble=parts.note)
+        return replace(result, reason=parts.note)
     result = _shared(result, parts)
     if row is base:
         return result
     other = found.get((base.cell.key, section.metric.name)) if base else None
     if row.ratio is None or not isinstance(other, Components) or base is None:
-        return replace(result, trouble=row.trouble or Note("no-baseline-here"))
+        return replace(result, reason=row.reason or Note("no-baseline-here"))
     return _planned(result, (parts, other), (costs.get(row.cell.key), costs.get(base.cell.key)), analysis)
 
 
@@ -213,11 +213,11 @@ def _planned(
     ratio, rule = cell.row.ratio, analysis.rule
     assert ratio is not None
     if costs[0] is None or costs[1] is None:
-        return replace(cell, trouble=Note("unknown-duration"))
+        return replace(cell, reason=Note("unknown-duration"))
     cost = Cost(costs[0].block_s + costs[1].block_s, costs[0].trial_s + costs[1].trial_s)
     made = replace(cell, time_s=ratio.n_blocks * (cost.block_s + cell.trials * cost.trial_s))
     if ratio.n_blocks < 2:
-        return replace(made, trouble=Note("one-block-no-plan"))
+        return replace(made, reason=Note("one-block-no-plan"))
     made = replace(made, half_width=ratio.half_width)
     joint = _of_ratio(ratio, sides)
     fewest = {"fixed": MINIMUM_BLOCKS, "verdict": rule.looks[0]}.get(rule.stop, rule.min_blocks)
@@ -228,7 +228,7 @@ def _planned(
             noise_confidence=rule.confidence,
         )  # fmt: skip
     except StatsError as error:
-        return replace(made, trouble=error.note)
+        return replace(made, reason=error.note)
     return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))
 
 
@@ -279,8 +279,8 @@ class Hardest:
     """The contrast whose plan takes the most time. unsure: the least sure plan of few blocks, and where; or None."""
 
     where: Place
-    plan: Plan
-    unsure: tuple[Place, Plan] | None = None
+    plan: Replication
+    unsure: tuple[Place, Replication] | None = None
 
 
 def hardest(tables: tuple[VarianceTable, ...]) -> Hardest | None:
@@ -294,8 +294,8 @@ def hardest(tables: tuple[VarianceTable, ...]) -> Hardest | None:
     return Hardest(where, plan, max(unsure, key=lambda each: _most(each[1]), default=None))
 
 
-def _most(plan: Plan) -> int:
-    return plan.blocks_high or MOST_BLOCKS
+def _most(plan: Replication) -> int:
+    return plan.blocks_high or MAX_BLOCKS
 
 
 def drifting(tables: tuple[VarianceTable, ...], alpha: float) -> list[tuple[Place, CellVariance]]:

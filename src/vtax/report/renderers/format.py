@@ -26,7 +26,7 @@ WORDS: Mapping[str, Message] = {
 }  # fmt: skip
 _NAME = re.compile(r"\{(\w+)\}")
 _BAR_CELLS = 10  # are the baseline
-_BAR_MOST = 12
+_BAR_MAX = 12
 _PLACES_SHOWN = 2
 
 
@@ -136,11 +136,11 @@ def efficiency_bar(low: float, estimate: float, high: float) -> str:
 
     What lies beyond twelve cells ends in an arrow.
     """
-    low, estimate, high = (min(value * _BAR_CELLS, _BAR_MOST + 1.0) for value in (low, estimate, high))
-    place = min(max(math.ceil(estimate), 1), _BAR_MOST + 1) - 1
-    drawn = "".join("█" if n + 0.5 <= low else "░" if n + 0.5 <= high else " " for n in range(_BAR_MOST))
-    drawn += "»" if high > _BAR_MOST else " "
-    mark = "»" if place == _BAR_MOST else "◆"
+    low, estimate, high = (min(value * _BAR_CELLS, _BAR_MAX + 1.0) for value in (low, estimate, high))
+    place = min(max(math.ceil(estimate), 1), _BAR_MAX + 1) - 1
+    drawn = "".join("█" if n + 0.5 <= low else "░" if n + 0.5 <= high else " " for n in range(_BAR_MAX))
+    drawn += "»" if high > _BAR_MAX else " "
+    mark = "»" if place == _BAR_MAX else "◆"
     return (drawn[:place] + mark + drawn[place + 1 :]).rstrip()
 
 

@@ -71,17 +71,17 @@ class Grid:
         rows = [titles, *(row for row in self._rows if isinstance(row, _Row))]
         columns = range(len(self._titles))
         natural = [_extent(rows, column, lambda text: text.split("\n")) for column in columns]
-        least = [_extent(rows, column, str.split) for column in columns]
+        minimum = [_extent(rows, column, str.split) for column in columns]
         gap = 2 if sum(natural) + 2 * (len(columns) - 1) <= room else 1
         gaps = gap * (len(columns) - 1)
-        if natural[0] + sum(least[1:]) + gaps <= room:
-            least[0] = natural[0]
-        is_stacked = len(columns) > 1 and sum(least) + gaps > room
+        if natural[0] + sum(minimum[1:]) + gaps <= room:
+            minimum[0] = natural[0]
+        is_stacked = len(columns) > 1 and sum(minimum) + gaps > room
         if is_stacked:
             inside = room - 2 * _INDENT - gaps + gap
-            widths = [room, *fitted(natural[1:], least[1:], max(inside, len(columns) - 1))]
+            widths = [room, *fitted(natural[1:], minimum[1:], max(inside, len(columns) - 1))]
         else:
-            widths = fitted(natural, least, max(room - gaps, len(columns)))
+            widths = fitted(natural, minimum, max(room - gaps, len(columns)))
         shape = _Shape(widths, gap, is_stacked)
         yield from self._drawn(console, titles, shape, is_head=True)
         yield Text("─" * (room if is_stacked else sum(widths) + gaps), style=self._title_style)
@@ -120,15 +120,15 @@ class Grid:
             yield line
 
 
-def fitted(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+def fitted(natural: Sequence[int], minimum: Sequence[int], room: int) -> list[int]:
     """Widths that fill at most the room: the widest shrink first, none below its least while all of those fit."""
     if sum(natural) <= room:
         return list(natural)
-    if sum(least) > room:
-        natural, least = least, [1] * len(least)
-    widths = list(least)
-    for most in range(max(natural), 0, -1):
-        widths = [min(wanted, max(needed, most)) for wanted, needed in zip(natural, least, strict=True)]
+    if sum(minimum) > room:
+        natural, minimum = minimum, [1] * len(minimum)
+    widths = list(minimum)
+    for maximum in range(max(natural), 0, -1):
+        widths = [min(wanted, max(needed, maximum)) for wanted, needed in zip(natural, minimum, strict=True)]
         if sum(widths) <= room:
             break
     for number, wanted in enumerate(natural):

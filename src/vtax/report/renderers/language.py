@@ -87,7 +87,7 @@ def language(code: str) -> Language:
     path = LANGUAGES / f"{code}.po"
     if not path.is_file():
         there = ", ".join(["en", *sorted(each.stem for each in LANGUAGES.glob("*.po"))])
-        raise BadInput(f"there is no catalogue of the language {code!r}", cure=f"languages: {there}")
+        raise BadInput(f"there is no catalogue of the language {code!r}", hint=f"languages: {there}")
     return read(code, path)
 
 

@@ -80,10 +80,10 @@ def bounds(low: float, high: float, scale: Scale) -> str:
     low, high = low / scale.divisor, high / scale.divisor
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
-    most = max(abs(low), abs(high))
-    if most and not _is_plain(2 - _decimals_for(most, 3)):
+    maximum = max(abs(low), abs(high))
+    if maximum and not _is_plain(2 - _decimals_for(maximum, 3)):
         return f"[{number(low)}, {number(high)}]"
-    widest = _decimals_for(most, 6)
+    widest = _decimals_for(maximum, 6)
     decimals = max(0, min(decimals_of((high - low) / 2), widest) if low != high else widest - 2)
     return f"[{fixed(low, decimals)}, {fixed(high, decimals)}]"
 

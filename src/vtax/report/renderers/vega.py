@@ -29,7 +29,7 @@ _VEGA_LITE = "6.4"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#B3A200", "#6A3D9A")
 GREY = "#7F8790"
-MOST_DOTS = 3000
+MAX_DOTS = 3000
 _NEAR = (0.8, 1.25)  # ratios are drawn at this scale when any lies in it; those outside are written at the edge
 _STEP = 26
 _LABEL_LIMIT_PX = 150
@@ -96,17 +96,19 @@ def _ratios(figure: Figure, formatter: Formatter) -> Spec:
     baselines = [{"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == figure.baseline]
     for name, row in found:
         shared = {"row": name, "platform": row.name, "colour": colour_of(row.colour)}
-        said, text = formatter.value(Ratio(row.estimate)), formatter.text(row.text)
-        least, most = (row.estimate,) * 2 if row.low is None or row.high is None else (row.low, row.high)
-        if least > domain[1] or most < domain[0]:
-            is_above = least > domain[1]
+        value_text, text = formatter.value(Ratio(row.estimate)), formatter.text(row.text)
+        minimum, maximum = (row.estimate,) * 2 if row.low is None or row.high is None else (row.low, row.high)
+        if minimum > domain[1] or maximum < domain[0]:
+            is_above = minimum > domain[1]
             short = " ".join(
-                filter(None, [said, formatter.value(Interval(least, most, "ratio")) if row.high else ""])
+                filter(None, [value_text, formatter.value(Interval(minimum, maximum, "ratio")) if row.high else ""])
             )
             short = f"{short} {_ARROWS[1]}" if is_above else f"{_ARROWS[0]} {short}"
             beyond.append({**shared, "at": domain[is_above], "text": short})
             continue
-        cells.append({**shared, "mean": row.estimate, "text": text, "low": row.low, "high": row.high, "said": said})
+        cells.append(
+            {**shared, "mean": row.estimate, "text": text, "low": row.low, "high": row.high, "value_text": value_text}
+        )
         dots += _dots(shared, row.blocks, row.values)
     x = {
         "type": "quantitative",
@@ -137,7 +139,7 @@ def marks_what_lies_outside(spec: Spec) -> bool:
 
 def has_too_many_dots(figure: Figure) -> bool:
     """Whether a figure has more blocks than can be drawn as dots, so that quartiles and range stand for them."""
-    return sum(len(row.blocks) for group in figure.groups for _, row in group.rows if row) > MOST_DOTS
+    return sum(len(row.blocks) for group in figure.groups for _, row in group.rows if row) > MAX_DOTS
 
 
 def static_svg(spec: Spec, name: str) -> str:
@@ -197,9 +199,9 @@ def _rows(figure: Figure) -> tuple[list[tuple[str, FigureRow | None]], dict[str,
 def _values_domain(cells: list[Spec], dots: list[Spec]) -> list[float]:
     """Zero to a little more than everything measured; an interval much wider than that runs off the edge."""
     measured = [each["mean"] for each in cells] + [dot["value"] for dot in dots]
-    least, most = min(0.0, *measured, 0.0), max(0.0, *measured, 0.0)
+    minimum, maximum = min(0.0, *measured, 0.0), max(0.0, *measured, 0.0)
     bounds = [each["high"] for each in cells if each["high"] is not None]
-    return [least * 1.05, max(most, min(max(bounds, default=0.0), most * 1.3)) * 1.05 or 1.0]
+    return [minimum * 1.05, max(maximum, min(max(bounds, default=0.0), maximum * 1.3)) * 1.05 or 1.0]
 
 
 def _ratio_domain(rows: list[FigureRow], margin: float) -> tuple[float, float]:
@@ -225,7 +227,7 @@ def _dots(shared: Spec, blocks: Any, values: Any) -> list[Spec]:
 
 
 def _dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> list[Spec]:
-    if len(dots) <= MOST_DOTS:
+    if len(dots) <= MAX_DOTS:
         encoding = {
             "x": {"field": "value", **x},
             "yOffset": {"field": "jitter", "type": "quantitative", "scale": {"domain": [-2.2, 2.2]}},
@@ -236,15 +238,20 @@ def _dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> 
     of_row: dict[str, list[Spec]] = {}
     for dot in dots:
         of_row.setdefault(dot["row"], []).append(dot)
-    for mine in of_row.values():
-        least, lower, upper, most = np.quantile([dot["value"] for dot in mine], [0, 0.25, 0.75, 1])
-        shared = {key: mine[0][key] for key in ("row", "platform", "colour")}
-        boxes.append({**shared, "least": least, "lower": lower, "upper": upper, "most": most})
-    titles = {"least": msg("min"), "lower": msg("lower quartile"), "upper": msg("upper quartile"), "most": msg("max")}
+    for dots in of_row.values():
+        minimum, lower, upper, maximum = np.quantile([dot["value"] for dot in dots], [0, 0.25, 0.75, 1])
+        shared = {key: dots[0][key] for key in ("row", "platform", "colour")}
+        boxes.append({**shared, "minimum": minimum, "lower": lower, "upper": upper, "maximum": maximum})
+    titles = {
+        "minimum": msg("min"),
+        "lower": msg("lower quartile"),
+        "upper": msg("upper quartile"),
+        "maximum": msg("max"),
+    }
     bounds = [("platform", ""), *((field, formatter.text(title)) for field, title in titles.items())]
     return [
         _layer(boxes, {"type": "rule", "opacity": 0.6, "clip": True},
-               {"x": {"field": "least", **x}, "x2": {"field": "most"}}, tooltip=bounds),
+               {"x": {"field": "minimum", **x}, "x2": {"field": "maximum"}}, tooltip=bounds),
         _layer(boxes, {"type": "bar", "opacity": 0.6, "height": {"band": 0.3}, "clip": True},
                {"x": {"field": "lower", **x}, "x2": {"field": "upper"}}, tooltip=bounds),
     ]  # fmt: skip
@@ -253,8 +260,8 @@ def _dot_layers(dots: list[Spec], x: Spec, title: str, formatter: Formatter) -> 
 def _interval_layers(cells: list[Spec], x: Spec, title: str) -> list[Spec]:
     tooltip = [("platform", ""), ("text", title)]
     with_interval = [cell for cell in cells if cell["low"] is not None]
-    least, most = x["scale"]["domain"]
-    inside = [cell for cell in cells if least <= cell["mean"] <= most]
+    minimum, maximum = x["scale"]["domain"]
+    inside = [cell for cell in cells if minimum <= cell["mean"] <= maximum]
     ink = {"color": "@ink"}
     ends = [{**cell, "end": cell[side]} for cell in with_interval for side in ("low", "high")]
     return [
@@ -281,13 +288,13 @@ def _outside(cells: list[Spec], dots: list[Spec], domain: list[float]) -> list[S
         reach[dot["row"]].append(dot["value"])
     found = []
     for cell in cells:
-        least, most = min(reach[cell["row"]]), max(reach[cell["row"]])
-        for side, is_outside in enumerate((least < domain[0], most > domain[1])):
+        minimum, maximum = min(reach[cell["row"]]), max(reach[cell["row"]])
+        for side, is_outside in enumerate((minimum < domain[0], maximum > domain[1])):
             if is_outside:
                 estimate_too = cell["mean"] > domain[1] if side else cell["mean"] < domain[0]
-                said = [cell["said"]] if estimate_too else []
-                said = [*said, _ARROWS[1]] if side else [_ARROWS[0], *said]
-                found.append({**cell, "at": domain[side], "text": " ".join(said)})
+                value_text = [cell["value_text"]] if estimate_too else []
+                value_text = [*value_text, _ARROWS[1]] if side else [_ARROWS[0], *value_text]
+                found.append({**cell, "at": domain[side], "text": " ".join(value_text)})
     return found
 
 

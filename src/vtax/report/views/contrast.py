@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from vtax.errors import BadInput
-from vtax.report.analysis import Point
+from vtax.report.analysis import ResultPoint
 from vtax.report.analysis.contrast import Compared, Contrasts, contrast
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.source import Source
@@ -93,10 +93,10 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
         left = replace(each.left.platform, name=found.left.text, is_baseline=False)
         rows = (
             replace(each.right, platform=right, ratio=None, verdict=None, target_missed=False),
-            replace(each.left, platform=left, ratio=each.ratio, verdict=each.verdict, trouble=each.trouble,
+            replace(each.left, platform=left, ratio=each.ratio, verdict=each.verdict, reason=each.reason,
                     target_missed=False),
         )  # fmt: skip
-        points.append(Point(each.name, each.levels, rows))
+        points.append(ResultPoint(each.name, each.levels, rows))
     section = replace(compared[0].section, points=tuple(points))
     return result_table(section, Share(found.confidence, "declared"), "", {})
 
@@ -121,7 +121,7 @@ def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Wa
             "right_mean": each.right.summary.mean if each.right.summary else None,
             "ratio": vars(each.ratio) if each.ratio else None,
             "verdict": {**vars(each.verdict), "text": str(each.verdict)} if each.verdict else None,
-            "trouble": each.trouble,
+            "reason": each.reason,
             "warnings": each.warnings,
         }
         for each in compared

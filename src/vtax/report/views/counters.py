@@ -29,7 +29,7 @@ from vtax.report.views.base import Options, View
 
 def document(source: Source, _: Options) -> Document:
     """Two tables for every combination of levels: CPU and what it bought, then every hop."""
-    return document_of(counted_cells(source.data, source.counters, source.used))
+    return document_of(counted_cells(source.data, source.counters, source.effective))
 
 
 def document_of(cells: Sequence[Counted]) -> Document:
@@ -67,7 +67,7 @@ def _cpu_table(cells: Sequence[Counted]) -> Table:
         seconds = [cell.layer_cpu_s, cell.guest_cpu_s, *(cell.ends_cpu_s.get(role) for role in roles)]
         seconds += [cell.switch_cpu_s] if has_switch else []
         retransmits = sum(cell.retransmits.values()) if cell.retransmits else None
-        rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.lost]
+        rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
         rows.append(TableRow((cell.platform, *(_number(value) for value in (*seconds, *rest)))))
     return Table(columns, (Group(tuple(rows)),), key=f"{cells[0].label} CPU", label=msg("CPU time"))
 
@@ -85,7 +85,7 @@ def _hop_table(cells: Sequence[Counted]) -> Table:
     for cell in cells:
         rows = [
             TableRow((hop.name, *map(_number, (hop.rx_packets, hop.rx_bytes / 1e6, hop.tx_packets, hop.tx_bytes / 1e6,
-                                               hop.lost))))
+                                               hop.drops))))
             for hop in cell.hops
         ]  # fmt: skip
         groups.append(Group(tuple(rows), cell.platform))
@@ -114,10 +114,10 @@ def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
             "bytes_under_test": cell.under_test_bytes,
             "cpu_s_per_gigabyte": cell.cpu_per_gigabyte,
             "retransmits": dict(cell.retransmits),
-            "lost_packets": cell.lost,
+            "drops": cell.drops,
             "hops": [vars(hop) for hop in cell.hops],
             "counters": dict(cell.everything),
-            "used": dict(cell.used),
+            "effective": dict(cell.effective),
         }
         for cell in cells
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.document import (
     Figure,
     FigureGroup,
@@ -39,7 +39,7 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
     """Every cell's mean with its interval, and one value per block."""
     scale, title = shared.scale_of(section), shared.metric_of(section)
 
-    def row_of(row: Row, _: Point) -> FigureRow | None:
+    def row_of(row: Row, _: ResultPoint) -> FigureRow | None:
         if row.summary is None:
             return None
         s = row.summary
@@ -63,7 +63,7 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
 def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Figure:
     """Ratios to the baseline, per block and estimated."""
 
-    def row_of(row: Row, point: Point) -> FigureRow | None:
+    def row_of(row: Row, point: ResultPoint) -> FigureRow | None:
         base = next((each for each in point.rows if each.platform.is_baseline), None)
         if row.ratio is None or base is None:
             return None

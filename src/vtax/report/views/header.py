@@ -27,8 +27,8 @@ def run_line(analysis: Analysis) -> Inline:
         trials = joined([trials, plural("({count} failed)", "({count} failed)", analysis.failed)], " ")
     blocks = plural("{count} block", "{count} blocks", analysis.blocks)
     parts: list[Inline] = [joined([status, blocks], ": "), trials, Moment(analysis.started_at)]
-    if analysis.took_s is not None:
-        parts.append(msg("took {duration}", duration=Duration(analysis.took_s)))
+    if analysis.duration_s is not None:
+        parts.append(msg("took {duration}", duration=Duration(analysis.duration_s)))
     return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
 
 

@@ -46,7 +46,7 @@ def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:
         return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
     parts: list[Part] = []
     for each in found:
-        answer: Inline = each.text if each.text != "" else each.trouble
+        answer: Inline = each.text if each.text != "" else each.reason
         inner: list[Part] = [Paragraph(answer if each.effect else styled(answer, "error"))]
         if each.effect:
             inner += [_table(each, analysis), Paragraph(_noise(each.effect), "muted")]
@@ -111,7 +111,7 @@ def _plain(found: Sequence[FactorEffect]) -> list[dict[str, Any]]:
             else None,
             "p_adjusted": each.p_adjusted,
             "text": each.text,
-            "trouble": each.trouble,
+            "reason": each.reason,
             "warnings": each.warnings,
         }
         for each in found

@@ -115,8 +115,8 @@ def _analysis(analysis: Analysis) -> Inline:
         )
     tested = msg(
         "Judged by method 2. From {fewest} blocks on, blocks that follow one another widen an interval, and so does "
-        "noise on one side alone; below {least} blocks no verdict favours the far noisier side.",
-        fewest=Count(FEWEST_TO_TEST), least=Count(FEWEST_OF_UNEQUAL),
+        "noise on one side alone; below {minimum} blocks no verdict favours the far noisier side.",
+        fewest=Count(FEWEST_TO_TEST), minimum=Count(FEWEST_OF_UNEQUAL),
     )  # fmt: skip
     if not rule.is_moderated:
         return tested
@@ -172,22 +172,23 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
     elif rule.stop == "precision":
         yield msg(
             "Declared before the run: stop when every ratio's interval is within ±{precision}, "
-            "after {least} to {most} blocks, judged on whole blocks; intervals are widened for "
+            "after {minimum} to {maximum} blocks, judged on whole blocks; intervals are widened for "
             "having looked more than once.",
-            precision=Share(rule.precision, "declared"), least=Count(rule.min_blocks), most=Count(rule.max_blocks),
+            precision=Share(rule.precision, "declared"),
+            minimum=Count(rule.min_blocks), maximum=Count(rule.max_blocks),
         )  # fmt: skip
     elif rule.stop == "verdict":
         yield msg(
-            "Declared before the run: stop when every comparison has its verdict, after {least} to "
-            "{most} blocks, with group-sequential boundaries for having looked more than once.",
-            least=Count(rule.looks[0]), most=Count(rule.looks[1]),
+            "Declared before the run: stop when every comparison has its verdict, after {minimum} to "
+            "{maximum} blocks, with group-sequential boundaries for having looked more than once.",
+            minimum=Count(rule.looks[0]), maximum=Count(rule.looks[1]),
         )  # fmt: skip
     elif rule.spend == "widest":
         yield msg(
-            "Declared before the run: as many whole blocks as fit into the time budget; after {least} of them, "
+            "Declared before the run: as many whole blocks as fit into the time budget; after {minimum} of them, "
             "blocks held the half of the comparisons with the widest intervals, and intervals are widened for that "
             "choice.",
-            least=Count(rule.min_blocks),
+            minimum=Count(rule.min_blocks),
         )
     else:
         yield msg("Declared before the run: as many whole blocks as fit into the time budget.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.answers import answers
 from vtax.report.views.method import order_of
 from vtax.stats.checks import Better
@@ -28,7 +28,7 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "plugins": [vars(plugin) for plugin in analysis.plugins],
         "started_at": analysis.started_at,
         "ended_at": analysis.ended_at,
-        "took_s": analysis.took_s,
+        "duration_s": analysis.duration_s,
         "order": [{"block": block + 1, "platforms": platforms} for block, platforms in order_of(analysis)],
         "baseline": analysis.baseline,
         "blocks": analysis.blocks,
@@ -40,7 +40,7 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "answers": [vars(answer) for answer in answers(analysis)],
         "results": [_section(section) for section in analysis.sections],
         "warnings": analysis.warnings,
-        "shortfalls": analysis.shortfalls,
+        "missed_targets": analysis.missed_targets,
         **({"filter": analysis.filter.plain()} if analysis.filter else {}),
     }
 
@@ -60,7 +60,7 @@ def _section(section: Section) -> dict[str, Any]:
     }
 
 
-def _point(point: Point, better: Better) -> dict[str, Any]:
+def _point(point: ResultPoint, better: Better) -> dict[str, Any]:
     cell = point.rows[0].cell
     return {
         "point": point.key,

@@ -54,7 +54,7 @@ def document_of(found: Sequence[PointRanking]) -> Document:
 
 def _unranked(found: Sequence[PointRanking]) -> Iterator[Part]:
     """Why there are no ranks, each reason once."""
-    yield from (Paragraph(text, "error") for text in dict.fromkeys(each.trouble for each in found))
+    yield from (Paragraph(text, "error") for text in dict.fromkeys(each.reason for each in found))
 
 
 def _table(found: Sequence[PointRanking]) -> Table:
@@ -68,7 +68,7 @@ def _table(found: Sequence[PointRanking]) -> Table:
         title = shared.levels(each.point)
         if each.ranking is None:
             groups += [Group((), title)] if title != "" else []
-            groups.append(Group((), styled(each.trouble, "error")))
+            groups.append(Group((), styled(each.reason, "error")))
             continue
         rows = [
             TableRow((shared.platform_of(row.platform), *map(_chance, chances)))
@@ -105,7 +105,7 @@ def _plain(found: Sequence[PointRanking]) -> list[dict[str, Any]]:
                 else None
             ),
             "blocks": each.ranking.blocks if each.ranking else 0,
-            "trouble": each.trouble,
+            "reason": each.reason,
             "warnings": each.warnings,
         }
         for each in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.answers import answers, is_measured
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
@@ -73,10 +73,10 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
         title = msg("The answer") if options.depth == "report" else msg("In short")
         yield Titled(title, tuple(parts), key="answer", role="summary")
     if untested:
-        items = [joined([p.name, _why(p.reason, p.cure)], ": ") for p in untested]
+        items = [joined([p.name, _why(p.reason, p.hint)], ": ") for p in untested]
         yield Titled(msg("Not tested"), (Bullets(tuple(items)),), key="not-tested", role="summary")
-    if analysis.shortfalls:
-        missed = tuple(styled(text, "caution") for text in analysis.shortfalls)
+    if analysis.missed_targets:
+        missed = tuple(styled(text, "caution") for text in analysis.missed_targets)
         yield Titled(msg("Declared and not reached"), (Bullets(missed),), key="missed", role="summary")
 
 
@@ -168,8 +168,8 @@ def _verdict(row: Row) -> Inline:
     parts: list[Inline] = []
     if row.verdict is not None:
         parts.append(Verdict(row.verdict.kind, row.verdict.blocks_needed or 0))
-    elif row.trouble:
-        parts.append(styled(row.trouble, "error"))
+    elif row.reason:
+        parts.append(styled(row.reason, "error"))
     if row.target_missed:
         parts.append(styled(msg("target not reached"), "caution"))
     if row.failed:
@@ -298,12 +298,12 @@ def _overview(analysis: Analysis) -> Iterator[Part]:
     yield Table(columns, (Group(tuple(rows)),), key="overview", label=msg("Overview"), style="overview", repeats=True)
 
 
-def _overview_name(section: Section, point: Point, analysis: Analysis) -> Inline:
+def _overview_name(section: Section, point: ResultPoint, analysis: Analysis) -> Inline:
     details = joined([shared.metric_of(section), shared.levels(point)])
     return joined([Link(section.label, _key(section, analysis)), muted(details)], " ")
 
 
-def _base_mean(section: Section, point: Point) -> Inline:
+def _base_mean(section: Section, point: ResultPoint) -> Inline:
     """The baseline's mean with its half-width and unit: `616 ±199 events/s`."""
     base = next((row.summary for row in point.rows if row.platform.is_baseline and row.summary), None)
     if base is None:
@@ -311,7 +311,7 @@ def _base_mean(section: Section, point: Point) -> Inline:
     return muted(Mean(base.mean, (base.high - base.low) / 2, shared.scale_of(section), "both"))
 
 
-def _efficiencies(section: Section, point: Point, names: Sequence[str]) -> Iterator[Inline]:
+def _efficiencies(section: Section, point: ResultPoint, names: Sequence[str]) -> Iterator[Inline]:
     rows = {row.platform.name: row for row in point.rows}
     for name in names:
         row = rows.get(name)

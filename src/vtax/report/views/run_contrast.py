@@ -37,7 +37,7 @@ from vtax.report.views import shared
 from vtax.stats.verdict import Kind
 from vtax.store.records import CellRecord
 
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 _KINDS: dict[Kind, Message] = {
     "slower": msg("slower"), "faster": msg("faster"), "equivalent": msg("equivalent"), "undecided": msg("undecided"),
 }  # fmt: skip
@@ -76,7 +76,7 @@ def _heading(run: str, scale: Scale) -> Inline:
 def _cells(each: Compared, scale: Scale) -> list[Inline]:
     cells = [*_mean(each.left, scale), *_mean(each.right, scale)]
     if each.ratio is None or each.verdict is None:
-        return [*cells, "", "", styled(each.trouble, "error")]
+        return [*cells, "", "", styled(each.reason, "error")]
     interval = muted(Interval(each.ratio.low, each.ratio.high, "ratio"))
     verdict = Verdict(each.verdict.kind, each.verdict.blocks_needed or 0)
     return [*cells, styled(Ratio(each.ratio.estimate), "strong"), interval, verdict]
@@ -125,9 +125,9 @@ def _name(cell: CellRecord) -> Inline:
 
 def _named(names: Sequence[Inline]) -> Iterator[Inline]:
     """The first of them, and how many more there are."""
-    yield from names[:_MOST_NAMED]
-    if len(names) > _MOST_NAMED:
-        yield msg("{count} more", count=Count(len(names) - _MOST_NAMED))
+    yield from names[:_MAX_NAMED]
+    if len(names) > _MAX_NAMED:
+        yield msg("{count} more", count=Count(len(names) - _MAX_NAMED))
 
 
 def plain(found: Contrasts) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from vtax.report.analysis import Analysis, Point, Row, Section
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.document import (
     Column,
     Factor,
@@ -72,7 +72,7 @@ def direction_of(section: Section) -> Message:
     return msg("higher is better") if section.better == "higher" else msg("lower is better")
 
 
-def levels(point: Point) -> Inline:
+def levels(point: ResultPoint) -> Inline:
     """The levels of a point; nothing when nothing varies."""
     return Factor(levels_of(point.levels)) if point.levels else ""
 
@@ -83,7 +83,7 @@ def scale_of(section: Section) -> Scale:
 
 
 def groups(
-    points: Iterable[Point],
+    points: Iterable[ResultPoint],
     cells_of: Callable[[Row], Sequence[Inline] | None],
     numbers: Mapping[str, int] | None = None,
 ) -> tuple[Group, ...]:

@@ -44,7 +44,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
-from vtax.stats.variance import Plan
+from vtax.stats.variance import Replication
 
 
 def document(source: Source, options: Options) -> Document:
@@ -63,7 +63,7 @@ def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Docume
     given = [
         noted(text, place)
         for place, cell in places(tables)
-        for text in dict.fromkeys(filter(None, [cell.trouble, *cell.warnings]))
+        for text in dict.fromkeys(filter(None, [cell.reason, *cell.warnings]))
     ]
     parts += shared.warnings_part(merged(given))
     nothing: Inline = "" if any(map(_is_known, cells)) else msg("One value per cell has no noise to show.")
@@ -159,7 +159,7 @@ def _plan(cell: CellVariance) -> list[Inline] | None:
     return found
 
 
-def blocks_range(plan: Plan) -> Inline:
+def blocks_range(plan: Replication) -> Inline:
     """`5 to 5384`: the blocks that the noise seen allows."""
     if plan.blocks_low == plan.blocks_high:
         return Count(plan.blocks_low)
@@ -242,7 +242,7 @@ def _plain(tables: Sequence[VarianceTable], analysis: Analysis) -> list[dict[str
             },
             "target": analysis.rule.precision,
             "plan": vars(cell.plan) if cell.plan else None,
-            "trouble": cell.trouble,
+            "reason": cell.reason,
             "warnings": cell.warnings,
         }
         for table in tables

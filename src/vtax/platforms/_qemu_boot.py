@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.process import spawn
-from vtax.host.resources import Marked
+from vtax.host.resources import TaggedProcesses
 from vtax.platforms import _qemu_command as command
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import QemuOptions
@@ -51,7 +51,7 @@ PROGRAM = bytes.fromhex(
 
 
 @dataclass(frozen=True)
-class Trial:
+class BootProbe:
     """How it went. problem: empty when the program ran to its end. broken: the machine was there and did not run it,
     which is not a matter of options, programs or permissions."""
 
@@ -69,9 +69,9 @@ def firmware() -> bytes:
     return bytes(image)
 
 
-def run(options: QemuOptions, timeout_s: float) -> Trial:
+def run(options: QemuOptions, timeout_s: float) -> BootProbe:
     """Run the program in the machine and with the NICs that the options describe. Raises VtaxError or OSError."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     home = Home.from_environment().ensure()
     descriptor = os.memfd_create("vtax-firmware")
     try:
@@ -83,27 +83,25 @@ def run(options: QemuOptions, timeout_s: float) -> Trial:
             *command.network(options, [command.Nic("52:54:00:00:00:01", queues=options.queues)], vhost=False),
         ]
         with Journal(home.journal) as journal:
-            mark = f"vtax-trial-{secrets.token_hex(4)}"
-            held = journal.hold(Marked(mark, "a probe of QEMU"))
-            process = spawn(
-                argv, mark=mark, stdout=subprocess.PIPE, stderr=subprocess.PIPE, before_exec=leave_no_core
-            )
+            tag = f"vtax-trial-{secrets.token_hex(4)}"
+            registered = journal.register(TaggedProcesses(tag, "a probe of QEMU"))
+            process = spawn(argv, tag=tag, stdout=subprocess.PIPE, stderr=subprocess.PIPE, before_exec=leave_no_core)
             try:
-                problem, broken = _watch(process, began + timeout_s)
+                problem, broken = _watch(process, started_at + timeout_s)
             finally:
                 process.kill()
                 process.communicate()
-                held.release()
+                registered.release()
     finally:
         os.close(descriptor)
-    return Trial(problem, time.monotonic() - began, broken)
+    return BootProbe(problem, time.monotonic() - started_at, broken)
 
 
 def _watch(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
     """Wait for the end, or the first sign that it will not come; returns the problem and whether all is broken."""
     assert process.stdout is not None
     assert process.stderr is not None
-    said = {"out": b"", "err": b""}
+    output = {"out": b"", "err": b""}
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ, "out")
         selector.register(process.stderr, selectors.EVENT_READ, "err")
@@ -113,15 +111,15 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool
                 return "nothing happened in the machine until the time was over", True
             for key, _ in ready:
                 part = os.read(key.fd, 65536)
-                said[key.data] += part
+                output[key.data] += part
                 if not part:
                     selector.unregister(key.fileobj)
-            if broken := [line for line in said["err"].splitlines() if BROKEN in line]:
+            if broken := [line for line in output["err"].splitlines() if BROKEN in line]:
                 return broken[0].decode(errors="replace"), True
     status = process.wait()
-    if status == _EXIT_STATUS and said["out"] == b"v":
+    if status == _EXIT_STATUS and output["out"] == b"v":
         return "", False
-    errors = said["err"].decode(errors="replace")
+    errors = output["err"].decode(errors="replace")
     if crashed := crash(status, errors):
         return crashed, True
     lines = [line for line in errors.splitlines() if ": warning: " not in line]

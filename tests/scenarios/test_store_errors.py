@@ -58,7 +58,7 @@ def test_a_file_that_is_no_database_is_left_alone(file: Path) -> None:
         Store.open(url(file))
     assert "not a database" in caught.value.what
     assert str(file) in caught.value.where
-    assert "VTAX_STORE" in caught.value.cure
+    assert "VTAX_STORE" in caught.value.hint
     assert file.read_bytes().startswith(b"these are my notes")
 
 
@@ -96,7 +96,7 @@ def test_a_store_of_a_newer_version_is_refused(file: Path) -> None:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreError, match="schema 9999, newer than this vtax knows") as caught:
         Store.open(url(file))
-    assert "newer vtax" in caught.value.cure
+    assert "newer vtax" in caught.value.hint
 
 
 def test_a_full_disk_stores_no_half_trial_and_says_so(file: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_full_disk_stores_no_half_trial_and_says_so(file: Path) -> None:
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 6}")
         stored, error = add_until_refused(run)
         assert "disk of the store is full" in error.what
-        assert "vtax resume" in error.cure
+        assert "vtax resume" in error.hint
     assert stored > 0
     with Store.open(url(file)) as store:
         again = store.open_run("last")
@@ -148,7 +148,7 @@ def test_a_url_that_is_none_is_refused(wrong: str) -> None:
     with pytest.raises(StoreError) as caught:
         Store.open(wrong)
     assert "VTAX_STORE" in caught.value.where
-    assert "sqlite:////absolute/path" in caught.value.cure
+    assert "sqlite:////absolute/path" in caught.value.hint
 
 
 def test_a_server_out_of_reach_is_said_without_the_password(tmp_path: Path) -> None:
@@ -251,6 +251,45 @@ def test_link_settings_of_older_stores_are_those_of_their_topology(file: Path) -
         assert json.loads(study)["benchmark"][0]["link_factors"] == {"interfaces": [1, 2]}
 
 
+def test_columns_facts_and_counters_of_older_stores_get_the_names_of_today(file: Path) -> None:
+    migrated(file, "0005")
+    declared = json.dumps({"name": "x", "platforms": ["native"], "must_match": ["card.eth0.mtu", "cpu.model"]})
+    with sqlite3.connect(file) as database:
+        database.execute(
+            "INSERT INTO run VALUES (1, 'x-1', 'x', ?, 7, 'finished', '0.1.0', 'x', '{}', 1.0, 2.0, 1.0, '')",
+            (declared,),
+        )
+        database.execute(
+            "INSERT INTO platform (id, run_id, position, name, identity, available, reason, cure, marks, version,"
+            " is_baseline) VALUES (1, 1, 0, 'native', '{}', 0, 'no root', 'use sudo', '[]', '', 1)"
+        )
+        database.execute(
+            "INSERT INTO cell (id, run_id, platform_id, key, point, benchmark, label, tool_version, topology,"
+            " parameters, link, levels)"
+            " VALUES (1, 1, 1, 'k', 'p', 'dd', 'dd', '', '', '{}', '{}', '{}')"
+        )
+        facts = json.dumps({"card.eth0.mtu": 1500, "cpu.model": "x"})
+        database.execute(
+            "INSERT INTO guest (id, run_id, platform_id, block, topology, started_at, facts, notes, error)"
+            " VALUES (1, 1, 1, 0, '', 1.0, ?, '[]', '')",
+            (facts,),
+        )
+        database.execute(
+            "INSERT INTO trial (id, run_id, cell_id, guest_id, block, number, position, is_warmup, status,"
+            " started_at, used, error) VALUES (1, 1, 1, 1, 0, 0, 0, 0, 'ok', 1.0, '{\"mss\": 536}', '')"
+        )
+        database.execute("INSERT INTO counter VALUES (1, 'link', 'lost.packets', 4.0)")
+    migrated(file, "head")
+    with sqlite3.connect(file) as database:
+        (study,) = database.execute("SELECT declared FROM run").fetchone()
+        assert json.loads(study)["must_match"] == ["interface.eth0.mtu", "cpu.model"]
+        assert database.execute("SELECT reason, hint FROM platform").fetchall() == [("no root", "use sudo")]
+        (found,) = database.execute("SELECT facts FROM guest").fetchone()
+        assert json.loads(found) == {"interface.eth0.mtu": 1500, "cpu.model": "x"}
+        assert database.execute("SELECT effective FROM trial").fetchall() == [('{"mss": 536}',)]
+        assert database.execute("SELECT name, value FROM counter").fetchall() == [("drops.packets", 4.0)]
+
+
 def test_measurements_are_clustered_by_trial(file: Path) -> None:
     filled(file, 1)
     with sqlite3.connect(file) as database:
@@ -290,7 +329,7 @@ NOBODY = 65534
 
 
 @pytest.fixture
-def theirs() -> Iterator[Path]:
+def stranger() -> Iterator[Path]:
     """A full store of another user's, in a directory that all may look into."""
     directory = Path(tempfile.mkdtemp(prefix="vtax-test-"))
     directory.chmod(0o755)
@@ -317,41 +356,41 @@ def an_ordinary_user(directory: Path) -> Iterator[None]:
         directory.chmod(0o755)
 
 
-def test_an_ordinary_user_looks_at_a_store_and_cannot_write_it(theirs: Path) -> None:
-    before = theirs.read_bytes()
-    with an_ordinary_user(theirs.parent), Store.open(url(theirs)) as store:
+def test_an_ordinary_user_looks_at_a_store_and_cannot_write_it(stranger: Path) -> None:
+    before = stranger.read_bytes()
+    with an_ordinary_user(stranger.parent), Store.open(url(stranger)) as store:
         run = store.open_run("last")
         assert load(store.engine, run).measurements.value.size == len(run.done()) == 50
         with pytest.raises(StoreError, match="may not be written") as caught:
             run.finish("finished", "", 1.0)
-        assert "sudo" in caught.value.cure
-    assert theirs.read_bytes() == before
-    assert [each.name for each in theirs.parent.iterdir()] == [theirs.name]
+        assert "sudo" in caught.value.hint
+    assert stranger.read_bytes() == before
+    assert [each.name for each in stranger.parent.iterdir()] == [stranger.name]
 
 
-def test_an_ordinary_user_sees_what_a_running_study_has_stored(theirs: Path) -> None:
-    with Store.open(url(theirs)) as writer:
+def test_an_ordinary_user_sees_what_a_running_study_has_stored(stranger: Path) -> None:
+    with Store.open(url(stranger)) as writer:
         run = writer.open_run("last")
         run.add_trial(trial(run.cells[0], block=50, position=50))
-        with an_ordinary_user(theirs.parent), Store.open(url(theirs)) as store:
+        with an_ordinary_user(stranger.parent), Store.open(url(stranger)) as store:
             assert len(store.open_run("last").done()) == 51
 
 
-def test_a_journal_that_an_ordinary_user_may_not_read_is_said(theirs: Path) -> None:
-    with Store.open(url(theirs)) as writer:
+def test_a_journal_that_an_ordinary_user_may_not_read_is_said(stranger: Path) -> None:
+    with Store.open(url(stranger)) as writer:
         run = writer.open_run("last")
         run.add_trial(trial(run.cells[0], block=50, position=50))
-        wal = theirs.with_name("store.sqlite-wal")
+        wal = stranger.with_name("store.sqlite-wal")
         wal.chmod(0)
-        with an_ordinary_user(theirs.parent), pytest.raises(StoreError, match="may not be read") as caught:
-            Store.open(url(theirs))
+        with an_ordinary_user(stranger.parent), pytest.raises(StoreError, match="may not be read") as caught:
+            Store.open(url(stranger))
     assert str(wal) in caught.value.where
-    assert "sudo" in caught.value.cure
+    assert "sudo" in caught.value.hint
 
 
-def test_an_older_store_that_may_not_be_written_says_what_brings_it_up_to_date(theirs: Path) -> None:
-    theirs.unlink()
-    migrated(theirs, "0001")
-    with an_ordinary_user(theirs.parent), pytest.raises(StoreError, match="may not be written") as caught:
-        Store.open(url(theirs))
-    assert "sudo" in caught.value.cure
+def test_an_older_store_that_may_not_be_written_says_what_brings_it_up_to_date(stranger: Path) -> None:
+    stranger.unlink()
+    migrated(stranger, "0001")
+    with an_ordinary_user(stranger.parent), pytest.raises(StoreError, match="may not be written") as caught:
+        Store.open(url(stranger))
+    assert "sudo" in caught.value.hint

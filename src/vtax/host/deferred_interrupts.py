@@ -14,7 +14,7 @@ class _UnderWay:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def deferred_interrupts() -> Iterator[None]:
     """Within the block no request to stop raises; one that came is raised at the end of the outermost block."""
     _UnderWay.depth += 1
     try:

@@ -1,4 +1,4 @@
-"""Host settings that `vtax run --tune` changes and puts back: one class per knob.
+"""Host settings that `vtax run --tune` changes and puts back: one class per tunable.
 
 The old value is in the journal before the new one is written, so a killed run's changes are undone by `vtax clean`.
 """
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from vtax.errors import VtaxError
-from vtax.host.journal import Held, Journal
+from vtax.host.journal import Journal, Registration
 from vtax.host.resources import chosen
 from vtax.host.settings import change, put_back
 
 
-class Knob:
-    """A setting in one file or several alike. name: of the check whose cure it is. root: where /proc and /sys are."""
+class Tunable:
+    """A setting in one file or several alike. name: of the check whose hint it is. root: where /proc and /sys are."""
 
     name: ClassVar[str]
     pattern: ClassVar[str]
@@ -47,7 +47,7 @@ class Knob:
         """The values in force."""
         return ", ".join(sorted({self.read(path) for path in self.files()}))
 
-    def apply(self, journal: Journal) -> list[Held]:
+    def apply(self, journal: Journal) -> list[Registration]:
         """Set it where it is not set; returns what to undo. Raises VtaxError, having undone its part."""
         return change(
             journal,
@@ -56,7 +56,7 @@ class Knob:
         )
 
 
-class FrequencyGovernor(Knob):
+class FrequencyGovernor(Tunable):
     """Every CPU at its full speed."""
 
     name = "frequency governor"
@@ -64,7 +64,7 @@ class FrequencyGovernor(Knob):
     value = "performance"
 
 
-class Turbo(Knob):
+class Turbo(Tunable):
     """No speed that only cool CPUs have."""
 
     name = "turbo"
@@ -79,7 +79,7 @@ class Turbo(Knob):
         return "1" if path.name == "no_turbo" else "0"
 
 
-class TransparentHugePages(Knob):
+class TransparentHugePages(Tunable):
     """Small pages for everybody."""
 
     name = "transparent huge pages"
@@ -91,7 +91,7 @@ class TransparentHugePages(Knob):
         return chosen(path.read_text())
 
 
-class AddressLayout(Knob):
+class AddressLayout(Tunable):
     """A random layout for every process."""
 
     name = "address layout"
@@ -99,7 +99,7 @@ class AddressLayout(Knob):
     value = "2"
 
 
-class Swappiness(Knob):
+class Swappiness(Tunable):
     """Swap only rather than run out."""
 
     name = "swap"
@@ -107,7 +107,7 @@ class Swappiness(Knob):
     value = "1"
 
 
-class NumaBalancing(Knob):
+class NumaBalancing(Tunable):
     """Memory stays where it was first touched."""
 
     name = "NUMA"
@@ -115,28 +115,28 @@ class NumaBalancing(Knob):
     value = "0"
 
 
-KNOBS: tuple[type[Knob], ...] = (
+TUNABLES: tuple[type[Tunable], ...] = (
     FrequencyGovernor, Turbo, TransparentHugePages, AddressLayout, Swappiness, NumaBalancing
 )  # fmt: skip
 
 
-def all_knobs(root: Path = Path("/")) -> list[Knob]:
+def all_tunables(root: Path = Path("/")) -> list[Tunable]:
     """One of each."""
-    return [knob(root) for knob in KNOBS]
+    return [tunable(root) for tunable in TUNABLES]
 
 
 @contextmanager
 def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
-    """Set every knob this host has while the context lasts; gives what was changed, as `name: before -> after`."""
-    changed: list[Held] = []
-    told = []
+    """Set every tunable this host has while the context lasts; gives what was changed, as `name: before -> after`."""
+    changed: list[Registration] = []
+    changes = []
     try:
-        for knob in all_knobs(root):
-            if knob.available():
-                before = knob.show()
-                if held := knob.apply(journal):
-                    changed += held
-                    told.append(f"{knob.name}: {before} -> {knob.show()}")
-        yield told
+        for tunable in all_tunables(root):
+            if tunable.available():
+                before = tunable.show()
+                if registered := tunable.apply(journal):
+                    changed += registered
+                    changes.append(f"{tunable.name}: {before} -> {tunable.show()}")
+        yield changes
     finally:
         put_back(changed)

@@ -33,7 +33,7 @@ def lab(image, journal, private_home):
         ("guest-to-host", "bridge"),
     ],
 )
-def test_every_card_has_the_queues_that_were_asked_for(topology, attachment, lab):
+def test_every_interface_has_the_queues_that_were_requested_for(topology, attachment, lab):
     link = {"attachment": attachment, "queues": 2}
     with lab("native", topology, **link) as at:
         at.apply(link)
@@ -51,9 +51,14 @@ def test_queues_that_a_guest_with_one_cpu_does_not_use_are_a_warning(lab):
 
 
 def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):
-    asked = {"confidence_percent": 99, "confidence_width_percent": 0.001, "min_iterations": 3, "max_iterations": 3}
+    requested = {
+        "confidence_percent": 99,
+        "confidence_width_percent": 0.001,
+        "min_iterations": 3,
+        "max_iterations": 3,
+    }
     with lab("native") as at:
-        outcome = at.measure("netperf", duration_s=1, **asked)
+        outcome = at.measure("netperf", duration_s=1, **requested)
     (warning,) = [text for text in outcome.warnings if "confidence" in text]
     assert "its 99 % interval is" in warning
     assert "after 3 iterations, 0.001 % was asked for" in warning
@@ -75,25 +80,28 @@ def test_sockperf_tells_the_buffers_of_both_ends(protocol, lab):
     with lab("native") as at:
         outcome = at.measure("sockperf", duration_s=1, protocol=protocol, socket_buffer=65536)
     for name in ("send_buffer", "receive_buffer", "peer_send_buffer", "peer_receive_buffer"):
-        assert outcome.used[name] == 131072
+        assert outcome.effective[name] == 131072
     assert not [text for text in outcome.warnings if "buffer" in text]
 
 
 @pytest.mark.parametrize("tool", ["iperf3", "netperf"])
-def test_gvisors_own_congestion_control_is_a_warning_and_its_segment_size_is_not_told(tool, lab):
+def test_gvisors_own_congestion_control_is_a_warning_and_its_segment_size_is_not_reported(tool, lab):
     with lab("gvisor-systrap") as at:
         outcome = at.measure(tool, duration_s=1)
-    assert outcome.used["congestion"] == "reno"
+    assert outcome.effective["congestion"] == "reno"
     assert "congestion: asked for cubic, used reno" in outcome.warnings
-    assert outcome.used["mss"] == "not told"
+    assert outcome.effective["mss"] == "not reported"
 
 
 @pytest.mark.parametrize("tool", ["iperf3", "netperf"])
 def test_linux_uses_the_congestion_control_and_the_segment_size_of_its_link(tool, lab):
     with lab("native") as at:
         outcome = at.measure(tool, duration_s=1)
-    assert [outcome.used[name] for name in outcome.used if name.endswith("congestion")] == ["cubic", "cubic"]
-    assert outcome.used["mss"] == 1448
+    assert [outcome.effective[name] for name in outcome.effective if name.endswith("congestion")] == [
+        "cubic",
+        "cubic",
+    ]
+    assert outcome.effective["mss"] == 1448
     assert outcome.warnings == ()
 
 

@@ -18,9 +18,9 @@ from typing import Any
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
-from vtax.host.patience import patience
 from vtax.host.process import find_program, run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
@@ -48,31 +48,31 @@ def probe(
     programs: program -> Debian package, all needed. version_argv: prints the runtime's version. Raises nothing
     but a request to stop.
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
 
-    def told(available: bool, reason: str = "", cure: str = "", version: str = "") -> Probe:
-        return Probe(available, reason, cure, version=version, seconds=time.monotonic() - began)
+    def probed(available: bool, reason: str = "", hint: str = "", version: str = "") -> Probe:
+        return Probe(available, reason, hint, version=version, seconds=time.monotonic() - started_at)
 
     if os.geteuid() != 0:
-        return told(False, "guests are started as root", "run vtax with sudo")
+        return probed(False, "guests are started as root", "run vtax with sudo")
     if lacking := missing(programs):
-        return told(False, *lacking)
+        return probed(False, *lacking)
     version = ""
     try:
         if version_argv:
-            version = run(version_argv, timeout_s=_TIMEOUT_S * patience()).stdout.strip().splitlines()[0]
+            version = run(version_argv, timeout_s=_TIMEOUT_S * timeout_factor()).stdout.strip().splitlines()[0]
         notes = _start_once(launch, options, image)
     except RunInterrupted:
         raise
     except VtaxError as error:
-        return told(False, ": ".join(filter(None, (error.what, error.where))), error.cure, version)
+        return probed(False, ": ".join(filter(None, (error.what, error.where))), error.hint, version)
     except Exception as error:
-        return told(False, f"{type(error).__name__}: {error}", version=version)
-    return told(True, "; ".join(notes), version=version)
+        return probed(False, f"{type(error).__name__}: {error}", version=version)
+    return probed(True, "; ".join(notes), version=version)
 
 
 def missing(programs: Mapping[str, str]) -> tuple[str, str] | None:
-    """What is not installed of the programs, and the cure; None when all are. programs: as of `probe`."""
+    """What is not installed of the programs, and the hint; None when all are. programs: as of `probe`."""
     absent = [name for name in programs if find_program(name) is None]
     if not absent:
         return None
@@ -98,7 +98,7 @@ def host_image(directory: Path) -> Image:
 
 def exchange(channel: Channel, *, with_image: bool, timeout_s: float = _TIMEOUT_S) -> None:
     """Send a word into a guest and read it back. with_image: the bootstrap listens there, not `cat`."""
-    deadline = time.monotonic() + timeout_s * patience()
+    deadline = time.monotonic() + timeout_s * timeout_factor()
     if with_image:
         channel.skip_to(bootstrap.GREETING, _CHATTER_LIMIT, deadline)
         channel.write(f"{len(_PROGRAM)}\n".encode() + _PROGRAM, deadline)
@@ -111,11 +111,11 @@ def _start_once(launch: Launch, options: Any, image: Image | None) -> tuple[str,
     name = f"vtax-p{secrets.token_hex(2)}"
     directory = home.guests / name
     with Journal(home.journal) as journal:
-        journal.hold(Tree(str(directory)))
+        journal.register(Tree(str(directory)))
         (directory / "guest").mkdir(parents=True)
         resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
-        used = image or host_image(directory / "image")
-        spec = GuestSpec(name, used, resources, directory / "guest", journal)
+        effective = image or host_image(directory / "image")
+        spec = GuestSpec(name, effective, resources, directory / "guest", journal)
         running = launch(options, spec, bootstrap.argv("-") if image else [_CAT])
         try:
             exchange(running.channel, with_image=image is not None)

@@ -17,11 +17,11 @@ def free_to_probe(name: str) -> Iterator[str]:
     name: of what probes, told to a run that would begin meanwhile. Without root no probe starts anything, and the
     lock is not asked for.
     """
-    with ExitStack() as held:
+    with ExitStack() as registered:
         why_not = ""
         if os.geteuid() == 0:
             try:
-                held.enter_context(measuring_lock(name))
+                registered.enter_context(measuring_lock(name))
             except BadInput as error:
                 why_not = error.what
         yield why_not

@@ -9,7 +9,7 @@ EMULATED_FACTOR = 10.0
 
 
 @cache
-def patience() -> float:
+def timeout_factor() -> float:
     """What to multiply the time with that something may take to start: 1 on real and on virtual processors."""
     return EMULATED_FACTOR if is_emulated(Path("/proc/cpuinfo").read_text()) else 1.0
 

@@ -1,0 +1,150 @@
+"""Words that are not to come back: names and sentences that a systems engineer would not search for.
+
+Run `python .ci/vocabulary.py`; it prints one line per finding and exits 1 when there is any. Checked are the names
+that Python code defines (modules, classes, functions, parameters, attributes, variables), string literals, docstrings
+and comments of `src`, `tests` and `bench`, and the lines of every document. `IDENTIFIERS` are refused as a part of a
+name, `PHRASES` in sentences. Former public names stay where they are read for compatibility: see `ACCEPTED`.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+IDENTIFIERS = {
+    "told": "say what it is: reported, message, reason, observer",
+    "tell": "notify, print, report",
+    "cure": "hint",
+    "mend": "fix",
+    "knob": "tunable",
+    "knobs": "tunables",
+    "trouble": "reason, problem, warning",
+    "shortfall": "missed target",
+    "shortfalls": "missed_targets",
+    "remark": "note",
+    "remarks": "notes",
+    "card": "interface, NIC model",
+    "cards": "interfaces",
+    "cable": "veth pair",
+    "resent": "retransmits",
+    "took": "duration, elapsed",
+    "strike": "deregister",
+    "undisturbed": "deferred interrupts (signals), suppressed traffic (networks)",
+    "quieten": "suppress background traffic, quiesce",
+    "patience": "timeout factor",
+    "politely": "graceful",
+    "workshop": "build root",
+    "surroundings": "configuration",
+    "theirs": "say whose: child, other",
+    "owed": "pending",
+    "asked": "requested",
+}
+"""Part of a name -> what to write instead."""
+
+PHRASES = {
+    r"told": "reported, printed, notified: say who does what",
+    r"knobs?": "tunable",
+    r"cures?": "hint",
+    r"to do:": "hint:",
+    r"shortfalls?": "missed target",
+    r"remarks?": "note (information) or warning (a figure is affected)",
+    r"(?:network )?cards?": "network interface, NIC model",
+    r"cables?": "veth pair",
+    r"resent": "retransmits",
+    r"left behind": "leaked",
+    r"papers' order": "sequential order",
+    r"trial starts?": "probe: a trial is one execution of a benchmark",
+    r"undisturbed": "without interruption, quiesced",
+    r"politely": "with SIGTERM, gracefully",
+    r"struck out": "deregistered",
+    r"end politely": "terminate",
+}
+"""Regular expression of whole words -> what to write instead."""
+
+ACCEPTED = {
+    "src/vtax/study/renamed.py": "reads former keys of studies",
+    "src/vtax/runner/points.py": "cells of stored runs keep their keys",
+    "src/vtax/store/migrations/": "stores of former releases",
+    ".ci/vocabulary.py": "this list",
+    "CHANGELOG.md": "names what was renamed",
+    "tests/unit/fixtures/": "outputs of tools, verbatim",
+}
+"""Beginning of a path -> why former words may stand there."""
+
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_PHRASES = [(re.compile(rf"(?<![\w.'-]){words}(?![\w-])", re.IGNORECASE), hint) for words, hint in PHRASES.items()]
+
+
+def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of whatever the code defines or passes by keyword."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.keyword) and node.arg:
+            yield node.value.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+def bad_names(path: str, found: Iterator[tuple[int, str]]) -> Iterator[str]:
+    """Names with a part that is not the field's."""
+    for line, name in found:
+        for part in _PARTS.findall(name):
+            if hint := IDENTIFIERS.get(part.lower()):
+                yield f"{path}:{line}: the name {name}: write {hint}"
+
+
+def sentences(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every string, docstring and comment."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in (tokenize.STRING, tokenize.COMMENT):
+            for offset, line in enumerate(token.string.splitlines()):
+                yield token.start[0] + offset, line
+
+
+def bad_sentences(path: str, lines: Iterator[tuple[int, str]]) -> Iterator[str]:
+    """Lines with a word that is not the field's."""
+    for number, line in lines:
+        for pattern, hint in _PHRASES:
+            if match := pattern.search(line):
+                yield f"{path}:{number}: {match[0]!r}: write {hint}"
+
+
+def findings(root: Path) -> Iterator[str]:
+    """Everything in the files that git knows, or would know, below root."""
+    listed = subprocess.run(
+        ["git", "-c", f"safe.directory={root}", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=root, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    for path in listed.stdout.splitlines():
+        if path.startswith(tuple(ACCEPTED)) or not (root / path).is_file():
+            continue
+        if path.endswith(".py"):
+            source = (root / path).read_text()
+            module = Path(path).stem
+            yield from bad_names(path, iter([(1, module), *names(ast.parse(source))]))
+            yield from bad_sentences(path, sentences(source))
+        elif path.endswith((".md", ".toml")):
+            yield from bad_sentences(path, iter(enumerate((root / path).read_text().splitlines(), 1)))
+
+
+def main() -> int:
+    """Print the findings; 1 when there are any."""
+    found = list(findings(Path(__file__).resolve().parents[1]))
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Columns, audit facts and counters under the names that the field uses.
+
+`platform.cure` is `hint`, `trial.used` is `effective`, the facts `card.*` are `interface.*`, the counter
+`lost.packets` is `drops.packets`. What is not JSON of the expected shape stays as it is: whoever reads it says so.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+branch_labels = None
+depends_on = None
+
+_guest = sa.table("guest", sa.column("id"), sa.column("facts", sa.JSON))
+_counter = sa.table("counter", sa.column("name", sa.Text))
+_run = sa.table("run", sa.column("id"), sa.column("declared", sa.JSON))
+
+
+def upgrade() -> None:
+    """Rename two columns, then rewrite facts, counters and declared studies."""
+    op.execute("ALTER TABLE platform RENAME COLUMN cure TO hint")
+    op.execute("ALTER TABLE trial RENAME COLUMN used TO effective")
+    connection = op.get_bind()
+    connection.execute(sa.update(_counter).where(_counter.c.name == "lost.packets").values(name="drops.packets"))
+    _rewrite(connection, _guest, "facts", lambda facts: {_fact(name): value for name, value in facts.items()})
+    _rewrite(connection, _run, "declared", _study)
+
+
+def _fact(name: str) -> str:
+    return f"interface.{name.removeprefix('card.')}" if name.startswith("card.") else name
+
+
+def _study(declared: dict[str, Any]) -> dict[str, Any]:
+    fields = declared.get("must_match")
+    if not isinstance(fields, list):
+        return declared
+    return {**declared, "must_match": [_fact(field) if isinstance(field, str) else field for field in fields]}
+
+
+def _rewrite(connection: sa.Connection, table: sa.TableClause, name: str, change: Any) -> None:
+    column = table.c[name]
+    for row, text in connection.execute(sa.select(table.c.id, sa.cast(column, sa.Text))).all():
+        try:
+            before = json.loads(text)
+            after = change(before) if isinstance(before, dict) else before
+        except (TypeError, ValueError, AttributeError):
+            continue
+        if after != before:
+            connection.execute(sa.update(table).where(table.c.id == row).values({name: after}))
