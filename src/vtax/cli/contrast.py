@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
+from vtax.cli.completion import sides
 from vtax.cli.output import json_option, print_json
 from vtax.errors import VtaxError
 from vtax.host.home import Home
 
 
 @click.command("contrast")
-@click.argument("left")
-@click.argument("right")
+@click.argument("left", shell_complete=sides)
+@click.argument("right", shell_complete=sides)
 @click.option("--metric", default="", help="The metric to compare; default: every primary one.")
 @click.option("--benchmark", "label", default="", help="The benchmark, by its label; default: all.")
 @json_option

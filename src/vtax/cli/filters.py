@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vtax.cli.completion import platforms_of_run
+
 if TYPE_CHECKING:
     from vtax.report.analysis.filters import Wanted
 
@@ -22,7 +24,8 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --platform, --benchmark and --where: parameters `platforms`, `benchmarks` and `where`, see `wanted`."""
     options = (
         click.option(
-            "--platform", "platforms", multiple=True, metavar="P", help="Show platform P only (repeatable).",
+            "--platform", "platforms", multiple=True, metavar="P", shell_complete=platforms_of_run,
+            help="Show platform P only (repeatable).",
         ),
         click.option(
             "--benchmark", "benchmarks", multiple=True, metavar="B",

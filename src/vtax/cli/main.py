@@ -10,15 +10,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from signal import SIGHUP, SIGINT, SIGTERM
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from vtax import __version__
 from vtax.cli.commands import COMMANDS
+from vtax.cli.completion import ASKED, complete
 from vtax.cli.streams import discard, drain, standard_streams
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.runner.interrupt import stop_requests
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyGroup(click.Group):
@@ -40,6 +44,13 @@ class LazyGroup(click.Group):
         """The list of commands for --help, without loading any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, without loading any of them, and the options."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         """The command; Ctrl-C, SIGTERM and SIGHUP unwind any of them, and its status tells which."""
@@ -87,6 +98,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     What a person can mend is printed without a traceback; what is a bug of vtax gets a report file.
     """
     _open_standard_streams()
+    if ASKED in os.environ:
+        complete(group)
     with standard_streams(), _bugs_of_threads() as bugs:
         status = _status(arguments)
         if bugs and status in (0, None):

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from vtax.cli.completion import platforms_and_drivers
 from vtax.cli.output import as_typed, json_option, missing_image, notify, print_json, print_keys, print_table
 from vtax.cli.probing import free_to_probe
 from vtax.errors import with_hint
@@ -19,7 +20,7 @@ from vtax.study.keys import keys
 
 
 @click.command("platforms")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=platforms_and_drivers)
 @click.option("--no-probe", is_flag=True, help="Only list; do not try what runs here.")
 @json_option
 def command(name: str | None, no_probe: bool, as_json: bool) -> None:

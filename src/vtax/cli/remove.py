@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from vtax.cli.completion import run_names
 from vtax.cli.output import notify, print_table
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
@@ -15,7 +16,7 @@ from vtax.store.store import Store
 
 
 @click.command("remove")
-@click.argument("run_names", metavar="RUN...", nargs=-1, required=True)
+@click.argument("run_names", metavar="RUN...", nargs=-1, required=True, shell_complete=run_names)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(run_names: tuple[str, ...], yes: bool) -> None:
     """Delete each RUN and all that was measured in it from the store, for good; reports already written stay."""

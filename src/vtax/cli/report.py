@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.host.home import Home
 
@@ -15,7 +16,7 @@ _ENDINGS = {"markdown": "md", "latex": "tex"}
 
 
 @click.command("report", epilog=f"{FILTERS} In csv and parquet it stands only when it is named.")
-@click.argument("run_name", metavar="[RUN]", default="last")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option("--format", "file_format", type=click.Choice(_FORMATS), default="html", show_default=True)
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="The file to write; default RUN.html here, or so."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from vtax.cli.completion import unfinished_runs
 from vtax.cli.measure import conclude, measure, prepare_host
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
@@ -21,7 +22,7 @@ from vtax.store.store import Store
 
 
 @click.command("resume")
-@click.argument("run_name", metavar="[RUN]", default="last")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=unfinished_runs)
 @trust_option
 @click.option("--tune", is_flag=True, help="Set the host's tunables for the run (see vtax doctor) and put them back.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from vtax import __version__
+from vtax.cli.completion import platform_names, study_names
 from vtax.cli.measure import conclude, measure, prepare_host
 from vtax.cli.output import built_image, need_root, print_json
 from vtax.cli.plan import announce
@@ -35,8 +36,15 @@ _TIMES = "give a time such as 90s, 45min or 2h"
 
 
 @click.command("run")
-@click.argument("study")
-@click.option("--platform", "-p", "platforms", multiple=True, help="Only this one and the baseline (repeatable).")
+@click.argument("study", shell_complete=study_names)
+@click.option(
+    "--platform",
+    "-p",
+    "platforms",
+    multiple=True,
+    shell_complete=platform_names,
+    help="Only this one and the baseline (repeatable).",
+)
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Exactly this many blocks.")
 @click.option("--budget", metavar="TIME", help="As many blocks as fit into this time, e.g. 2h.")
 @click.option(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from vtax.cli.completion import platform_names
 from vtax.cli.measure import prepare_host
 from vtax.cli.output import built_image, need_root
 from vtax.cli.trust import agreed, trust_option
@@ -36,7 +37,7 @@ SIGNALLED = 128  # exit status of a shell that a signal ended, less the signal: 
 
 
 @click.command("shell")
-@click.argument("platform")
+@click.argument("platform", shell_complete=platform_names)
 @trust_option
 @click.option("--vcpus", default=1, show_default=True, type=click.IntRange(min=1))
 @click.option("--memory", default="512MiB", show_default=True)

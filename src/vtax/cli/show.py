@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import how_to_resume, json_option, print_json, width
 from vtax.cli.raw import EVERY, print_raw
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command("show", epilog=FILTERS)
-@click.argument("run_name", metavar="[RUN]", default="last")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option("--all", "every_metric", is_flag=True, help="Every metric, not only the primary ones.")
 @click.option(
     "--raw",

@@ -1,0 +1,40 @@
+"""A glance at the names in a store, for the completion of a command line: at once, without a lock, without an error.
+
+An SQLite file is read as it lies there. What is still in its write-ahead log, such as a run that has just begun, is
+not seen; nor are stores of database servers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+_SQLITE = "sqlite:///"
+_RUNS = "SELECT name, status FROM run ORDER BY started_at DESC, id DESC"
+_PLATFORMS = "SELECT p.name FROM platform p JOIN run ON run.id = p.run_id WHERE run.name = ? ORDER BY p.position"
+
+
+def run_names(place: str | Path, statuses: Sequence[str] = ()) -> list[str]:
+    """Names of the runs, the newest first; of given statuses, where there are any."""
+    return [str(name) for name, status in _rows(place, _RUNS) if not statuses or status in statuses]
+
+
+def platform_names(place: str | Path, run_name: str) -> list[str]:
+    """Names of the platforms of a run, in its own order."""
+    return [str(name) for (name,) in _rows(place, _PLATFORMS, run_name)]
+
+
+def _rows(place: str | Path, query: str, *values: str) -> list[tuple[object, ...]]:
+    text = str(place)
+    if "://" in text and not text.startswith(_SQLITE):
+        return []
+    file = quote(str(Path(text.removeprefix(_SQLITE)).absolute()))
+    try:
+        # immutable: no lock is asked for, and none of SQLite's own files is made (SQLite, "URI Filenames")
+        with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as connection:
+            return connection.execute(query, values).fetchall()
+    except sqlite3.Error:
+        return []
