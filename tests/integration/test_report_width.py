@@ -26,7 +26,8 @@ document.title = "widths " + widths.join(" ") + " lines " + heights.join(" ");
 const judged = ".overview tbody tr:first-child td.kept, article .result .key";
 const boxes = [...document.querySelectorAll(judged)].slice(0, 6)
   .map(each => each.getBoundingClientRect()).map(box => Math.round(box.right) + "/" + Math.round(box.bottom));
-const sideways = document.documentElement.scrollWidth + "/" + innerWidth;
+const others = [...document.querySelectorAll("body *:not(.scroll *, pre *, svg *, script)")];
+const sideways = Math.round(Math.max(...others.map(each => each.getBoundingClientRect().right))) + "/" + innerWidth;
 const rows = [...document.querySelectorAll(".scroll:has(.result, .overview)")]
   .map(each => each.scrollWidth + "/" + each.clientWidth);
 parent.postMessage("boxes " + boxes.join(" ") + " tables " + rows.join(" ") + " page " + sideways, "*");

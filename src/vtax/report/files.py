@@ -30,6 +30,7 @@ from vtax.store.query import RunData, effective, load
 from vtax.store.store import Store
 
 _BATCH_ROWS = 1 << 16
+_LAST_MOMENT = 253_402_300_800  # Unix time of the year 10000, for which there is no text
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
@@ -86,10 +87,7 @@ def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
 
     in_force: see store.query.used.
 
-    Columns: run, study, platform, benchmark, label, tool_version, topology, parameters (JSON), link (JSON), cell,
-    point, a `factor_NAME` for every factor, block (from 1), number, position, is_warmup, status, error, started_at
-    (Unix time), outside_s, inside_s, used (JSON: what was really in force, as far as the trial came), metric, value,
-    unit, better.
+    Its columns are those of columns.MEASUREMENTS, with a `factor_NAME` for every factor.
     """
     run, trials, measured = data.run, data.trials, data.measurements
     without = np.flatnonzero(~np.isin(np.arange(trials.id.size), measured.trial))
@@ -118,6 +116,7 @@ def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
         "is_warmup": pa.array(trials.is_warmup[trial]),
         "status": _coded(["failed", "ok"], trials.is_ok[trial].astype(np.int64)),
         "error": _errors(data, trial),
+        "started": _moments(trials.started_at, trial),
         **{name: pa.array(getattr(trials, name)[trial], from_pandas=True)
            for name in ("started_at", "outside_s", "inside_s")},
         "effective": _effective(data, in_force, trial),
@@ -127,6 +126,13 @@ def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
         "better": _coded([m.better for m in run.metrics], metric),
     }  # fmt: skip
     return pa.table(columns)
+
+
+def _moments(seconds: Any, index: Any) -> Any:
+    """Unix times as texts of ISO 8601; null for what is no time."""
+    is_time = (seconds >= 0) & (seconds < _LAST_MOMENT)
+    whole = np.where(is_time, np.round(np.where(is_time, seconds, 0) * 1000), 0).astype("datetime64[ms]")
+    return pa.array(np.datetime_as_string(whole, timezone="UTC"), mask=~is_time).take(pa.array(index))
 
 
 def _effective(data: RunData, in_force: Mapping[int, str], trial: Any) -> Any:

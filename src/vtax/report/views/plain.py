@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
@@ -26,6 +27,8 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "image_key": analysis.image_key,
         "host": analysis.host,
         "plugins": [vars(plugin) for plugin in analysis.plugins],
+        "started": moment(analysis.started_at),
+        "ended": moment(analysis.ended_at),
         "started_at": analysis.started_at,
         "ended_at": analysis.ended_at,
         "duration_s": analysis.duration_s,
@@ -43,6 +46,15 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "missed_targets": analysis.missed_targets,
         **({"filter": analysis.filter.plain()} if analysis.filter else {}),
     }
+
+
+def moment(seconds: float | None) -> str | None:
+    """A Unix time as ISO 8601 in UTC with milliseconds; None for what is no time."""
+    try:
+        when = datetime.fromtimestamp(seconds, UTC) if seconds is not None else None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z") if when else None
 
 
 def _section(section: Section) -> dict[str, Any]:

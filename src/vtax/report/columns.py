@@ -1,0 +1,223 @@
+"""What every column of the exports is: its name, kind, unit and meaning. docs/data.md is written from it.
+
+CSV and Parquet have one table. JSON (`vtax report --format json`, `vtax show --json`) nests: a part of it is
+described by the path to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["text", "JSON", "number", "whole number", "yes or no", "time", "list", "object"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column, or a key. unit: of a number; empty for counts and shares of 1. meaning: what it says, when it is
+    empty."""
+
+    name: str
+    kind: Kind
+    unit: str
+    meaning: str
+
+
+MEASUREMENTS = (
+    Field("run", "text", "", "name of the run"),
+    Field("study", "text", "", "name of its study"),
+    Field("platform", "text", "", "platform of the guest"),
+    Field("benchmark", "text", "", "benchmark"),
+    Field("label", "text", "", "name of the study's benchmark table: the benchmark's, unless the study has its own"),
+    Field("tool_version", "text", "", "version of the benchmark's tool; empty when it is not known"),
+    Field("topology", "text", "", "topology of the lab; empty without a network"),
+    Field("parameters", "JSON", "", "parameters of the benchmark, its factors' levels included"),
+    Field("link", "JSON", "", "requested settings of the links"),
+    Field("cell", "text", "", "key of the cell: platform, benchmark and all settings"),
+    Field("point", "text", "", "key of the cell's settings, the same on every platform"),
+    Field(
+        "factor_NAME", "text", "", "level of the factor NAME, a column each; empty where the cell has no such factor"
+    ),
+    Field("block", "whole number", "", "block, from 1; 0 for the guest whose trials looked for a warm-up"),
+    Field("number", "whole number", "", "trial of the cell within the block, from 0, warm-up included"),
+    Field("position", "whole number", "", "place of the trial in the order of the run, from 0"),
+    Field("is_warmup", "yes or no", "", "whether it is a warm-up trial, which no figure uses"),
+    Field("status", "text", "", "`ok` or `failed`"),
+    Field("error", "text", "", "why a trial failed; empty for one that did not"),
+    Field("started", "time", "", "start of the trial"),
+    Field("started_at", "number", "s", "the same as Unix time; goes with the next release"),
+    Field(
+        "outside_s", "number", "s", "duration of the tool by the controller's monotonic clock; empty when not known"
+    ),
+    Field("inside_s", "number", "s", "the same by the guest's clock; empty when not known"),
+    Field("effective", "JSON", "", "effective settings, as far as the trial came: socket buffers, MSS, offloads"),
+    Field("metric", "text", "", "metric of the value; empty in the row of a failed trial"),
+    Field("value", "number", "unit", "measured value, unscaled; empty in the row of a failed trial"),
+    Field("unit", "text", "", "unit of the value"),
+    Field("better", "text", "", "`higher` or `lower`: which values of the metric are better"),
+)
+"""The columns of CSV and Parquet in their order: a row per measurement, and one per failed trial."""
+
+_INTERVAL = (
+    Field("estimate", "number", "", "estimate"),
+    Field("low", "number", "", "lower bound of its interval"),
+    Field("high", "number", "", "upper bound of its interval"),
+)
+_WARNINGS = Field("warnings", "list", "", "sentences of what to beware of")
+ANALYSIS: Mapping[str, tuple[Field, ...]] = {
+    "": (
+        Field("schema", "text", "", "`vtax.analysis/1`"),
+        Field("run", "text", "", "name of the run"),
+        Field("study", "text", "", "name of its study"),
+        Field("declared", "object", "", "the study as it was declared, with every default; see study-files.md"),
+        Field("status", "text", "", "`running`, `finished`, `interrupted` or `failed`"),
+        Field("stopped_because", "text", "", "why it ended"),
+        Field("seed", "whole number", "", "seed of the random order"),
+        Field("vtax_version", "text", "", "version of vtax that measured"),
+        Field("image_key", "text", "", "key of the image"),
+        Field("host", "object", "", "facts of the host; names ending in `_bytes` are bytes"),
+        Field("plugins", "list", "", "installed plug-ins that the run used"),
+        Field("started", "time", "", "start of the run"),
+        Field("ended", "time", "", "its end; null while it runs"),
+        Field("started_at", "number", "s", "start as Unix time; goes with the next release"),
+        Field("ended_at", "number", "s", "end as Unix time; goes with the next release"),
+        Field(
+            "duration_s",
+            "number",
+            "s",
+            "duration of the run, without the time it was interrupted; null when not known",
+        ),
+        Field("order", "list", "", "blocks in the order they ran"),
+        Field("baseline", "text", "", "platform that ratios are to"),
+        Field("blocks", "whole number", "", "whole blocks"),
+        Field("trials", "whole number", "", "measured trials, failed ones included"),
+        Field("failed", "whole number", "", "measured trials that failed"),
+        Field("confidence", "number", "", "confidence level of intervals"),
+        Field("margin", "number", "", "what counts as equivalent: ratios within 1 ± margin"),
+        Field("platforms", "list", "", "platforms of the study"),
+        Field("answers", "list", "", "a sentence for every platform"),
+        Field("results", "list", "", "a result for every metric of every benchmark table"),
+        Field("warnings", "list", "", "all warnings, merged"),
+        Field("missed_targets", "list", "", "sentences of what was declared and not reached"),
+        Field("filter", "object", "", "what of the run is shown; absent when all is"),
+    ),
+    "order[]": (
+        Field("block", "whole number", "", "block, from 1"),
+        Field("platforms", "list", "", "platforms in the order of their guests"),
+    ),
+    "platforms[]": (
+        Field("name", "text", "", "name"),
+        Field("identity", "object", "", "driver and all its options"),
+        Field("available", "yes or no", "", "whether it was tested"),
+        Field("reason", "text", "", "why it was not tested"),
+        Field("hint", "text", "", "how to make it available"),
+        Field("marks", "list", "", "what must be said with every figure: `emulated`, `nested`, `remote`"),
+        Field("version", "text", "", "version of the runtime"),
+        Field("is_baseline", "yes or no", "", "whether ratios are to it"),
+        Field("ready_s", "list", "s", "start to ready of every guest"),
+    ),
+    "answers[]": (
+        Field("platform", "text", "", "name"),
+        Field("marks", "list", "", "its marks"),
+        Field("text", "text", "", "the sentence"),
+    ),
+    "results[]": (
+        Field("label", "text", "", "name of the benchmark table"),
+        Field("benchmark", "text", "", "benchmark"),
+        Field("tool_version", "text", "", "version of its tool"),
+        Field("metric", "text", "", "metric"),
+        Field("title", "text", "", "what people call it"),
+        Field("unit", "text", "", "unit of all its values"),
+        Field("better", "text", "", "`higher` or `lower`"),
+        Field("primary", "yes or no", "", "whether tables show it first and the run's rule looks at it"),
+        Field("family", "whole number", "", "comparisons that were judged together"),
+        Field("points", "list", "", "combinations of levels"),
+    ),
+    "results[].points[]": (
+        Field("point", "text", "", "key"),
+        Field("levels", "object", "", "factor -> level"),
+        Field("topology", "text", "", "topology; empty without a network"),
+        Field("parameters", "object", "", "parameters of the benchmark"),
+        Field("link", "object", "", "requested settings of the links"),
+        Field("rows", "list", "", "platforms"),
+    ),
+    "results[].points[].rows[]": (
+        Field("platform", "text", "", "platform"),
+        Field("cell", "text", "", "key of the cell"),
+        Field("marks", "list", "", "marks of the platform"),
+        Field("failed", "whole number", "", "trials that failed"),
+        Field("summary", "object", "", "the platform's own values; null without any"),
+        Field("blocks", "list", "", "blocks with values, from 0"),
+        Field("block_means", "list", "unit", "the mean of each"),
+        Field("ratio", "object", "", "ratio to the baseline; null for the baseline and without an answer"),
+        Field("efficiency", "object", "", "ratio where higher is better, else 1 / ratio; see statistics.md"),
+        Field("overhead", "object", "", "1 - efficiency"),
+        Field("verdict", "object", "", "verdict on the ratio; null without one"),
+        Field("target_missed", "yes or no", "", "whether what the rule declared for it is not reached"),
+        _WARNINGS,
+    ),
+    "results[].points[].rows[].summary": (
+        Field("n", "whole number", "", "trials"),
+        Field("blocks", "whole number", "", "blocks"),
+        Field("mean", "number", "unit", "mean of the blocks' means"),
+        Field("sd", "number", "unit", "standard deviation of all trials"),
+        Field("cv", "number", "", "coefficient of variation of all trials"),
+        Field("low", "number", "unit", "lower bound of the mean's t-interval; null with one block"),
+        Field("high", "number", "unit", "upper bound of it"),
+        Field("confidence", "number", "", "confidence level of it"),
+        Field("median", "number", "unit", "median of the blocks' medians"),
+        Field("median_low", "number", "unit", "lower bound of the median's interval"),
+        Field("median_high", "number", "unit", "upper bound of it"),
+        Field("median_confidence", "number", "", "what it covers"),
+        Field("minimum", "number", "unit", "min of all trials"),
+        Field("maximum", "number", "unit", "max of all trials"),
+        Field("effective_n", "number", "", "independent values that the trials are worth; null with few"),
+        Field("outliers", "list", "", "positions of outliers among the trials"),
+        _WARNINGS,
+        Field("bootstrap_low", "number", "unit", "lower bound of the mean's BCa bootstrap interval; null without"),
+        Field("bootstrap_high", "number", "unit", "upper bound of it"),
+    ),
+    "results[].points[].rows[].ratio": (
+        Field("estimate", "number", "", "geometric mean of the ratios within blocks"),
+        Field("low", "number", "", "lower bound of its t-interval"),
+        Field("high", "number", "", "upper bound of it"),
+        Field("confidence", "number", "", "confidence level of it"),
+        Field("n_blocks", "whole number", "", "blocks with both sides"),
+        Field("mean_log", "number", "", "mean of the logarithms"),
+        Field("se_log", "number", "", "standard error of it"),
+        Field("df", "number", "", "degrees of freedom"),
+        Field("p_value", "number", "", "of the t-test that the ratio is 1"),
+        Field("bootstrap_low", "number", "", "lower bound of the BCa bootstrap interval; null without"),
+        Field("bootstrap_high", "number", "", "upper bound of it"),
+        Field("outliers", "list", "", "positions of outlying blocks"),
+        _WARNINGS,
+        Field("skewness", "number", "", "skewness of the logarithms"),
+        Field("effective_blocks", "number", "", "independent blocks that the blocks are worth"),
+    ),
+    "results[].points[].rows[].efficiency": _INTERVAL,
+    "results[].points[].rows[].overhead": _INTERVAL,
+    "results[].points[].rows[].verdict": (
+        Field("kind", "text", "", "`slower`, `faster`, `equivalent` or `undecided`"),
+        Field("margin", "number", "", "margin of equivalence"),
+        Field("alpha", "number", "", "error rate of the family"),
+        Field("family", "whole number", "", "comparisons that it is corrected for"),
+        Field("p_difference", "number", "", "Holm-adjusted p-value of a difference"),
+        Field("p_equivalence", "number", "", "Holm-adjusted p-value of equivalence"),
+        Field("blocks_needed", "whole number", "", "further blocks that probably settle it; null when not known"),
+        _WARNINGS,
+        Field("text", "text", "", "the same in words"),
+    ),
+    "warnings[]": (
+        Field("code", "text", "", "name of the sentence"),
+        Field("severity", "text", "", "`note`, `warning` or `error`"),
+        Field("text", "text", "", "the sentence, with ranges where numbers differ"),
+        Field("data", "object", "", "what the sentence holds; ranges have `low` and `high`"),
+        Field("kind", "text", "", "family of the code; goes with the next release"),
+        Field("texts", "list", "", "every different sentence"),
+        Field("places", "list", "", "where it holds; empty for the whole run"),
+        Field("times", "whole number", "", "how often it was given"),
+        Field("is_primary", "yes or no", "", "whether it is about a primary metric or the run"),
+    ),
+}
+"""Path in the JSON of a result -> its keys."""
