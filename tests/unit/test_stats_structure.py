@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from vtax.stats.checks import StatsError
-from vtax.stats.interaction import _design, _fit, interaction
+from vtax.stats.interaction import _design, _fit, interaction, paired_interaction
 from vtax.stats.intervals import t_quantile
 from vtax.stats.ranking import rank
 from vtax.stats.steadiness import find_drift, find_warmup
@@ -257,3 +257,37 @@ def test_a_level_of_noise_that_is_not_there_is_never_negative(noise):
         found = interaction(np.exp(log), p, q, b)
         assert min(found.sd_block, found.sd_guest) >= 0
         assert 0 < found.p_value <= 1
+
+
+def noisy_study(sds, blocks=6, effect=0.0):
+    """Logs of shape (platforms, levels, blocks) with guest noise; no interaction but the effect on the second."""
+    logs = np.zeros((len(sds), 2, blocks)) + 0.03 * rng.standard_normal(blocks)
+    scale = np.array(sds)[:, None, None]
+    logs += scale * (0.01 * rng.standard_normal((len(sds), 1, blocks)) + 0.02 * rng.standard_normal(logs.shape))
+    logs[1, 1] += effect
+    return (np.exp(logs).ravel(), *(x.ravel() for x in np.meshgrid(*map(range, logs.shape), indexing="ij")))
+
+
+def test_paired_interaction_holds_beside_a_far_noisier_platform_where_f_does_not():
+    sds, studies = [1, 1, 1, 1, 10], 400
+    wrong = dict.fromkeys((interaction, paired_interaction), 0)
+    for _ in range(studies):
+        given = noisy_study(sds)
+        for test in wrong:
+            wrong[test] += test(*given).p_value <= 0.05
+    assert wrong[paired_interaction] <= 0.05 * studies + 4 * math.sqrt(0.05 * 0.95 * studies)
+    assert wrong[interaction] > 0.1 * studies
+    assert sum(paired_interaction(*noisy_study(sds, effect=0.3)).p_value <= 0.05 for _ in range(50)) > 45
+
+
+def test_paired_terms_are_ratios_within_blocks():
+    values, platforms, levels, blocks = noisy_study([1, 1, 1], effect=0.2)
+    found = paired_interaction(values, platforms, levels, blocks)
+    logs = np.log(values).reshape(3, 2, 6)
+    change = (logs[1, 1] - logs[0, 1]) - (logs[1, 0] - logs[0, 0])
+    (term,) = (t for t in found.table if (t.kind, t.platform) == ("interaction", "1"))
+    assert math.log(term.ratio) == pytest.approx(change.mean())
+    assert math.log(term.high / term.low) == pytest.approx(
+        2 * t_quantile(0.975, 5) * change.std(ddof=1) / math.sqrt(6)
+    )
+    assert found.f == interaction(values, platforms, levels, blocks).f

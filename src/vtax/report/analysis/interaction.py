@@ -17,7 +17,7 @@ from vtax.report.analysis.ranking import aligned
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
 from vtax.report.document import Inline, Number, Ratio, Share, joined, msg
 from vtax.stats.checks import Array, StatsError, check_positive
-from vtax.stats.interaction import Interaction, Term, interaction
+from vtax.stats.interaction import Interaction, Term, interaction, paired_interaction
 from vtax.stats.notes import Note
 from vtax.stats.verdict import holm, outside
 
@@ -26,7 +26,7 @@ from vtax.stats.verdict import holm, outside
 class FactorEffect:
     """One factor of one metric. effect: None when there is no answer, reason then says why.
 
-    p_adjusted: of the F-test, Holm-adjusted over all factors and metrics shown. text: the answer as a sentence.
+    p_adjusted: of the test, Holm-adjusted over all factors and metrics shown. text: the answer as a sentence.
     """
 
     section: Section
@@ -87,7 +87,8 @@ def _effect(section: Section, factor: str, levels: tuple[str, ...], analysis: An
         values = np.concatenate([value for value, _ in sides.values()]) if sides else np.zeros(0)
         labels = np.array([key for key, (value, _) in sides.items() for _ in value]).reshape(-1, 2)
         blocks = np.concatenate([block for _, block in sides.values()]) if sides else np.zeros(0)
-        effect = interaction(values, labels[:, 0], labels[:, 1], blocks, analysis.rule.confidence)
+        test = paired_interaction if analysis.rule.method > 1 else interaction
+        effect = test(values, labels[:, 0], labels[:, 1], blocks, analysis.rule.confidence)
     except StatsError as error:
         return replace(empty, reason=error.note)
     except (np.linalg.LinAlgError, ValueError):  # what is left of too few or too regular blocks
@@ -122,7 +123,10 @@ def _answered(found: FactorEffect, analysis: Analysis) -> FactorEffect:
     f, p = Number(effect.f, 3), Number(effect.p_value, 2)
     df = f"{effect.df[0]:g}, {effect.df[1]:g}"
     test = msg("F({df}) = {f}, p = {p}", df=df, f=f, p=p)
-    if found.p_adjusted != effect.p_value:
+    if effect.is_paired:
+        adjusted = Number(found.p_adjusted, 2)
+        test = msg("paired t-tests of every platform and level, adjusted p = {adjusted}", adjusted=adjusted)
+    elif found.p_adjusted != effect.p_value:
         adjusted = Number(found.p_adjusted, 2)
         test = msg("F({df}) = {f}, p = {p}, adjusted {adjusted}", df=df, f=f, p=p, adjusted=adjusted)
     if found.p_adjusted > analysis.rule.alpha:
