@@ -10,14 +10,21 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vtax.host.home import Home
 from vtax.report.analysis import analyse as analyse_run
-from vtax.report.analysis.values import lending_group
+from vtax.report.analysis.values import Row, lending_group
 from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.ratio import BlockMeans, block_contrast, noise_ratio
 from vtax.stats.stopping import Rule
 from vtax.store.store import Store
+
+
+def part(row: Row, kept: NDArray[np.int64]) -> BlockMeans:
+    """What a cell measured in some of the blocks."""
+    inside = np.isin(row.blocks, kept)
+    return BlockMeans(row.blocks[inside], row.block_means[inside])
 
 
 def main() -> None:
@@ -41,14 +48,12 @@ def main() -> None:
         for start in range(analysis.blocks - length + 1):
             kept = np.arange(start, start + length)
 
-            def part(row, kept=kept):
-                inside = np.isin(row.blocks, kept)
-                return BlockMeans(row.blocks[inside], row.block_means[inside])
-
             for better, pairs in families:
                 contrasts = {
                     str(k): Contrast(
-                        block_contrast(part(row), part(base)), better, noise_ratio(part(row), part(base)),
+                        block_contrast(part(row, kept), part(base, kept)),
+                        better,
+                        noise_ratio(part(row, kept), part(base, kept)),
                         lending_group(row.platform),
                     )
                     for k, (row, base) in enumerate(pairs)

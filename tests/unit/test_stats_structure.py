@@ -287,7 +287,6 @@ def test_paired_terms_are_ratios_within_blocks():
     change = (logs[1, 1] - logs[0, 1]) - (logs[1, 0] - logs[0, 0])
     (term,) = (t for t in found.table if (t.kind, t.platform) == ("interaction", "1"))
     assert math.log(term.ratio) == pytest.approx(change.mean())
-    assert math.log(term.high / term.low) == pytest.approx(
-        2 * t_quantile(0.975, 5) * change.std(ddof=1) / math.sqrt(6)
-    )
+    width = 2 * t_quantile(0.975, 5) * change.std(ddof=1) / math.sqrt(6)
+    assert math.log(term.high / term.low) == pytest.approx(width)
     assert found.f == interaction(values, platforms, levels, blocks).f

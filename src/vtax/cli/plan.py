@@ -11,7 +11,7 @@ from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
-from vtax.stats.sequential import MINIMUM_BLOCKS
+from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.study.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks

@@ -96,12 +96,15 @@ def _without_assumptions(
     """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it."""
     names = [name for name, ratio in ratios.items() if ratio.n_blocks > 1 and ratio.se_log > 0]
     family = [contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names]
-    borrowed = moderate_family(family, [contrasts[name].group for name in names]) if rule.is_moderated else {}
+    groups = [contrasts[name].group for name in names]
+    borrowed = moderate_family(family, groups) if rule.is_moderated else None
     result = dict(ratios)
     for place, (name, logs, correlation) in enumerate(zip(names, family, dependence(family), strict=True)):
         ratio, noise = ratios[name], contrasts[name].noise
-        variance, df = borrowed.get(place, (ratio.se_log**2 * ratio.n_blocks, ratio.df))
-        se, notes = math.sqrt(variance / ratio.n_blocks), list[str]()
+        se, df, is_moderated, notes = ratio.se_log, ratio.df, False, list[str]()
+        if borrowed is not None:
+            variance, df, is_moderated = borrowed[place]
+            se = math.sqrt(variance / ratio.n_blocks)
         effective = None
         if correlation:
             se, df = allow_for_dependence(se, df, ratio.n_blocks, correlation)
@@ -111,7 +114,9 @@ def _without_assumptions(
         if skewness:
             notes.append(Note("unequal-noise", times=round(max(noise, 1 / noise), 1)))
         found = widened(ratio, ratio.confidence, se, df, skewness)
-        result[name] = replace(found, effective_blocks=effective, warnings=(*found.warnings, *notes))
+        result[name] = replace(
+            found, effective_blocks=effective, is_moderated=is_moderated, warnings=(*found.warnings, *notes)
+        )
     return result
 
 

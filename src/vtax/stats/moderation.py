@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from vtax.stats.checks import Array
 
 FEWEST_LENDERS = 4  # contrasts: the variance of three variances is anybody's guess
 FEWEST_BLOCKS = 3
+MINIMUM_BLOCKS = 5  # of a verdict from a contrast's own variance: with fewer, t is at the mercy of the noise's shape
 MOST_LENT = 0.5  # degrees of freedom, as a share of a contrast's own
 NOISIER, QUIETER = 0.8, 0.01  # quantiles of F beyond which a contrast is not like the others and borrows nothing
 LEAST_SHARED = 0.25  # squared correlation of two contrasts with one baseline, were all platforms equally noisy
@@ -36,8 +38,7 @@ def moderated(variances: Array, df: Array, shared: Array) -> tuple[Array, Array]
     if lenders < FEWEST_LENDERS or not (variances > 0).all():
         return variances, df
     shared = np.maximum(shared, LEAST_SHARED)
-    own = variances * df / special.chdtri(df, 0.5)
-    others = np.stack([np.median(np.delete(own, k, axis=-1), axis=-1) for k in range(lenders)], axis=-1)
+    others = _others(variances, df)
     lent = _alike(variances, df, shared)[..., None]
     maximum = df * np.minimum(MOST_LENT, (lenders / (1 + (lenders - 1) * shared) - 1)[..., None])
     lent = np.minimum(lent, maximum)
@@ -46,6 +47,13 @@ def moderated(variances: Array, df: Array, shared: Array) -> tuple[Array, Array]
     is_unlike = (ratio > special.fdtri(df, df, NOISIER)) | (ratio < special.fdtri(df, df, QUIETER))
     lent = np.where(is_unlike, 0.0, lent)
     return (lent * others + df * variances) / (lent + df), df + lent
+
+
+def _others(variances: Array, df: Array) -> Array:
+    """The median of the others' variances, unbiased under normal noise."""
+    own = variances * df / special.chdtri(df, 0.5)
+    medians = [np.median(np.delete(own, k, axis=-1), axis=-1) for k in range(own.shape[-1])]
+    return np.stack(medians, axis=-1)
 
 
 def _alike(variances: Array, df: Array, shared: Array) -> Array:
@@ -81,19 +89,41 @@ def lending_groups(groups: Sequence[str], counts: Sequence[int]) -> list[list[in
     return [members for members in found.values() if len(members) >= FEWEST_LENDERS]
 
 
-def moderate_family(family: Sequence[Array], groups: Sequence[str]) -> dict[int, tuple[float, float]]:
-    """Position -> (variance of a log-ratio, degrees of freedom) of every contrast that borrowed.
+def moderated_families(logs: Array, groups: Sequence[str]) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    """(variances, degrees of freedom, whether fewer than MINIMUM_BLOCKS may judge), each (families, contrasts).
 
-    family: log-ratios of every contrast in the order of the blocks, without NaN.
+    logs: shape (families, contrasts, blocks), NaN only at the end of a row. What borrows nothing keeps its own
+    variance; of fewer than MINIMUM_BLOCKS it counts at least as much as the median of all the others', which is what
+    makes such few blocks safe to judge: three that happen to be alike are no proof of quiet.
     """
-    result = {}
-    for members in lending_groups(groups, [logs.size for logs in family]):
-        shortest = min(family[k].size for k in members)
-        df = np.array([family[k].size - 1.0 for k in members])
-        variances = np.array([family[k].var(ddof=1) for k in members])
-        shared = shared_noise(np.array([family[k][:shortest] for k in members]))
-        found, lent = moderated(variances, df, shared)
-        result.update(
-            {k: (float(v), float(d)) for k, v, d, own in zip(members, found, lent, df, strict=True) if d > own}
-        )
-    return result
+    counts = (~np.isnan(logs)).sum(axis=-1)
+    df = counts - 1.0
+    variances = np.full(counts.shape, np.nan)
+    judges = np.zeros(counts.shape, dtype=bool)
+    fewest = counts.min(axis=0)
+    enough = np.flatnonzero(fewest >= FEWEST_BLOCKS)
+    variances[:, enough] = np.nanvar(logs[:, enough], axis=-1, ddof=1)
+    if enough.size < FEWEST_LENDERS:
+        return variances, df, judges
+    given = variances.copy()
+    judges[:, enough] = given[:, enough] > 0
+    least = _others(given[:, enough], df[:, enough])
+    is_few = counts[:, enough] < MINIMUM_BLOCKS
+    variances[:, enough] = np.where(is_few, np.maximum(given[:, enough], least), given[:, enough])
+    for members in lending_groups(groups, fewest.tolist()):
+        shared = shared_noise(logs[:, members, : int(counts[:, members].min())])
+        found, lent = moderated(given[:, members], df[:, members], shared)
+        variances[:, members] = np.where(lent > df[:, members], found, variances[:, members])
+        df[:, members] = lent
+    return variances, df, judges
+
+
+def moderate_family(family: Sequence[Array], groups: Sequence[str]) -> list[tuple[float, float, bool]]:
+    """`moderated_families` of one. family: log-ratios in the order of the blocks, without NaN; at least two each."""
+    logs = np.full((1, len(family), max((row.size for row in family), default=0)), np.nan)
+    for row, values in zip(logs[0], family, strict=True):
+        row[: values.size] = values
+    variances, df, judges = moderated_families(logs, groups)
+    own = [float(row.var(ddof=1)) for row in family]
+    known = [v if np.isfinite(v) else o for v, o in zip(variances[0].tolist(), own, strict=True)]
+    return list(zip(known, df[0].tolist(), judges[0].tolist(), strict=True))

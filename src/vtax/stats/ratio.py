@@ -44,7 +44,8 @@ class Ratio:
     block). mean_log, se_log, df: mean of the log-ratios, its standard error (nan from one block) and degrees of
     freedom. outliers: positions of blocks, in the arrays as given, whose ratio has a modified z above 3.5: flagged,
     kept. skewness: of the log-ratios, where interval and tests allow for it (`skewed_t`), else 0. effective_blocks:
-    how many independent blocks these are worth where they follow one another, else None.
+    how many independent blocks these are worth where they follow one another, else None. is_moderated: its variance
+    was held against those of its family (`moderation`).
     """
 
     estimate: float
@@ -62,6 +63,7 @@ class Ratio:
     warnings: tuple[str, ...]
     skewness: float = 0.0
     effective_blocks: float | None = None
+    is_moderated: bool = False
 
     @property
     def half_width(self) -> float:

@@ -22,13 +22,12 @@ import numpy.typing as npt
 from scipy import special
 
 from vtax.stats.checks import Array, StatsError
-from vtax.stats.moderation import lending_groups, moderated, shared_noise
+from vtax.stats.moderation import MINIMUM_BLOCKS, moderated_families
 
 Direction = Literal["above", "below", "equivalent", "undecided"]
 DIRECTIONS: tuple[Direction, ...] = ("undecided", "above", "below", "equivalent")  # codes 0 to 3 of `decide_studies`
 SHAPE = 1.0  # of the spending function: 1 is like Pocock's, early; -4 like O'Brien & Fleming's, late
 HELD_BACK = 0.8  # share of alpha that is spent: with t instead of z up to 1.2 times it is used (bench/statistics)
-MINIMUM_BLOCKS = 5  # of a verdict from a contrast's own variance: with fewer, t is at the mercy of the noise's shape
 GRID = 241  # points of the recursive integration: levels are within 1 % of those of 2001 points
 NEVER = 2**31
 
@@ -121,34 +120,21 @@ def decide_studies(
     return codes, at
 
 
-def _borrowed(logs: Array, first: int, groups: Sequence[str]) -> tuple[Array, Array]:
-    """(moderated / own variance, degrees of freedom) of every contrast at every look; 1 and n - 1 without lenders.
-
-    A contrast that was left out of further blocks lends what it had.
-    """
-    counts = (~np.isnan(logs)).sum(axis=-1)
-    looks = np.arange(first, logs.shape[-1] + 1)
-    times = np.ones((*logs.shape[:-1], looks.size))
-    df = np.broadcast_to(looks - 1.0, times.shape).copy()
-    for members in lending_groups(groups, counts.min(axis=0).tolist()):
-        part = logs[:, members]
-        for look, n in enumerate(looks):
-            there = np.minimum(counts[:, members], n)
-            own = np.nanvar(part[..., :n], axis=-1, ddof=1)
-            shared = shared_noise(part[..., : there.min()])
-            variances, lent = moderated(own, there - 1.0, shared)
-            times[:, members, look] = variances / np.where(own > 0, own, 1.0)
-            df[:, members, look] = lent
-    return times, df
+def _borrowed(logs: Array, first: int, groups: Sequence[str]) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    """(moderated variance, degrees of freedom, whether it may judge) of every contrast at every look."""
+    looks = [moderated_families(logs[..., :n], groups) for n in range(first, logs.shape[-1] + 1)]
+    variances, df, judges = (np.stack(each, axis=-1) for each in zip(*looks, strict=True))
+    enough = (~np.isnan(logs)).sum(axis=-1)[..., None] >= MINIMUM_BLOCKS
+    return variances, df, judges | (enough & (np.arange(first, logs.shape[-1] + 1) >= MINIMUM_BLOCKS))
 
 
 def _t_values(
-    logs: Array, margin: float, first: int, borrowed: tuple[Array, Array] | None = None
+    logs: Array, margin: float, first: int, borrowed: tuple[Array, Array, npt.NDArray[np.bool_]] | None = None
 ) -> tuple[Array, Array, Array]:
     """Student's t of being different from 0 and of being inside the margin, and the mean, at every look.
 
-    A t of more degrees of freedom, which were borrowed, is given as the t of n - 1 that is as rare. Before
-    MINIMUM_BLOCKS only such a one is given.
+    A t of more degrees of freedom, which were borrowed, is given as the t of n - 1 that is as rare. Where
+    the family does not let so few blocks judge, it is NaN.
     """
     n = np.arange(1, logs.shape[-1] + 1, dtype=np.float64)
     shift = logs[..., :1]  # sums of small differences keep their digits
@@ -157,16 +143,17 @@ def _t_values(
     n, mean, square = n[first - 1 :], mean[..., first - 1 :] + shift, square[..., first - 1 :]
     se = np.sqrt(np.maximum(square, 0.0) / (n - 1) / n)
     is_still = se <= 1e-13
+    df = n - 1 if borrowed is None else borrowed[1]
     if borrowed is not None:
-        se, lent = se * np.sqrt(borrowed[0]), borrowed[1] > n - 1
+        se = np.where(np.isnan(borrowed[0]), se, np.sqrt(borrowed[0] / n))
 
     def t(distance: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             noisy = distance / se
         if borrowed is not None:
-            noisy = np.where(lent, -special.stdtrit(n - 1, special.stdtr(borrowed[1], -noisy)), noisy)
+            noisy = np.where(df > n - 1, -special.stdtrit(n - 1, special.stdtr(df, -noisy)), noisy)
         t = np.where(is_still, np.where(np.abs(distance) <= 1e-13, 0.0, np.copysign(np.inf, distance)), noisy)
-        return t if borrowed is None else np.where(lent | (n >= MINIMUM_BLOCKS), t, np.nan)
+        return t if borrowed is None else np.where(borrowed[2], t, np.nan)
 
     low, high = np.log1p(-margin), np.log1p(margin)
     return t(np.abs(mean)), t(np.minimum(mean - low, high - mean)), mean

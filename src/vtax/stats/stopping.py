@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from vtax.stats.checks import Array, StatsError, without_missing
-from vtax.stats.moderation import FEWEST_BLOCKS
+from vtax.stats.moderation import FEWEST_BLOCKS, MINIMUM_BLOCKS
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.sequential import MINIMUM_BLOCKS, sequential_verdicts, t_levels
+from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.verdict import check_margin
 
 Stop = Literal["fixed", "precision", "verdict", "budget"]

@@ -17,11 +17,10 @@ from typing import Literal
 import numpy as np
 
 from vtax.stats.checks import Array, Better, StatsError, Values, as_array
-from vtax.stats.moderation import FEWEST_BLOCKS
+from vtax.stats.moderation import FEWEST_BLOCKS, MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.planning import min_blocks_for
 from vtax.stats.ratio import Ratio, p_above, p_below
-from vtax.stats.sequential import MINIMUM_BLOCKS
 
 Kind = Literal["slower", "faster", "equivalent", "undecided"]
 
@@ -112,8 +111,8 @@ def verdict_of(
 
 
 def fewest_to_judge(ratio: Ratio) -> int:
-    """Blocks below which a ratio has no verdict: fewer where it has borrowed from others what few blocks lack."""
-    return FEWEST_BLOCKS if ratio.df > ratio.n_blocks - 1 else MINIMUM_BLOCKS
+    """Blocks below which a ratio has no verdict: fewer where a family tells what so few blocks do not."""
+    return FEWEST_BLOCKS if ratio.is_moderated else MINIMUM_BLOCKS
 
 
 def check_margin(margin: float) -> None:

@@ -19,9 +19,9 @@ from vtax.report.analysis.filters import Filter
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section, place_of
 from vtax.report.document import Place
 from vtax.stats.checks import StatsError
+from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio
-from vtax.stats.sequential import MINIMUM_BLOCKS
 from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.variance import MAX_BLOCKS, Components, Replication, components, plan
