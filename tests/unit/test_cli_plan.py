@@ -93,7 +93,7 @@ def test_a_plan_shows_what_guests_may_use_and_counts_those_that_run_at_once(
     study = tmp_path / "mine.toml"
     tables = '[guest]\nvcpus = 2\nmemory = "384MiB"\n[[benchmark]]\nname = "iperf3"\ntopology = "guest-to-guest"\n'
     study.write_text(f'name = "mine"\nplatforms = ["native", "lxc", "ssh:far"]\n{tables}')
-    monkeypatch.setattr("vtax.runner.networks.refuse_beyond_platforms", lambda *_: None)
+    monkeypatch.setattr("vtax.runner.networks.why_not", lambda *_: None)
     text = output_of("run", str(study), "--plan")
     assert "\nguests of native, lxc: 2 vCPUs and 384 MiB each; 2 at once in guest-to-guest: 768 MiB\n" in text
     assert "\nguests of ssh:far: what the machine has; vtax sets no limit there\n" in text
@@ -165,3 +165,35 @@ def test_a_plan_probes_nothing_while_something_measures(tmp_path: Path, monkeypa
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: measuring_lock(name, lock))
     with measuring_lock("tour-1", lock):
         assert "was not probed: tour-1 (process " in output_of("run", "tour", "--plan")
+
+
+def test_a_plan_shows_what_a_platform_cannot_carry_and_measures_the_rest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    study = tmp_path / "mine.toml"
+    router = '[[benchmark]]\nname = "iperf3"\ntopology = "router"\nlink_factors = { mtu = [500, 1500] }\n'
+    study.write_text(
+        f'name = "mine"\nplatforms = ["native", "gvisor-ptrace"]\n[[benchmark]]\nname = "stream"\n{router}'
+    )
+    text = output_of("run", str(study), "--plan")
+    assert "cells: 4, on native, gvisor-ptrace;" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("not tested:")]
+    assert line.startswith(
+        "not tested: gvisor-ptrace in iperf3, router: router needs guests that route between their"
+    )
+    assert line.endswith("To do: take gvisor-ptrace out")
+    plan = json.loads(output_of("run", str(study), "--plan", "--json"))
+    assert [(each["platform"], each["label"], each["levels"]) for each in plan["not_tested"]] == [
+        ("gvisor-ptrace", "iperf3", {"link.mtu": mtu}) for mtu in (500, 1500)
+    ]
+    assert [cell["label"] for cell in plan["cells"] if cell["platform"] == "gvisor-ptrace"] == ["stream"]
+    with pytest.raises(BadInput, match="the network stack of gvisor-ptrace drops large packets"):
+        output_of("run", str(study), "--plan", "--platform", "gvisor-ptrace")
+    study.write_text(f'name = "mine"\nplatforms = ["native", "gvisor-ptrace"]\n{router}')
+    text = output_of("run", str(study), "--plan")
+    assert "cells: 2, on native;" in text
+    assert "not tested: gvisor-ptrace: router needs guests" in text
+    study.write_text(f'name = "mine"\nplatforms = ["gvisor-ptrace"]\nbaseline = "gvisor-ptrace"\n{router}')
+    with pytest.raises(BadInput, match="router needs guests that route"):
+        output_of("run", str(study), "--plan")

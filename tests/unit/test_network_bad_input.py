@@ -71,8 +71,10 @@ def test_a_buffer_above_the_hosts_limit(
     ("platform", "limit"), [("qemu-tcg-rtl8139", 4096), ("qemu-tcg-e1000", 16110), ("qemu-tcg-microvm", 65521)]
 )
 def test_an_mtu_that_a_nic_model_cannot_carry(platform: str, limit: int) -> None:
-    planned({"name": "iperf3", "link": {"mtu": limit}}, platform)
-    error = refused({"name": "iperf3", "link_factors": {"mtu": [1500, limit + 1]}}, platform)
+    assert planned({"name": "iperf3", "link": {"mtu": limit}}, platform).untested == ()
+    (untested,) = planned({"name": "iperf3", "link_factors": {"mtu": [1500, limit + 1]}}, platform).untested
+    assert (untested.platform.name, untested.point.levels) == (platform, {"link.mtu": limit + 1})
+    error = untested.error
     assert f"{platform} carry an MTU of at most {limit}" in error.what
     assert "mtu of iperf3" in error.where
     assert f"take {platform} out, or ask for at most {limit}" in error.hint

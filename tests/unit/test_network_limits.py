@@ -7,7 +7,7 @@ import pytest
 from vtax.benchmarks import iperf3
 from vtax.errors import BadInput
 from vtax.platforms import registry
-from vtax.runner.networks import refuse_beyond_platforms
+from vtax.runner.networks import why_not
 from vtax.runner.points import Point
 
 
@@ -16,6 +16,14 @@ def point(topology="point-to-point", **link):
     from vtax.network import registry
 
     return Point("k", "iperf3", BENCHMARK, Iperf3Parameters(), topology, registry.settings(topology, link), {})
+
+
+def refuse_beyond_platforms(platforms, points, source):
+    """Raise the first reason why one of the platforms cannot carry one of the points."""
+    for platform in platforms:
+        for each in points:
+            if error := why_not(platform, each, source):
+                raise error
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby, islice
 from typing import Any
@@ -51,6 +52,15 @@ def as_json(plan: Plan) -> dict[str, Any]:
                 "guests": _guests(plan, planned),
             }
             for planned in plan.platforms
+        ],
+        "not_tested": [
+            {
+                "platform": each.platform.name,
+                **described[each.point.key],
+                "reason": each.error.what,
+                "hint": each.error.hint,
+            }
+            for each in plan.untested
         ],
         "runs_as_root": [
             {"platform": p.platform, "option": p.option, "value": p.value, "what": p.what} for p in plan.programs
@@ -126,6 +136,8 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     for planned in plan.platforms:
         if not planned.probe.available:
             notify(f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}")
+    for line in _not_tested(plan):
+        notify(line)
 
 
 def _what_guests_use(plan: Plan) -> list[str]:
@@ -142,6 +154,20 @@ def _what_guests_use(plan: Plan) -> list[str]:
             uses += f"; {largest.guests} at once in {largest.topology}: {memory}"
         groups.setdefault(uses, []).append(name)
     return [f"guests of {', '.join(names)}: {uses}" for uses, names in groups.items()]
+
+
+def _not_tested(plan: Plan) -> list[str]:
+    """`not tested: gvisor-ptrace in iperf3, router: REASON`; points with the same reason together."""
+    groups: dict[tuple[str, str, str, str], list[Point]] = {}
+    for each in plan.untested:
+        why = with_hint(each.error.what, each.error.hint)
+        groups.setdefault((each.platform.name, each.point.label, each.point.topology, why), []).append(each.point)
+    of_label = Counter(point.label for point in plan.points)
+    lines = []
+    for (platform, label, topology, why), points in groups.items():
+        some = "" if len(points) == of_label[label] else f" ({len(points)} of {of_label[label]} points)"
+        lines.append(f"not tested: {platform} in {label}, {topology}{some}: {why}")
+    return lines
 
 
 def _first_sessions(plan: Plan) -> Iterator[Session]:

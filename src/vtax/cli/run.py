@@ -162,6 +162,9 @@ def _refuse_named_but_unavailable(plan: Plan, named: tuple[str, ...]) -> None:
             raise BadInput(
                 f"{planned.platform.name} does not run here: {planned.probe.reason}", hint=planned.probe.hint
             )
+    for each in plan.untested:
+        if each.platform.name in named:
+            raise each.error
 
 
 def refuse_too_little_time(plan: Plan) -> None:

@@ -22,6 +22,7 @@ from vtax.runner.events import Figure, Observer, Progress, Unfailing
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.plugins import plugins_of
+from vtax.runner.records import cell_record, platform_record, untested_record
 from vtax.runner.session import OpenSession
 from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
@@ -30,10 +31,8 @@ from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, detected, dete
 from vtax.store.records import (
     REFUSED,
     SAMPLES,
-    CellRecord,
     MetricRecord,
     OutputRecord,
-    PlatformRecord,
     TrialRecord,
 )
 from vtax.store.store import RunHandle, Store
@@ -70,9 +69,10 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
         image_key=plan.image.key,
         host=host_facts(),
         started_at=time.time(),
-        platforms=[_platform_record(plan, index) for index in range(len(plan.platforms))],
-        cells=[_cell_record(cell) for cell in plan.cells],
+        platforms=[platform_record(plan, index) for index in range(len(plan.platforms))],
+        cells=[cell_record(cell) for cell in plan.cells],
         metrics=list(metrics.values()),
+        untested=[untested_record(each) for each in plan.untested],
         plugins=plugins_of(plan, views or {}),
     )
     if plan.study.design.order == "sequential":
@@ -339,37 +339,6 @@ def figure(cell: Cell, result: TrialResult) -> Figure | None:
         if metric.primary and metric.name in result.outcome.values and not result.error:
             return result.outcome.values[metric.name], metric.unit
     return None
-
-
-def _platform_record(plan: Plan, index: int) -> PlatformRecord:
-    planned = plan.platforms[index]
-    probe = planned.probe
-    return PlatformRecord(
-        name=planned.platform.name,
-        identity=planned.platform.identity(),
-        available=probe.available,
-        reason=probe.reason,
-        hint=probe.hint,
-        marks=probe.marks,
-        version=probe.version,
-        is_baseline=planned.platform.name == plan.study.baseline,
-    )
-
-
-def _cell_record(cell: Cell) -> CellRecord:
-    point = cell.point
-    return CellRecord(
-        key=cell.key,
-        point=point.key,
-        platform=cell.platform.name,
-        benchmark=point.benchmark.name,
-        label=point.label,
-        tool_version="",
-        topology=point.topology,
-        parameters=point.parameters.model_dump(mode="json"),
-        link=point.link.model_dump(mode="json") if point.link else {},
-        levels=dict(point.levels),
-    )
 
 
 def _leak_reporter(run: RunHandle, observer: Observer) -> Callable[[str], None]:

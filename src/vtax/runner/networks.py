@@ -13,19 +13,21 @@ from vtax.runner.points import Point
 from vtax.study.units import format_count
 
 
-def refuse_beyond_platforms(platforms: Sequence[Platform], points: Sequence[Point], source: str) -> None:
-    """Raise BadInput for a network benchmark on a platform whose interfaces cannot do what its links request."""
-    networked = [point for point in points if point.link]
-    unable = next((platform for platform in platforms if not platform.driver.joins_topologies), None)
-    if networked and unable:
-        raise BadInput(
-            f"{networked[0].label} needs a network, and interfaces of {unable.name} cannot be joined to a topology",
+def why_not(platform: Platform, point: Point, source: str) -> BadInput | None:
+    """Why a platform's interfaces cannot do what a point's links request; None when they can."""
+    if point.link is None:
+        return None
+    if not platform.driver.joins_topologies:
+        return BadInput(
+            f"{point.label} needs a network, and interfaces of {platform.name} cannot be joined to a topology",
             where=f"{source}: key platforms",
-            hint=f"take network benchmarks out of studies with {unable.name}",
+            hint=f"take network benchmarks out of studies with {platform.name}",
         )
-    for point in networked:
-        for platform in platforms:
-            _refuse_beyond(platform, point, source)
+    try:
+        _refuse_beyond(platform, point, source)
+    except BadInput as error:
+        return error
+    return None
 
 
 def check_peers(

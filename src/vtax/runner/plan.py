@@ -34,6 +34,15 @@ class PlannedPlatform:
 
 
 @dataclass(frozen=True)
+class Untested:
+    """A point that a platform cannot carry, and why: it has no cell."""
+
+    platform: Platform
+    point: Point
+    error: BadInput
+
+
+@dataclass(frozen=True)
 class Cell:
     """A point on a platform."""
 
@@ -68,7 +77,8 @@ class Session:
 class Plan:
     """Everything decided before the first trial.
 
-    programs: what root of this host runs because the study names it. digest: SHA-256 of the study's file.
+    programs: what root of this host runs because the study names it. digest: SHA-256 of the study's file. untested:
+    points that have no cell on a platform which runs others.
     """
 
     study: Study
@@ -82,6 +92,7 @@ class Plan:
     cells: tuple[Cell, ...] = field(repr=False)
     programs: tuple[HostProgram, ...] = ()
     digest: str = ""
+    untested: tuple[Untested, ...] = ()
 
     @property
     def trials_per_cell(self) -> int:
@@ -163,23 +174,28 @@ class Plan:
 
     @cached_property
     def _together(self) -> list[tuple[Cell, ...]]:
-        """The cells that guests of the same platform and surroundings serve, in the study's order.
+        """The cells that guests of the same platform and configuration serve, in the study's order.
 
-        Surroundings are every network at every tuning. Benchmarks without a network ride in the first guest of their
-        tuning: one guest serves both.
+        A configuration is a network at a tuning. Benchmarks without a network ride in the first guest of their
+        tuning, of the networks that their platform can be joined to: one guest serves both.
         """
         configuration = {id(point): point.configuration for point in self.points}
         networked = dict.fromkeys(configuration[id(point)] for point in self.points if point.link)
-        first: dict[str, GuestConfiguration] = {}
-        for found in (*networked, *dict.fromkeys(configuration.values())):
-            first.setdefault(found[0], found)
-        order = list(dict.fromkeys((*networked, *first.values())))
+        carried = {(cell.platform.name, configuration[id(cell.point)]) for cell in self.cells if cell.point.link}
+        first: dict[tuple[str, str], GuestConfiguration] = {}
+        for name in self.platform_names:
+            joined = [found for found in networked if (name, found) in carried]
+            for found in (*joined, *dict.fromkeys(configuration.values())):
+                first.setdefault((name, found[0]), found if found in joined else (found[0], None))
         groups: dict[tuple[GuestConfiguration, str], list[Cell]] = {
-            (found, entry.platform.name): [] for found in order for entry in self.platforms
+            (found, entry.platform.name): []
+            for found in dict.fromkeys((*networked, *first.values()))
+            for entry in self.platforms
         }
         for cell in self.cells:
-            found = configuration[id(cell.point)] if cell.point.link else first[cell.point.tuning]
-            groups[found, cell.platform.name].append(cell)
+            name = cell.platform.name
+            found = configuration[id(cell.point)] if cell.point.link else first[name, cell.point.tuning]
+            groups[found, name].append(cell)
         return [tuple(cells) for cells in groups.values() if cells]
 
 
@@ -201,7 +217,7 @@ def make_plan(
     """
     study = loaded.study
     checked, named = checked_study(loaded, image)
-    networks.refuse_beyond_platforms(named, checked, loaded.source)
+    untested = _untested(study, named, checked, loaded.source)
     tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
     programs = host_programs(study, loaded.source)
     if not dry:
@@ -209,7 +225,8 @@ def make_plan(
     networks.check_peers(
         checked, lambda name, where: resolve_platform(study, name, where), loaded.source, starting=not dry
     )
-    planned = tuple(PlannedPlatform(p, _probe(p, image, probes or {}, dry=dry)) for p in named)
+    known = {**(probes or {}), **_carrying_nothing(named, checked, untested)}
+    planned = tuple(PlannedPlatform(p, _probe(p, image, known, dry=dry)) for p in named)
     _refuse_nothing_to_compare(study, planned, loaded.source)
     chosen = (seed, study.design.seed, random.SystemRandom().randrange(2**31))
     guest_cpus, other_cpus = split_cpus(study.guest.vcpus)
@@ -222,18 +239,54 @@ def make_plan(
         peer_resources=Resources(len(other_cpus), study.guest.memory, other_cpus),
         platforms=planned,
         points=checked,
-        cells=_cells(planned, checked),
+        cells=_cells(planned, checked, untested),
         programs=programs,
         digest=loaded.digest,
+        untested=tuple(
+            each
+            for each in untested
+            if any(entry.platform is each.platform and entry.probe.available for entry in planned)
+        ),
     )
 
 
-def _cells(planned: Sequence[PlannedPlatform], points: Sequence[Point]) -> tuple[Cell, ...]:
-    """Every point on every platform that runs here."""
+def _untested(study: Study, platforms: Sequence[Platform], points: Sequence[Point], source: str) -> list[Untested]:
+    """The points that platforms cannot carry. Raises BadInput for one of the baseline's."""
+    found = []
+    for platform in platforms:
+        for point in points:
+            if error := networks.why_not(platform, point, source):
+                if platform.name == study.baseline:
+                    raise error
+                found.append(Untested(platform, point, error))
+    return found
+
+
+def _carrying_nothing(
+    platforms: Sequence[Platform], points: Sequence[Point], untested: Sequence[Untested]
+) -> dict[str, Probe]:
+    """Platforms that can carry no point of the study, in place of their probes: why not the first one."""
+    found = {}
+    for platform in platforms:
+        errors = [each.error for each in untested if each.platform is platform]
+        if errors and len(errors) == len(points):
+            found[platform.name] = Probe(False, errors[0].what, errors[0].hint)
+    return found
+
+
+def _cells(
+    planned: Sequence[PlannedPlatform], points: Sequence[Point], untested: Sequence[Untested]
+) -> tuple[Cell, ...]:
+    """Every point on every platform that runs here and can carry it."""
+    beyond = {(each.platform.name, each.point.key) for each in untested}
     cells = []
     for platform in (entry.platform for entry in planned if entry.probe.available):
         defining = {"platform": platform.name, **platform.identity()}
-        cells += [Cell(key_of({"point": point.key, **defining}), platform, point) for point in points]
+        cells += [
+            Cell(key_of({"point": point.key, **defining}), platform, point)
+            for point in points
+            if (platform.name, point.key) not in beyond
+        ]
     return tuple(cells)
 
 

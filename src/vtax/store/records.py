@@ -44,6 +44,20 @@ class PluginRecord:
 
 
 @dataclass(frozen=True)
+class UntestedRecord:
+    """A point that a platform of a run could not carry, and so has no cell of. reason, hint: as of a platform."""
+
+    platform: str
+    point: str
+    benchmark: str
+    label: str
+    topology: str = ""
+    levels: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
 class CellRecord:
     """One combination of levels on one platform. point: the same without the platform; levels: what varies."""
 

@@ -32,7 +32,7 @@ _BOUNDS = {
     "clock_offset_s": (-1e13, 1e13),
     "block": (-100.0, float(MAX_BLOCKS)),
 }
-_LISTS = ("marks", "notes", "argv", "plugins")
+_LISTS = ("marks", "notes", "argv", "plugins", "untested")
 _CLAIMED = ("facts", "notes", "effective")  # by guests
 _DECLARED_NUMBERS = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "budget")
 
@@ -99,7 +99,7 @@ def _plain(name: str, value: Any) -> Any:
     if name == "facts":
         return flat(value)
     found = cleaned(value)
-    if name == "plugins":
+    if name in ("plugins", "untested"):
         return found
     return [item if isinstance(item, str) else REPLACEMENT for item in found] if name in _LISTS else found
 

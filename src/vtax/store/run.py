@@ -16,7 +16,16 @@ from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.store import schema
 from vtax.store.database import new_id, writing
-from vtax.store.records import REFUSED, SAMPLES, CellRecord, MetricRecord, PlatformRecord, PluginRecord, TrialRecord
+from vtax.store.records import (
+    REFUSED,
+    SAMPLES,
+    CellRecord,
+    MetricRecord,
+    PlatformRecord,
+    PluginRecord,
+    TrialRecord,
+    UntestedRecord,
+)
 from vtax.store.rows import check_declared, check_host, fetch, reading_rows
 
 MAX_UNPACKED = 32 << 20  # bytes of one output
@@ -29,9 +38,9 @@ class RunHandle:
     """A run that exists in the store.
 
     id: its row. name, study, seed, declared, image_key, host, plugins, started_at: as begun. status: as of the last
-    call of this handle. duration_s: as it was opened, see `duration_s`. platforms, cells, metrics: the records it
-    began with, in order. waiting: told when another process holds the lock of the store; where it is set, writing
-    waits for that process for up to BUSY_PATIENCE_S, since nothing is measured meanwhile.
+    call of this handle. duration_s: as it was opened, see `duration_s`. platforms, cells, metrics, untested: the
+    records it began with, in order. waiting: told when another process holds the lock of the store; where it is set,
+    writing waits for that process for up to BUSY_PATIENCE_S, since nothing is measured meanwhile.
     """
 
     waiting: Callable[[str], None] | None = None
@@ -46,6 +55,7 @@ class RunHandle:
             if "/" in row.name:  # it becomes the name of a file
                 raise ValueError(f"a run is called {row.name}")
             self.plugins = _plugins(row.plugins)
+            self.untested = _untested(row.untested)
             self._platform_ids, self.platforms = _platforms(connection, run_id)
             self._cell_ids, self.cells = _cells(connection, run_id, self.platforms)
             self._metric_ids, self.metrics = _metrics(connection, run_id)
@@ -304,6 +314,23 @@ def _plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
             raise ValueError(f"a plug-in is {clean(repr(value), 60)}")
     texts = ({name: one_line(text, _LONGEST_SOURCE) for name, text in value.items()} for value in values)
     return tuple(PluginRecord(**each) for each in texts)
+
+
+def _untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
+    """Records of plain values. Raises ValueError for what is no point that a platform cannot carry."""
+    known = {field.name for field in fields(UntestedRecord)}
+    found = []
+    for value in values:
+        texts = {name: text for name, text in value.items() if name != "levels"} if isinstance(value, dict) else {}
+        levels = value.get("levels") if isinstance(value, dict) else None
+        if (
+            not isinstance(levels, dict)
+            or {*texts, "levels"} != known
+            or not all(isinstance(text, str) for text in texts.values())
+        ):
+            raise ValueError(f"a point that was not tested is {clean(repr(value), 60)}")
+        found.append(UntestedRecord(**texts, levels=levels))
+    return tuple(found)
 
 
 def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:

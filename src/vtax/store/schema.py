@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0007"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0008"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -41,6 +41,7 @@ run = Table(
     Column("vtax_version", String(32), nullable=False),
     Column("image_key", String(64), nullable=False),
     Column("host", JSON, nullable=False),  # what the host is: see counters.host
+    Column("untested", JSON, nullable=False, server_default="[]"),  # points without a cell: UntestedRecord
     Column("plugins", JSON, nullable=False, server_default="[]"),  # those that vtax does not ship: PluginRecord
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float),

@@ -21,7 +21,7 @@ from vtax.host.lock import is_measuring
 from vtax.store import schema
 from vtax.store.database import make_engine, new_id, shown, sqlite_file, translated_errors, writing
 from vtax.store.migrate import ensure_schema
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, RunSummary
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, RunSummary, UntestedRecord
 from vtax.store.rows import fetch, reading_rows
 from vtax.store.run import RunHandle, duration_s
 
@@ -101,6 +101,7 @@ class Store:
         cells: Sequence[CellRecord],
         metrics: Sequence[MetricRecord],
         plugins: Sequence[PluginRecord] = (),
+        untested: Sequence[UntestedRecord] = (),
     ) -> RunHandle:
         """Write down a new run before its first trial: what will be measured, where, and on what.
 
@@ -115,6 +116,7 @@ class Store:
                     "name": name, "study": study, "declared": dict(declared), "seed": seed, "status": "running",
                     "vtax_version": vtax_version, "image_key": image_key, "host": dict(host),
                     "started_at": started_at, "stopped_because": "",
+                    "untested": cleaned([vars(each) for each in untested]),
                     "plugins": cleaned([vars(plugin) for plugin in plugins]),
                 }  # fmt: skip
                 run_id = new_id(connection, schema.run, row)

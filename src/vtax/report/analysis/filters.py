@@ -16,7 +16,7 @@ import numpy as np
 from vtax.errors import BadInput
 from vtax.report.analysis.lookup import Levels, unknown
 from vtax.store.query import Measurements, RunData, Trials
-from vtax.store.records import CellRecord
+from vtax.store.records import CellRecord, UntestedRecord
 from vtax.store.run import RunHandle
 
 
@@ -40,7 +40,7 @@ class Filter:
         """Whether a cell is one of those that were named."""
         return (not self.platforms or cell.platform in self.platforms) and self._has_point(cell)
 
-    def shows(self, cell: CellRecord) -> bool:
+    def shows(self, cell: CellRecord | UntestedRecord) -> bool:
         """Whether a cell is shown: one that was named, or the baseline's beside it."""
         return self.shows_platform(cell.platform) and self._has_point(cell)
 
@@ -48,7 +48,7 @@ class Filter:
         """Whether a platform is shown: one that was named, or the baseline."""
         return not self.platforms or name in self.platforms or name == self.baseline
 
-    def _has_point(self, cell: CellRecord) -> bool:
+    def _has_point(self, cell: CellRecord | UntestedRecord) -> bool:
         is_of = not self.benchmarks or cell.label in self.benchmarks or cell.benchmark in self.benchmarks
         return is_of and all(str(cell.levels.get(factor)) in levels for factor, levels in self.levels.items())
 

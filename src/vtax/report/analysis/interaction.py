@@ -74,10 +74,11 @@ def _effect(section: Section, factor: str, levels: tuple[str, ...], analysis: An
     names = [p.name for p in sorted(analysis.platforms, key=lambda p: not p.is_baseline) if p.available]
     sides: dict[tuple[str, str], tuple[Array, Array]] = {}
     absent = []
+    wanted = [sum(str(point.levels.get(factor)) == level for point in section.points) for level in levels]
     try:
         for name in names:
             rows = [_rows(section.points, factor, level, name) for level in levels]
-            if all(row.summary is not None for each in rows for row in each) and all(rows):
+            if all(row.summary is not None for each in rows for row in each) and list(map(len, rows)) == wanted:
                 sides |= {(name, level): _averaged(each) for level, each in zip(levels, rows, strict=True)}
             elif name == analysis.baseline:
                 raise StatsError(Note("no-baseline-levels"))

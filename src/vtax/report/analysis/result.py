@@ -110,6 +110,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         guests=part.guests,
         failures=part.failures,
         cells=tuple(filter(only.shows, run.cells)),
+        untested=tuple(filter(only.shows, run.untested)),
         warnings=(
             *warnings_of(part, rows),
             *drift_warnings(_series(found.sections), rule.confidence, places),

@@ -17,7 +17,7 @@ from vtax.stats.ratio import BlockMeans, Ratio
 from vtax.stats.stopping import Rule
 from vtax.stats.verdict import Verdict
 from vtax.store.query import FailureRow, GuestRow
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, UntestedRecord
 from vtax.study.units import format_levels
 
 Floats = NDArray[np.float64]
@@ -150,6 +150,7 @@ class Analysis:
     guests: tuple[GuestRow, ...]
     failures: tuple[FailureRow, ...]
     cells: tuple[CellRecord, ...]
+    untested: tuple[UntestedRecord, ...]
     warnings: tuple[Warning, ...]
     missed_targets: tuple[Inline, ...]
     filter: Filter = EVERYTHING

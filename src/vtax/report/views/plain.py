@@ -40,6 +40,7 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "confidence": analysis.rule.confidence,
         "margin": analysis.rule.margin,
         "platforms": [{**vars(p), "ready_s": analysis.ready_s(p.name)} for p in analysis.platforms],
+        "not_tested": [vars(each) for each in analysis.untested],
         "answers": [vars(answer) for answer in answers(analysis)],
         "results": [_section(section) for section in analysis.sections],
         "warnings": analysis.warnings,

@@ -16,6 +16,7 @@ from vtax.report.document import (
     Count,
     Document,
     Efficiency,
+    Factor,
     Group,
     Inline,
     Interval,
@@ -31,6 +32,8 @@ from vtax.report.document import (
     Table,
     Verdict,
     joined,
+    levels_of,
+    listed,
     msg,
     muted,
     plural,
@@ -44,6 +47,9 @@ from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
 from vtax.report.views.header import header_of
 from vtax.report.views.plain import plain
+from vtax.store.records import UntestedRecord
+
+_MOST_NAMED = 4
 
 
 def document(source: Source, options: Options) -> Document:
@@ -72,12 +78,31 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
     if parts:
         title = msg("The answer") if options.depth == "report" else msg("In short")
         yield Titled(title, tuple(parts), key="answer", role="summary")
-    if untested:
-        items = [joined([p.name, _why(p.reason, p.hint)], ": ") for p in untested]
+    items = [joined([p.name, _why(p.reason, p.hint)], ": ") for p in untested]
+    items += _untested_points(analysis)
+    if items:
         yield Titled(msg("Not tested"), (Bullets(tuple(items)),), key="not-tested", role="summary")
     if analysis.missed_targets:
         missed = tuple(styled(text, "caution") for text in analysis.missed_targets)
         yield Titled(msg("Declared and not reached"), (Bullets(missed),), key="missed", role="summary")
+
+
+def _untested_points(analysis: Analysis) -> list[Inline]:
+    """`gvisor-ptrace in iperf3, router (link.mtu=500): REASON`; points with the same reason together."""
+    groups: dict[tuple[str, str, str, str, str], list[UntestedRecord]] = {}
+    for each in analysis.untested:
+        key = (each.platform, each.label, each.topology, each.reason, each.hint)
+        groups.setdefault(key, []).append(each)
+    tested = {(cell.platform, cell.label) for cell in analysis.cells}
+    items = []
+    for (platform, label, topology, reason, hint), points in groups.items():
+        name: Inline = msg("{platform} in {label}, {topology}", platform=platform, label=label, topology=topology)
+        if (platform, label) in tested:
+            shown = [Factor(levels_of(point.levels)) for point in points]
+            where = listed(shown) if len(shown) <= _MOST_NAMED else msg("{count} points", count=Count(len(shown)))
+            name = msg("{name} ({levels})", name=name, levels=where)
+        items.append(joined([name, _why(reason, hint)], ": "))
+    return items
 
 
 def _why(reason: str, hint: str) -> Inline:
