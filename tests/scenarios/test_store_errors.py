@@ -276,7 +276,8 @@ def test_columns_facts_and_counters_of_older_stores_get_the_names_of_today(file:
         )
         database.execute(
             "INSERT INTO trial (id, run_id, cell_id, guest_id, block, number, position, is_warmup, status,"
-            " started_at, used, error) VALUES (1, 1, 1, 1, 0, 0, 0, 0, 'ok', 1.0, '{\"mss\": 536}', '')"
+            " started_at, used, error)"
+            " VALUES (1, 1, 1, 1, 0, 0, 0, 0, 'ok', 1.0, '{\"mss\": 536, \"link\": {\"cards\": {}}}', '')"
         )
         database.execute("INSERT INTO counter VALUES (1, 'link', 'lost.packets', 4.0)")
     migrated(file, "head")
@@ -286,7 +287,9 @@ def test_columns_facts_and_counters_of_older_stores_get_the_names_of_today(file:
         assert database.execute("SELECT reason, hint FROM platform").fetchall() == [("no root", "use sudo")]
         (found,) = database.execute("SELECT facts FROM guest").fetchone()
         assert json.loads(found) == {"interface.eth0.mtu": 1500, "cpu.model": "x"}
-        assert database.execute("SELECT effective FROM trial").fetchall() == [('{"mss": 536}',)]
+        assert database.execute("SELECT effective FROM trial").fetchall() == [
+            ('{"mss": 536, "link": {"interfaces": {}}}',)
+        ]
         assert database.execute("SELECT name, value FROM counter").fetchall() == [("drops.packets", 4.0)]
 
 

@@ -1,7 +1,8 @@
 """Columns, audit facts and counters under the names that the field uses.
 
 `platform.cure` is `hint`, `trial.used` is `effective`, the facts `card.*` are `interface.*`, the counter
-`lost.packets` is `drops.packets`. What is not JSON of the expected shape stays as it is: whoever reads it says so.
+`lost.packets` is `drops.packets`, those of the link of a trial are not `cards`.
+A value that is not JSON of the expected shape stays unchanged; its readers report it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ depends_on = None
 
 _guest = sa.table("guest", sa.column("id"), sa.column("facts", sa.JSON))
 _counter = sa.table("counter", sa.column("name", sa.Text))
+_trial = sa.table("trial", sa.column("id"), sa.column("effective", sa.JSON))
 _run = sa.table("run", sa.column("id"), sa.column("declared", sa.JSON))
 
 
@@ -30,6 +32,7 @@ def upgrade() -> None:
     connection.execute(sa.update(_counter).where(_counter.c.name == "lost.packets").values(name="drops.packets"))
     _rewrite(connection, _guest, "facts", lambda facts: {_fact(name): value for name, value in facts.items()})
     _rewrite(connection, _run, "declared", _study)
+    _rewrite(connection, _trial, "effective", _settings, containing='"cards"')
 
 
 def _fact(name: str) -> str:
@@ -43,9 +46,17 @@ def _study(declared: dict[str, Any]) -> dict[str, Any]:
     return {**declared, "must_match": [_fact(field) if isinstance(field, str) else field for field in fields]}
 
 
-def _rewrite(connection: sa.Connection, table: sa.TableClause, name: str, change: Any) -> None:
-    column = table.c[name]
-    for row, text in connection.execute(sa.select(table.c.id, sa.cast(column, sa.Text))).all():
+def _settings(effective: dict[str, Any]) -> dict[str, Any]:
+    link = effective.get("link")
+    if not isinstance(link, dict):
+        return effective
+    renamed = {"interfaces" if name == "cards" else name: value for name, value in link.items()}
+    return {**effective, "link": renamed}
+
+
+def _rewrite(connection: sa.Connection, table: sa.TableClause, name: str, change: Any, containing: str = "") -> None:
+    text_of = sa.cast(table.c[name], sa.Text)
+    for row, text in connection.execute(sa.select(table.c.id, text_of).where(text_of.contains(containing))).all():
         try:
             before = json.loads(text)
             after = change(before) if isinstance(before, dict) else before
