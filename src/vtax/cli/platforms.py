@@ -73,16 +73,16 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
         print_json({"platform": name, **_driver_json(platform.driver), "own_options": own,
                     **_probe_json(probe), "not_probed": why_not})  # fmt: skip
         return
-    told = ", ".join(f"{key}={value}" for key, value in own.items())
-    click.echo(f"{name}: {platform.driver.summary}\n  driver: {platform.driver.name}" + (f", {told}" if told else ""))
-    for what, text in _print_error(probe, why_not):
+    options = [f"{key}={value}" for key, value in own.items()]
+    click.echo(f"{name}: {platform.driver.summary}\n  driver: {', '.join([platform.driver.name, *options])}")
+    for what, text in _facts(probe, why_not):
         if text:
             click.echo(as_typed(f"  {what}: {printable(text)}"))
     click.echo()
     _print_driver(platform.driver)
 
 
-def _print_error(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
+def _facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
     if probe is None:
         return [("runs here", f"not probed ({why_not})")]
     return [
