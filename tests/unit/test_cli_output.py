@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 from rich.text import Text
 
 from vtax.cli.main import group
 from vtax.cli.output import print_table
-from vtax.cli.progress import PlainProgress
+from vtax.cli.progress import PlainProgress, done_text
 from vtax.cli.show import console
 from vtax.runner.events import Progress
 
@@ -46,6 +48,19 @@ def test_a_line_tells_the_levels_of_its_point(capsys: pytest.CaptureFixture[str]
         "[block 1/3, 5/336] native netperf mtu=1500, message_size=64: 10.51 Gbit/s (about 1 min 30 s left)"
     )
     assert "native netperf mtu=500, message_size=64: FAILED: no answer (" in second
+
+
+def test_a_warm_up_trial_is_not_counted_as_none_of_the_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    first = Progress(0, 1, 0, 1, 1.0, 3.0, is_warmup=True)
+    with PlainProgress() as printed:
+        printed.trial_starting("native", "dd", "")
+        printed.trial_ended("native", "dd", (1.0, "MB/s"), "", first)
+        printed.trial_ended("native", "dd", (1.0, "MB/s"), "", replace(first, done_trials=1, is_warmup=False))
+    warmup, measured = capsys.readouterr().err.splitlines()
+    assert warmup.startswith("[block 1/1, warm-up] native dd: 1.000 MB/s")
+    assert measured.startswith("[block 1/1, 1/1] native dd: 1.000 MB/s")
+    assert done_text(first) == ""
+    assert done_text(PROGRESS) == "5/336"
 
 
 def test_a_point_without_levels_has_just_its_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,11 @@ def block_text(progress: Progress) -> str:
     return f"block {progress.block + 1}/{progress.blocks}" if progress.block >= 0 else "finding warm-up"
 
 
+def done_text(progress: Progress) -> str:
+    """`5/336`: of the measured trials; nothing before the first one, since warm-up trials are not counted."""
+    return f"{progress.done_trials}/{progress.total_trials}" if progress.done_trials else ""
+
+
 def figure_text(figure: Figure | None) -> str:
     """A value in the unit that the tables choose: `10.5 Gbit/s`."""
     if figure is None:
@@ -67,8 +72,8 @@ class PlainProgress:
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """What it gave."""
         outcome = error.splitlines()[0] if error else figure_text(figure)
-        kind = ", warm-up" if progress.is_warmup else ""
-        where = f"[{block_text(progress)}, {progress.done_trials}/{progress.total_trials}{kind}]"
+        number = "warm-up" if progress.is_warmup else f"{progress.done_trials}/{progress.total_trials}"
+        where = f"[{block_text(progress)}, {number}]"
         left = f"about {format_duration(progress.left_s)} left"
         what = f"{label} {self._levels}".rstrip()
         notify(f"{where} {platform} {what}: {'FAILED: ' if error else ''}{outcome} ({left})")
@@ -124,7 +129,7 @@ class BarProgress(PlainProgress):
         self._bar.update(self._task, completed=progress.done_trials, total=progress.total_trials)
         self._draw(
             where=block_text(progress) + (" warm-up" if progress.is_warmup else ""),
-            count=f"{progress.done_trials}/{progress.total_trials}  about {format_duration(progress.left_s)} left",
+            count=f"{done_text(progress)}  about {format_duration(progress.left_s)} left".lstrip(),
         )
 
     def _draw(self, **fields: str) -> None:
