@@ -96,3 +96,9 @@ def test_a_study_that_varies_it_elsewhere_is_refused_at_its_key(tmp_path: Path) 
     with pytest.raises(BadInput, match="router has no such setting") as caught:
         make_plan(load(str(path), {}), image=Image("key", tmp_path), probes={"native": Probe(True)})
     assert caught.value.where.endswith("[[benchmark]] number 1 (iperf3), key link_factors.bridges")
+
+
+def test_settings_of_another_topology_never_reach_the_lab() -> None:
+    others = registry.settings("multi-nic", {"interfaces": 2})
+    with pytest.raises(TypeError, match="vlan-pairs needs VlanPairsSettings, not MultiNicSettings"):
+        registry.get("vlan-pairs").check(others)

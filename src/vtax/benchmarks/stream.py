@@ -28,7 +28,8 @@ CACHE_MULTIPLE = 4
 _ARRAYS = 3
 _WORD_BYTES = 8
 _MEBIBYTE = 1024**2
-_DEFAULT_SHARE = 0.6  # of the guest's memory for the three arrays: its kernel and the agent need the rest
+_DEFAULT_SHARE = 0.6  # of a small guest's memory for the three arrays: its kernel and the agent need the rest,
+_REST_BYTES = 192 * _MEBIBYTE  # and no more than this of a large one's
 _LARGEST_SHARE = 0.9
 _SHORTEST_S = 0.001
 _WORDS_MOVED = 10  # of all four kernels, per element: 2 + 2 + 3 + 3
@@ -65,7 +66,7 @@ def last_level_cache_bytes(cpu: Path = Path("/sys/devices/system/cpu/cpu0")) -> 
 
 def default_array_bytes(memory_bytes: int, cache_bytes: int | None) -> int:
     """Four times the last-level cache where three such arrays fit in the guest, else what fits; whole MiB."""
-    fits = int(memory_bytes * _DEFAULT_SHARE / _ARRAYS)
+    fits = int(max(memory_bytes * _DEFAULT_SHARE, memory_bytes - _REST_BYTES) / _ARRAYS)
     wanted = fits if cache_bytes is None else CACHE_MULTIPLE * cache_bytes
     return max(min(wanted, fits) // _MEBIBYTE, 1) * _MEBIBYTE
 

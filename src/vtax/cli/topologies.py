@@ -38,11 +38,11 @@ def command(as_json: bool) -> None:
     )
 
 
-def _own_settings(topology: Topology[Any]) -> list[Key]:
+def _own_settings(topology: Topology[LinkSettings]) -> list[Key]:
     return [key for key in keys(topology.Settings) if key.name not in LinkSettings.model_fields]
 
 
-def _describe(topology: Topology[Any]) -> dict[str, Any]:
+def _describe(topology: Topology[LinkSettings]) -> dict[str, Any]:
     return {
         "name": topology.name,
         "summary": topology.summary,

@@ -1,4 +1,8 @@
-"""Finds topologies: modules of `vtax.network.topologies` that define `TOPOLOGY`, and entry points of that group."""
+"""Finds topologies: modules of `vtax.network.topologies` that define `TOPOLOGY`, and entry points of that group.
+
+Whoever asks for a topology by its name knows its settings as LinkSettings only. They are an instance of its own class
+when they come from `settings`, and `Topology.own` refuses any other.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from vtax.network.topology import Topology
 
 
 @cache
-def topologies() -> Mapping[str, Topology[Any]]:
+def topologies() -> Mapping[str, Topology[LinkSettings]]:
     """All topologies by name."""
-    found: Mapping[str, Topology[Any]] = discover(vtax.network.topologies, "TOPOLOGY", Topology)
+    found: Mapping[str, Topology[LinkSettings]] = discover(vtax.network.topologies, "TOPOLOGY", Topology)
     return found
 
 
@@ -32,7 +36,7 @@ def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(p for name in dict.fromkeys(names) if name in known for p in known[name].packages)
 
 
-def get(name: str) -> Topology[Any]:
+def get(name: str) -> Topology[LinkSettings]:
     """The topology of a name. Raises BadInput with the nearest names."""
     if name in topologies():
         return topologies()[name]

@@ -49,8 +49,15 @@ class Topology(Generic[S]):
     check_host: Callable[[], None] = lambda: None
     check_settings: Callable[[S], None] = lambda settings: None
 
-    def check(self, settings: S) -> None:
+    def own(self, settings: LinkSettings) -> S:
+        """Settings as an instance of this topology's class. Raises TypeError for those of another one."""
+        if not isinstance(settings, self.Settings):
+            raise TypeError(f"{self.name} needs {self.Settings.__name__}, not {type(settings).__name__}")
+        return settings
+
+    def check(self, settings: LinkSettings) -> None:
         """Raise BadInput, naming what is wrong, unless this topology can be built here with these settings."""
+        own = self.own(settings)
         self.check_host()
         check_congestion(settings)
         if settings.attachment not in self.attachments:
@@ -63,14 +70,14 @@ class Topology(Generic[S]):
                 f"link setting mtu: {self.name} carries an MTU of at most {self.max_mtu}, not {settings.mtu}",
                 hint=f"choose at most {self.max_mtu}",
             )
-        self.check_settings(settings)
+        self.check_settings(own)
 
-    def build(self, journal: Journal, settings: S) -> Links:
+    def build(self, journal: Journal, settings: LinkSettings) -> Links:
         """Make the lab and its links. Raises BadInput, NetworkError or CommandFailed, leaving nothing behind."""
         self.check(settings)
         lab = Lab(journal)
         try:
-            return self.wire(lab, settings)
+            return self.wire(lab, self.own(settings))
         except BaseException:
             lab.close()
             raise
