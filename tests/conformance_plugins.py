@@ -14,38 +14,10 @@ from vtax.conformance.target import Target, find
 PLATFORM = text_of("add-a-platform.md", "python")
 BENCHMARK = text_of("add-a-benchmark.md", "python")
 VIEW = text_of("add-a-view.md", "python")
-TOPOLOGY = '''
-"""chain: bridges in a row between guest and native peer."""
-
-from pydantic import Field
-
-from vtax.network.attach import segment
-from vtax.network.end import End
-from vtax.network.lab import Lab, make_interface
-from vtax.network.links import Flow, Links
-from vtax.network.settings import LinkSettings
-from vtax.network.topology import Topology
-
-
-class ChainSettings(LinkSettings):
-    """Link settings of `chain`."""
-
-    label: str = Field("plain", pattern="^[a-z]+$", description="a word that is recorded with the link")
-
-
-def wire(lab: Lab, settings: ChainSettings) -> Links:
-    """Guest and peer on one bridge."""
-    network = segment(lab.namespace("lab"), 0, settings)
-    peer = End("peer", [(make_interface(0, 0, 1, settings), network)], under_test=False)
-    guest = End("guest", [(make_interface(0, 0, 2, settings), network)], under_test=True)
-    return Links(lab, settings, [peer, guest], [Flow("guest", "peer", guest.address(), peer.address())])
-
-
-TOPOLOGY = Topology("chain", "guest and native peer on a bridge", wire, ChainSettings)
-'''
+TOPOLOGY = text_of("add-a-topology.md", "python")
 
 _START = "        return self.launch(options, spec, bootstrap.argv"
-_PROBE = "        return trial_start.probe("
+_PROBE = "        return probing.probe("
 BAD_PLATFORM = {
     "type": ("class Unshare(Driver):", "class Unshare:"),
     "name": ('name = "unshare"', 'name = "Un Share"'),
@@ -97,7 +69,7 @@ BAD_TOPOLOGY = {
     "sizes": ("wire, ChainSettings", "wire, ChainSettings, guests=lambda settings: 0"),
     "check-host": ("wire, ChainSettings", "wire, ChainSettings, check_host=lambda: 1 / 0"),
     "build": ("    network = segment", "    return None\n    network = segment"),
-    "ends": ("wire, ChainSettings", "wire, ChainSettings, natives=2"),
+    "ends": ("wire, ChainSettings", "wire, ChainSettings, native_platforms=2"),
     "flows": ("guest.address(), peer.address()", 'guest.address(), "192.0.2.1"'),
     "host-untouched": ("    network = segment", "    leak()\n    network = segment"),
     "close": ("    network = segment", "    lab.close = lambda: None\n    network = segment"),

@@ -56,8 +56,10 @@ def test_settings_really_used_are_recorded():
 
 def test_the_default_array_is_four_times_the_cache_if_the_memory_allows():
     assert default_array_bytes(1024 * MIB, 8 * MIB) == 32 * MIB
-    assert default_array_bytes(512 * MIB, 300 * MIB) == 102 * MIB
-    assert default_array_bytes(512 * MIB, None) == 102 * MIB
+    assert default_array_bytes(512 * MIB, 300 * MIB) == 106 * MIB
+    assert default_array_bytes(512 * MIB, None) == 106 * MIB
+    assert default_array_bytes(256 * MIB, None) == 51 * MIB
+    assert default_array_bytes(1024 * MIB, 69 * MIB) == 276 * MIB
 
 
 def test_arrays_and_threads_reach_the_program():

@@ -1,9 +1,9 @@
 """Link settings and what is derived from them without touching a kernel."""
 
-import re
 from pathlib import Path
 
 import pytest
+from doc_examples import module_of
 
 from vtax.errors import BadInput
 from vtax.image.image import Image
@@ -133,12 +133,8 @@ def test_the_checksum_is_that_of_rfc_1071():
 
 
 def test_the_documentations_topology_is_one():
-    text = (Path(__file__).parents[2] / "docs" / "network.md").read_text()
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    made: dict = {}
-    exec(compile(code, "docs/network.md", "exec"), made)
-    topology = made["TOPOLOGY"]
-    topology.check(topology.Settings.of({"mtu": 9000}))
+    topology = module_of("add-a-topology.md", "doc_chain").TOPOLOGY
+    topology.check(topology.Settings.of({"mtu": 9000, "label": "large"}))
 
 
 def test_the_documentation_names_every_topology_and_setting():

@@ -79,7 +79,7 @@ def _sizes(subject: TopologySubject) -> None:
         require(isinstance(size, int) and size > 0, f"{what} is {size!r}")
     require(
         isinstance(topology.native_platforms, int) and topology.native_platforms >= 0,
-        f"natives is {topology.native_platforms!r}",
+        f"native_platforms is {topology.native_platforms!r}",
     )
 
 
@@ -214,7 +214,7 @@ CHECKS: tuple[Check[TopologySubject], ...] = (
     Check[_S]("sizes", _sizes, "return numbers from 1 on", ("settings-model", "attachments")),
     Check[_S]("check-host", _host, "raise BadInput where it cannot be built", ("sizes",)),
     Check[_S]("build", _build, "return Links from wire(lab, settings)", ("check-host",)),
-    Check[_S]("ends", _ends, "make the ends that guests, interfaces and natives name", ("build",)),
+    Check[_S]("ends", _ends, "make the ends that guests, interfaces and native_platforms name", ("build",)),
     Check[_S]("flows", _flows, "name ends by their roles, with addresses of network.lab.address", ("build",)),
     Check[_S](
         "host-untouched", _host_untouched, "make interfaces in namespaces of the lab, none on the host", ("build",)

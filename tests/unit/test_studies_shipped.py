@@ -1,0 +1,70 @@
+"""Shipped studies obey the rules that their own benchmarks warn of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vtax.benchmarks import stream
+from vtax.benchmarks.base import Context
+from vtax.cli.main import group
+from vtax.guest.guest import CommandResult
+from vtax.image.image import Image
+from vtax.platforms.base import Probe
+from vtax.runner.plan import make_plan
+from vtax.runner.points import Point
+from vtax.study.load import load, shipped
+
+MIB = 1 << 20
+CACHES_MIB = (1, 8, 32, 36, 64, 69)  # of processors from laptops to servers
+
+
+def points(name: str, benchmark: str) -> Iterator[tuple[Point, Context]]:
+    loaded = load(name)
+    probes = {platform: Probe(True) for platform in loaded.study.platforms}
+    plan = make_plan(loaded, image=Image("key", Path("/nowhere")), probes=probes, dry=True)
+    return ((point, plan.context()) for point in plan.points if point.benchmark.name == benchmark)
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_a_dry_run_warns_of_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("vtax.cli.run.os.geteuid", lambda: 1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = CliRunner().invoke(group, ["run", name, "--plan"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "warning" not in result.output.lower()
+    assert "deprecated" not in result.output.lower()
+
+
+@pytest.mark.parametrize("cache_mib", CACHES_MIB)
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_arrays_of_stream_are_four_times_the_cache(
+    name: str, cache_mib: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: cache_mib * MIB)
+    for point, context in points(name, "stream"):
+        (command,) = point.benchmark.commands(point.parameters, context)
+        elements, repetitions = command.argv[1:]
+        kernels = "".join(f"{kernel} 9000.0 MB/s 0.5 0.5 0.5\n" for kernel in stream.KERNELS)
+        said = f"threads 1\narray_bytes {8 * int(elements)}\nrepetitions {repetitions}\n{kernels}valid yes\n"
+        result = CommandResult(command.argv, 0, said, "", 5.0, 5.0, user_s=1.0)
+        outcome = point.benchmark.parse(point.parameters, context, {"single": result})
+        assert outcome.warnings == ()
+        assert (
+            outcome.effective["array_bytes"] >= 4 * outcome.effective["last_level_cache_bytes"] == 4 * cache_mib * MIB
+        )
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_dd_measures_the_disk_and_no_cache(name: str) -> None:
+    for point, context in points(name, "dd"):
+        size = point.parameters.model_dump()["file_size"]
+        said = f"{size} bytes (1 GB, 1 GiB) copied, 0.5 s, 1 GB/s\n"
+        result = CommandResult(("dd",), 0, "", said, 1.0, 1.0, user_s=0.1)
+        assert point.benchmark.parse(point.parameters, context, {"single": result}).warnings == ()
