@@ -20,6 +20,7 @@ VIEWS: dict[str, Any] = json.loads(lzma.decompress((STORED / "views.json.xz").re
 RENAMED = {
     "cards": "interfaces", "cure": "hint", "trouble": "reason", "took_s": "duration_s",
     "shortfalls": "missed_targets",
+    "interval_least_mbit_s": "interval_min_mbit_s", "interval_most_mbit_s": "interval_max_mbit_s",
     "lost": "drops", "lost_packets": "drops", "used": "effective", "link.lost.packets": "link.drops.packets",
 }  # fmt: skip
 GONE = {"pairs"}  # a setting of another topology

@@ -1,7 +1,7 @@
 """Columns, audit facts and counters under the names that the field uses.
 
 `platform.cure` is `hint`, `trial.used` is `effective`, the facts `card.*` are `interface.*`, the counter
-`lost.packets` is `drops.packets`, those of the link of a trial are not `cards`.
+`lost.packets` is `drops.packets`, settings of trials are renamed as `_SETTINGS` says.
 A value that is not JSON of the expected shape stays unchanged; its readers report it.
 """
 
@@ -18,6 +18,11 @@ down_revision = "0006"
 branch_labels = None
 depends_on = None
 
+_SETTINGS = {
+    "cards": "interfaces",
+    "interval_least_mbit_s": "interval_min_mbit_s",
+    "interval_most_mbit_s": "interval_max_mbit_s",
+}
 _guest = sa.table("guest", sa.column("id"), sa.column("facts", sa.JSON))
 _counter = sa.table("counter", sa.column("name", sa.Text))
 _trial = sa.table("trial", sa.column("id"), sa.column("effective", sa.JSON))
@@ -32,7 +37,8 @@ def upgrade() -> None:
     connection.execute(sa.update(_counter).where(_counter.c.name == "lost.packets").values(name="drops.packets"))
     _rewrite(connection, _guest, "facts", lambda facts: {_fact(name): value for name, value in facts.items()})
     _rewrite(connection, _run, "declared", _study)
-    _rewrite(connection, _trial, "effective", _settings, containing='"cards"')
+    for name in ("cards", "interval_least_mbit_s"):
+        _rewrite(connection, _trial, "effective", _settings, containing=f'"{name}"')
 
 
 def _fact(name: str) -> str:
@@ -48,10 +54,12 @@ def _study(declared: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(effective: dict[str, Any]) -> dict[str, Any]:
     link = effective.get("link")
-    if not isinstance(link, dict):
-        return effective
-    renamed = {"interfaces" if name == "cards" else name: value for name, value in link.items()}
-    return {**effective, "link": renamed}
+    found = {**effective, "link": _renamed(link)} if isinstance(link, dict) else effective
+    return _renamed(found)
+
+
+def _renamed(values: dict[str, Any]) -> dict[str, Any]:
+    return {_SETTINGS.get(name, name): value for name, value in values.items()}
 
 
 def _rewrite(connection: sa.Connection, table: sa.TableClause, name: str, change: Any, containing: str = "") -> None:
