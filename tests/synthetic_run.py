@@ -54,7 +54,7 @@ def cells() -> list[CellRecord]:
         if platform.available:
             made.append(
                 CellRecord(f"c-{platform.name}", "c", platform.name, "sysbench-cpu", "sysbench-cpu", "1.0.20",
-                           parameters={"duration_s": 1.0})
+                           parameters={"duration_s": 1.0}, tool="sysbench")
             )  # fmt: skip
             for direction in ("send", "receive"):
                 made.append(

@@ -238,7 +238,7 @@ def test_link_settings_of_older_stores_are_those_of_their_topology(file: Path) -
                 "INSERT INTO cell VALUES (?, 1, 1, ?, ?, 'iperf3', 'iperf3', '', ?, '{}', ?, '{\"link.cards\": 2}')",
                 (number, f"key{number}", f"key{number}", topology, link),
             )
-        database.execute("UPDATE cell SET link = '{\"cards\": 1' WHERE id = 3")
+        database.execute("UPDATE cell SET link = '{\"cards\": 1', benchmark = 'iperf2' WHERE id = 3")
     migrated(file, "head")
     with sqlite3.connect(file) as database:
         links = [row[0] for row in database.execute("SELECT link FROM cell ORDER BY id")]
@@ -246,9 +246,10 @@ def test_link_settings_of_older_stores_are_those_of_their_topology(file: Path) -
         assert json.loads(links[1]) == {**common, "pairs": 1}
         assert links[2] == '{"cards": 1'
         assert database.execute("SELECT DISTINCT levels FROM cell").fetchall() == [('{"link.interfaces": 2}',)]
-        assert database.execute("SELECT key FROM cell ORDER BY id").fetchall() == [("key1",), ("key2",), ("key3",)]
-        (study,) = database.execute("SELECT declared FROM run").fetchone()
-        assert json.loads(study)["benchmark"][0]["link_factors"] == {"interfaces": [1, 2]}
+        kept = database.execute("SELECT key || tool FROM cell ORDER BY id").fetchall()
+        assert kept == [("key1",), ("key2",), ("key3iperf",)]
+        study = json.loads(database.execute("SELECT declared FROM run").fetchone()[0])
+        assert study["benchmark"][0]["link_factors"] == {"interfaces": [1, 2]}
 
 
 def test_columns_facts_and_counters_of_older_stores_get_the_names_of_today(file: Path) -> None:

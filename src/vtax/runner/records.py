@@ -51,4 +51,5 @@ def cell_record(cell: Cell) -> CellRecord:
         parameters=point.parameters.model_dump(mode="json"),
         link=point.link.model_dump(mode="json") if point.link else {},
         levels=dict(point.levels),
+        tool=point.benchmark.tool,
     )

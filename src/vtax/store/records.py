@@ -59,7 +59,10 @@ class UntestedRecord:
 
 @dataclass(frozen=True)
 class CellRecord:
-    """One combination of levels on one platform. point: the same without the platform; levels: what varies."""
+    """One combination of levels on one platform.
+
+    point: the same without the platform. levels: what varies. tool: the program that the benchmark runs.
+    """
 
     key: str
     point: str
@@ -71,6 +74,7 @@ class CellRecord:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     link: Mapping[str, Any] = field(default_factory=dict)
     levels: Mapping[str, Any] = field(default_factory=dict)
+    tool: str = ""
 
 
 @dataclass(frozen=True)

@@ -355,7 +355,7 @@ def _cells(
         raise ValueError(f"a cell is of {lost.pop()}, which this run does not test")
     records = tuple(
         CellRecord(r.key, r.point, r.platform, r.benchmark, r.label, r.tool_version, r.topology, r.parameters,
-                   r.link, r.levels)
+                   r.link, r.levels, r.tool)
         for r in rows
     )  # fmt: skip
     return {r.key: r.id for r in rows}, records

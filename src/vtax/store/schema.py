@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0008"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0009"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -79,6 +79,7 @@ cell = Table(
     Column("parameters", JSON, nullable=False),
     Column("link", JSON, nullable=False),
     Column("levels", JSON, nullable=False),  # only what varies: factor -> level
+    Column("tool", Text, nullable=False, default="", server_default=""),  # the program that the benchmark runs
     Index("ix_cell_run_id_key", "run_id", "key", unique=True),
 )  # fmt: skip
 

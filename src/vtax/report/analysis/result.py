@@ -224,7 +224,7 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
                     ResultPoint(key, of[0].cell.levels, tuple(sorted(of, key=lambda row: order[row.platform.name])))
                     for key, of in points.items()
                 ),
-                0,
+                0, first.tool,
             )
         )  # fmt: skip
     labels = list(dict.fromkeys(section.label for section in sections))

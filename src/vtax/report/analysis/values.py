@@ -90,6 +90,7 @@ class Section:
     metric: MetricRecord
     points: tuple[ResultPoint, ...]
     family: int
+    tool: str = ""
 
     @property
     def better(self) -> Better:

@@ -51,20 +51,16 @@ def metric_of(section: Section) -> Inline:
 
 def subtitle_of(section: Section) -> Inline:
     """Which way is better, and the tool."""
-    return joined([direction_of(section), tool_of(section.benchmark, section.tool_version)], ", ")
+    return joined([direction_of(section), tool_of(section)], ", ")
 
 
-def tool_of(benchmark: str, version: str) -> str:
-    """`iperf3 3.18`, `sysbench-cpu (sysbench 1.0.20)`: a benchmark, and the tool whose version was found.
-
-    The tool is the one that the benchmark declares, where that is installed here.
-    """
-    from vtax.benchmarks.registry import benchmarks
-
-    if not version:
+def tool_of(section: Section) -> str:
+    """`iperf3 3.18`, `sysbench-cpu (sysbench 1.0.20)`: a benchmark, and the tool whose version is known."""
+    if not section.tool_version:
         return ""
-    tool = benchmarks()[benchmark].tool if benchmark in benchmarks() else benchmark
-    return f"{benchmark} {version}" if tool == benchmark else f"{benchmark} ({tool} {version})"
+    if section.tool in ("", section.benchmark):  # runs of older versions did not store it
+        return f"{section.benchmark} {section.tool_version}"
+    return f"{section.benchmark} ({section.tool} {section.tool_version})"
 
 
 def direction_of(section: Section) -> Message:
