@@ -128,23 +128,59 @@ def test_a_plan_beyond_a_million_blocks_has_no_upper_end_and_one_block_gives_non
         plan(components([1.0, 2.0], [0, 0]), 0, 1, 0.02)
 
 
-def test_a_warm_up_is_found_where_it_ends():
-    values = 100 + rng.standard_normal(60)
-    values[:7] -= 20
-    found = find_warmup(values)
+def test_warmup_is_the_number_of_trials_before_the_level_settles():
+    guests = 100 + rng.standard_normal((3, 30))
+    guests[:, :7] -= 20
+    found = find_warmup(guests)
     assert (found.trials, found.steady) == (7, True)
-    assert find_warmup(100 + rng.standard_normal(60), alpha=0.001).trials == 0
+    assert found.level == pytest.approx(guests[:, 7:].mean())
 
 
-def test_never_steady_is_said():
-    found = find_warmup(np.linspace(0, 100, 80) + rng.standard_normal(80))
+def test_a_single_slow_first_trial_is_found():
+    for _ in range(20):
+        guests = 100 + 5 * rng.standard_normal((3, 30))
+        guests[:, 0] *= 2
+        assert find_warmup(guests, rotations=499).trials == 1
+
+
+def test_guests_that_never_settle_are_told():
+    found = find_warmup(np.linspace(0, 100, 80) + rng.standard_normal((3, 80)))
+    assert found.trials == 40
     assert not found.steady
-    assert found.warnings
 
 
-def test_steady_guests_are_called_steady_as_often_as_promised():
-    false = sum(find_warmup(rng.standard_normal(30), permutations=199).trials > 0 for _ in range(200))
-    assert false <= 20  # 5 % of 200, with room for chance
+def test_what_one_guest_alone_shows_is_no_warmup():
+    guests = rng.standard_normal((3, 30))
+    guests[0, :5] += 20
+    assert find_warmup(guests).trials == 0
+    assert any("at least 2 must agree" in text for text in find_warmup(guests[:1]).warnings)
+    assert find_warmup(guests[:, :19]).warnings
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+def test_warmup_is_rarely_found_where_there_is_none(correlation):
+    false = 0
+    for _ in range(200):
+        guests = rng.standard_normal((3, 80))
+        for k in range(1, 80):
+            guests[:, k] = correlation * guests[:, k - 1] + math.sqrt(1 - correlation**2) * guests[:, k]
+        false += find_warmup(guests[:, 50:], rotations=199).trials > 0
+    assert false <= 0.04 * 200 + 4 * math.sqrt(0.04 * 0.96 * 200)
+
+
+def test_slow_wander_is_seldom_taken_for_drift_and_a_trend_is_found():
+    plain, allowed, found = 0, 0, 0
+    for _ in range(200):
+        values = rng.standard_normal(70)
+        for k in range(1, 70):
+            values[k] = 0.6 * values[k - 1] + 0.8 * values[k]
+        plain += find_drift(100 + values[50:]).p_value <= 0.05
+        allowed += find_drift(100 + values[50:], is_dependent=True).p_value <= 0.05
+        trend = 100 + rng.standard_normal(20) + np.linspace(0, 4, 20)
+        found += find_drift(trend, is_dependent=True).p_value <= 0.05
+    assert allowed <= 0.09 * 200 + 3 * math.sqrt(0.09 * 0.91 * 200)
+    assert plain > 2 * allowed
+    assert found > 180
 
 
 def test_drift_is_measured_over_the_whole_run():

@@ -27,7 +27,7 @@ from vtax.runner.session import OpenSession
 from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
-from vtax.runner.warmup import DETECTION_BLOCK, DETECTION_TRIALS, detected, detection_sessions
+from vtax.runner.warmup import DETECTION_BLOCKS, DETECTION_TRIALS, detected, detection_sessions
 from vtax.store.records import (
     REFUSED,
     SAMPLES,
@@ -202,12 +202,14 @@ class _Execution:
             )
 
     def find_warmup(self) -> None:
-        """With `warmup = "detect"`: look for each point's warm-up in a first guest of the baseline, and say it."""
+        """With `warmup = "detect"`: look for each point's warm-up in first guests of the baseline, and say it."""
         if self._plan.study.design.warmup != "detect":
             return
         for session in detection_sessions(self._plan):
             self._session(session, frozenset(cell.key for cell in session.cells))
-        found = detected(self._plan, self._run.primary_values(DETECTION_BLOCK))
+        found = detected(
+            self._plan, [value for block in DETECTION_BLOCKS for value in self._run.primary_values(block)]
+        )
         for point, (trials, sentence) in found.items():
             self._warmup[point] = trials
             self._run.add_warning("warmup", sentence)
@@ -242,13 +244,13 @@ class _Execution:
 
     def _pending(self, cell: Cell, block: int) -> list[int]:
         trials = self._warmup[cell.point.key] + self._plan.study.design.trials
-        if block == DETECTION_BLOCK:
+        if block in DETECTION_BLOCKS:
             trials = DETECTION_TRIALS
         return [n for n in range(trials) if (cell.key, block, n) not in self._done]
 
     def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:
         self._note_version(opened, cell)
-        is_warmup = block == DETECTION_BLOCK or number < self._warmup[cell.point.key]
+        is_warmup = block in DETECTION_BLOCKS or number < self._warmup[cell.point.key]
         self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
         result = opened.trial(cell)
         record = trial_record(cell, block, number, self._position, is_warmup, opened.guest_id, result)

@@ -19,12 +19,13 @@ Series = tuple[Place, NDArray[np.int64], NDArray[np.float64]]
 
 
 def drift_warnings(
-    series: Sequence[Series], confidence: float, shown: Container[Place] | None = None
+    series: Sequence[Series], confidence: float, shown: Container[Place] | None = None, *, is_dependent: bool = False
 ) -> tuple[Warning, ...]:
     """One warning about all cells whose block means drift significantly over the run, Holm-adjusted over the cells.
 
     series: (place, blocks, block means) of every cell that is judged. shown: the places that the warning
     names, None for all; the others count in the family all the same. Nothing when no cell drifts.
+    is_dependent: see `find_drift`.
     """
     alpha = 1 - confidence
     first_step = -float(special.ndtri(alpha / 2 / max(1, len(series))))
@@ -36,7 +37,7 @@ def drift_warnings(
     found = []
     for place, blocks, means in suspects:
         try:
-            found.append((place, find_drift(means, blocks, confidence)))
+            found.append((place, find_drift(means, blocks, confidence, is_dependent=is_dependent)))
         except StatsError:
             continue  # a mean of zero has no relative drift, and says so where it is shown
     unsuspected = [1.0] * (len(series) - len(found))  # they count in the family all the same

@@ -113,7 +113,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         untested=tuple(filter(only.shows, run.untested)),
         warnings=(
             *warnings_of(part, rows),
-            *drift_warnings(_series(found.sections), rule.confidence, places),
+            *drift_warnings(_series(found.sections), rule.confidence, places, is_dependent=rule.method > 1),
         ),
         missed_targets=(*failures(part), *missed),
         filter=only,

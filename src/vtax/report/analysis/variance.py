@@ -178,7 +178,12 @@ def _cell(
         return CellVariance(row, reason=row.reason)
     result = CellVariance(row, trials=row.summary.n / max(1, row.blocks.size))
     try:
-        result = replace(result, drift=find_drift(row.block_means, row.blocks, analysis.rule.confidence))
+        result = replace(
+            result,
+            drift=find_drift(
+                row.block_means, row.blocks, analysis.rule.confidence, is_dependent=analysis.rule.method > 1
+            ),
+        )
     except StatsError as error:
         result = replace(result, reason=error.note)
     if isinstance(parts, StatsError):

@@ -210,7 +210,7 @@ def _has_bootstrap(analysis: Analysis) -> bool:
 def _warmup(warmup: int | str) -> Inline:
     if warmup == "detect":
         return msg(
-            " after a warm-up whose length was found by change point in a first guest; it is stored and not used."
+            " after a warm-up whose length was found by change point in first guests; it is stored and not used."
         )
     if not warmup:
         return "."
