@@ -51,7 +51,12 @@ def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store: Store) -> 
         "guests", "audit", "host", "method", "reproduce",
     ]  # fmt: skip
     text = markdown(report(source))
-    for shown in ("| platform | best | 2nd |", "throughput by direction", "| guest.eth0 |", "| CV | n | effective |"):
+    for shown in (
+        "| platform | best | 2nd |",
+        "throughput by direction",
+        "| guest.eth0 |",
+        "| CV | n | effective n |",
+    ):
         assert shown in text
 
 

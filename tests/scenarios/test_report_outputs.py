@@ -74,7 +74,7 @@ def test_the_table_reads_at_a_glance(analysis: Analysis) -> None:
     assert "±" in line
     assert "= equivalent" in text
     assert "Not tested\n · kvm-virtio: guests are started as root" in text
-    assert "Declared and not reached\n · 1 failed trial: qemu-tcg, iperf3" in text
+    assert "Targets missed\n · 1 failed trial: qemu-tcg, iperf3" in text
     assert "no memory limit: this host has no memory controller" in text
     assert "latency" not in text
     assert "1 more metric: vtax show tour-1 --all" in text

@@ -95,7 +95,7 @@ def test_cells_that_one_run_alone_has_are_named(store: Store) -> None:
 
 @pytest.mark.parametrize("sides", [("tour-1", "tour-2"), ("tour-1:docker", "tour-2:docker")])
 def test_one_run_a_side_is_warned_of_with_a_code(sides: tuple[str, str]) -> None:
-    assert "one run a side: what changes from one session of the host to the next" in " ".join(
+    assert "one run per side: differences between sessions of the host" in " ".join(
         output_of("contrast", *sides).split()
     )
     warnings = json.loads(output_of("contrast", *sides, "--json"))["coded_warnings"]

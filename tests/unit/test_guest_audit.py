@@ -20,14 +20,14 @@ def test_lists_show_only_what_is_not_common():
     [found] = differences({"native": NATIVE, "tcg": {**NATIVE, "cpu_flags": ["sse", "svm"]}})
     assert found.values == {"native": "+aes +avx2", "tcg": "+svm"}
     [found] = differences({"native": NATIVE, "tcg": {**NATIVE, "cpu_flags": ["sse"]}})
-    assert found.values["tcg"] == "(only what is common)"
+    assert found.values["tcg"] == "(common items only)"
 
 
 def test_lists_with_nothing_in_common_are_shown_whole():
     [found] = differences({"native": {"cpus_allowed": [1]}, "tcg": {"cpus_allowed": [0, 2]}})
     assert found.values == {"native": "1", "tcg": "0 2"}
     [found] = differences({"native": {"cpus_allowed": [1]}, "gvisor": {}})
-    assert found.values == {"native": "1", "gvisor": "(not shown)"}
+    assert found.values == {"native": "1", "gvisor": "(not reported)"}
 
 
 def test_sizes_are_reported_in_units_and_never_rounded_alone():

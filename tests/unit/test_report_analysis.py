@@ -144,7 +144,7 @@ def test_values_that_have_no_ratio_are_an_answer_too(store: Store) -> None:
     found = row(analysis, "other")
     assert found.ratio is None
     assert "ratio is not defined" in found.reason
-    assert "has no answer on tool" in answers(analysis)[0].text
+    assert "has no result on tool" in answers(analysis)[0].text
 
 
 def test_a_missed_precision_is_a_missed_target(store: Store) -> None:
@@ -153,16 +153,14 @@ def test_a_missed_precision_is_a_missed_target(store: Store) -> None:
         stop="precision", precision=0.01, min_blocks=2, max_blocks=5,
     )  # fmt: skip
     assert row(analysis, "other").target_missed
-    assert any(
-        "where ±1\N{NO-BREAK SPACE}% was wanted: other, tool speed" in text for text in missed_targets(analysis)
-    )
+    assert any("requested ±1\N{NO-BREAK SPACE}%: other, tool speed" in text for text in missed_targets(analysis))
 
 
 def test_a_missed_verdict_is_a_missed_target(store: Store) -> None:
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     analysis = two_platforms(store, "higher", noisy, [1.0] * 5, stop="verdict", max_blocks=5)
     assert row(analysis, "other").target_missed
-    assert missed_targets(analysis) == ("no verdict where one was wanted: other, tool speed",)
+    assert missed_targets(analysis) == ("no verdict: other, tool speed",)
 
 
 def test_a_reached_verdict_is_no_missed_target(store: Store) -> None:
@@ -199,7 +197,7 @@ def test_a_missed_precision_of_a_single_platform_is_a_missed_target(store: Store
     noisy = [1.0, 2.0, 1.5, 1.1, 3.0]
     missed = one_platform(store, noisy, stop="precision", precision=0.01, max_blocks=5)
     assert row(missed, "native").target_missed
-    assert re.fullmatch(r"interval of ±\d+\s% where ±1\s% was wanted: native, tool speed", *missed_targets(missed))
+    assert re.fullmatch(r"half-width ±\d+\s%, requested ±1\s%: native, tool speed", *missed_targets(missed))
 
 
 def test_a_reached_precision_of_a_single_platform_is_no_missed_target(store: Store) -> None:
@@ -302,7 +300,7 @@ def test_a_family_is_one_metric_of_one_benchmark(filled: Analysis) -> None:
 def test_a_run_on_an_emulated_processor_says_so(store: Store) -> None:
     fill(begin(store, host={"virtualized": True, "hypervisor": "qemu", "cpu_emulated": True}))
     (warning,) = [w for w in analyse(store).warnings if w.code == "emulated-host"]
-    assert "processor is emulated" in sentence(warning)
+    assert "CPU of this host is emulated" in sentence(warning)
 
 
 def test_every_warning_of_every_row_is_among_those_of_the_run(filled: Analysis) -> None:

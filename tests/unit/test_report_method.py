@@ -42,7 +42,7 @@ def test_the_order_that_guests_started_in_is_reported(store: Store) -> None:
 
 def test_the_papers_order_is_named_as_what_it_is(store: Store) -> None:
     declared = {**synthetic_run.DECLARED, "design": {"order": "sequential"}}
-    assert "All blocks of one platform ran before those of the next." in printed(store, declared=declared)
+    assert "all blocks of one platform ran before those of the next." in printed(store, declared=declared)
 
 
 def test_equal_conditions_are_claimed_only_where_they_were(store: Store) -> None:
@@ -53,7 +53,7 @@ def test_equal_conditions_are_claimed_only_where_they_were(store: Store) -> None
     brought = printed(
         store, name="brought", platforms=[stranger if p.name == "docker" else p for p in synthetic_run.PLATFORMS]
     )
-    assert "; docker: with files, CPUs and limits of its own, which the audit tells" in brought
+    assert "; docker: with its own files, CPUs and limits (see the audit)" in brought
 
 
 def test_a_driver_that_is_not_installed_here_is_taken_for_a_usual_one(store: Store) -> None:
@@ -72,8 +72,8 @@ def test_reports_name_no_driver() -> None:
     assert texts.isdisjoint(drivers())
 
 
-def test_ratio_and_efficiency_are_told_apart_where_lower_is_better(store: Store) -> None:
-    sentence = "Where lower is better a ratio above 1 is slower; efficiency is then 1 / ratio"
+def test_ratio_and_efficiency_are_distinguished_where_lower_is_better(store: Store) -> None:
+    sentence = "Where lower is better, a ratio above 1 is slower and efficiency is 1 / ratio"
     assert sentence in printed(store)
     analysis = analyse(store)
     (latency,) = [section for section in analysis.sections if section.better == "lower"]

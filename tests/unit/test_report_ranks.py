@@ -32,7 +32,7 @@ def test_drift_is_measured_and_warned_of() -> None:
     assert drift.low < math.exp(0.11) - 1 < drift.high * 1.05
     (warning,) = [warning for warning in analysis.warnings if warning.code.startswith("drift")]
     assert re.fullmatch(
-        r"the figures of 6 cells drift over the run by between \+11.\d\s% and \+1[12].\d\s% \(p < 0.001\)",
+        r"the figures of 6 cells drift over the run by \+11.\d\s% to \+1[12].\d\s% \(p < 0.001\)",
         sentence(warning),
     )
     assert (len(warning.places), warning.times) == (6, 1)
@@ -45,7 +45,7 @@ def test_drift_is_reported_in_words() -> None:
     assert re.fullmatch(r"the figures drift over the run by −2\d.\d\s% \(p < 0.001\)", sentence(one))
     (both,) = drift_warnings([(Place("here"), blocks, falling), (Place("there"), blocks, falling**0.5)], 0.95)
     assert re.fullmatch(
-        r"the figures of 2 cells drift over the run by between −2\d.\d\s% and −1\d.\d\s% \(p < 0.001\)",
+        r"the figures of 2 cells drift over the run by −2\d.\d\s% to −1\d.\d\s% \(p < 0.001\)",
         sentence(both),
     )
     (same,) = drift_warnings(
@@ -136,21 +136,21 @@ def test_the_table_of_a_factor_says_what_its_rows_are_relative_to_and_how_noisy_
     effects = factor_effects(analysis)
     text = drawn(interaction.document_of(effects, analysis), 80)
     rows = [re.split(r"\s{2,}", line.strip())[0] for line in text.splitlines()]
-    start = rows.index("to native, at size=64")
+    start = rows.index("ratio to native, at size=64")
     assert rows[start:start + 8] == [
-        "to native, at size=64", "first", "second",
-        "to size=64, on native", "size=1500",
-        "of ratios to native, to that at size=64", "first at size=1500", "second at size=1500",
+        "ratio to native, at size=64", "first", "second",
+        "ratio to size=64, on native", "size=1500",
+        "interaction: ratio to native, relative to size=64", "first at size=1500", "second at size=1500",
     ]  # fmt: skip
     (entry,) = as_json(interaction.document_of(effects, analysis))
     shown = [entry["effect"][f"sd_{level}"] for level in ("block", "guest", "residual")]
     block, guest, residual = map(numbers.percent, shown)
-    assert f"noise (SD): of blocks {block}, of guests {guest}, residual {residual}" in text
+    assert f"SD: blocks {block}, guests {guest}, residual {residual}" in text
 
 
-def test_no_sign_of_a_change_is_not_called_proof() -> None:
+def test_no_evidence_of_a_change_is_not_called_proof() -> None:
     _, analysis = measured(noisy(0.01, 0.01))
     (found,) = factor_effects(analysis)
     assert english(found.text).startswith(
-        "no sign that the overhead depends on size (which is no proof that it does not)"
+        "no evidence that the overhead depends on size (this does not prove independence)"
     )

@@ -98,7 +98,7 @@ def test_the_longest_plan_is_named_rather_than_that_of_most_blocks() -> None:
     assert hardest(tables) == Hardest(Place("second", "tool speed", (("size", "64"),)), long)
     text = " ".join(drawn(document_of(tables, analysis)).split())
     assert (
-        "20 s, 100 trials x 8 blocks, for second, tool speed, size=64; by the noise seen it may as well be 5 or"
+        "20 s, 100 trials x 8 blocks, for second, tool speed, size=64; blocks needed, by the observed noise: 5 or"
         in text
     )
 
@@ -107,9 +107,9 @@ def test_plans_fit_a_narrow_terminal_with_names_whole() -> None:
     data, analysis = measured(noisy(0.3, 0.0), blocks=3, trials=1)
     text = drawn(document_of(variance(data, analysis), analysis), 80)
     assert "…" not in text
-    plans = text.partition("ratio to")[2].partition("In short")[0].splitlines()
+    plans = text.partition("ratio to")[2].partition("Summary")[0].splitlines()
     assert sum(line.startswith(("  first ", "  second ")) for line in plans) == 4
-    assert "range" in " ".join(plans)
+    assert "interval" in " ".join(plans)
 
 
 def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
@@ -121,7 +121,7 @@ def test_too_few_blocks_to_plan_well_are_said_to_be_in_the_headline() -> None:
     where, plan = top.unsure
     assert plan.blocks_high is None or plan.blocks_high > 40 * plan.blocks_low
     text = " ".join(drawn(document_of(tables, analysis)).split())
-    assert f"too few blocks to plan well: {english(blocks_range(plan))}" in text
+    assert f"blocks needed {english(blocks_range(plan))}" in text
     assert english(where.inline) in text
     settled = hardest(variance(*measured(noisy(0.03, 0.0), blocks=5, trials=1)))
     assert settled is not None

@@ -22,8 +22,8 @@ _LONGEST_LIST = 1000
 _LONGEST_NAME = 100
 _LONGEST_TEXT = 500
 _LARGEST_AUDIT = 1 << 18  # characters of all of it; a real one has some thousand
-ABSENT = "(not shown)"
-COMMON = "(only what is common)"
+ABSENT = "(not reported)"
+COMMON = "(common items only)"
 _IN_BYTES = {
     "memory_visible_bytes", "swap_bytes", "cgroup.memory", "limit.memory", "limit.locked_memory", "limit.stack_size",
     "limit.address_space",

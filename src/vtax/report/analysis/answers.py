@@ -1,4 +1,4 @@
-"""The answer first: one sentence per platform, made from its verdicts."""
+"""The summary of a run: one sentence per platform, made from its verdicts."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
             parts.append(joined([_part(kind, these, len(contrasts), analysis), *_needed(these)], "; "))
     if without := [c for c in contrasts if c.row.verdict is None]:
         reason = without[0].row.reason
-        parts.append(msg("has no answer on {names}: {reason}", names=_names(without), reason=reason))
-    return joined(parts, "; ") if parts else msg("has no figures yet")
+        parts.append(msg("has no result on {names}: {reason}", names=_names(without), reason=reason))
+    return joined(parts, "; ") if parts else msg("has no results yet")
 
 
 def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> Inline:
@@ -134,11 +134,11 @@ def _needed(these: list[_Found]) -> Iterator[Inline]:
         return
     if len(known) == 1:
         yield plural(
-            "about {count} more block would settle it", "about {count} more blocks would settle it", max(known)
+            "about {count} more block would decide it", "about {count} more blocks would decide it", max(known)
         )
     else:
         yield plural(
-            "about {count} more block would settle all", "about {count} more blocks would settle all", max(known)
+            "about {count} more block would decide all", "about {count} more blocks would decide all", max(known)
         )
 
 

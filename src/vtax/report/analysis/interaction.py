@@ -24,9 +24,9 @@ from vtax.stats.verdict import holm, outside
 
 @dataclass(frozen=True)
 class FactorEffect:
-    """One factor of one metric. effect: None when there is no answer, reason then says why.
+    """One factor of one metric. effect: None without a result; reason is then set.
 
-    p_adjusted: of the test, Holm-adjusted over all factors and metrics shown. text: the answer as a sentence.
+    p_adjusted: of the test, Holm-adjusted over all factors and metrics shown. text: the result as a sentence.
     """
 
     section: Section
@@ -132,7 +132,8 @@ def _answered(found: FactorEffect, analysis: Analysis) -> FactorEffect:
         test = msg("F({df}) = {f}, p = {p}, adjusted {adjusted}", df=df, f=f, p=p, adjusted=adjusted)
     if found.p_adjusted > analysis.rule.alpha:
         text = msg(
-            "no sign that the overhead depends on {factor} (which is no proof that it does not)", factor=found.factor
+            "no evidence that the overhead depends on {factor} (this does not prove independence)",
+            factor=found.factor,
         )
     else:
         terms = [term for term in effect.table if term.kind == "interaction"]

@@ -1,4 +1,4 @@
-"""What a run declared and did not reach, judged again by the very rule that ended it, on what is stored."""
+"""The targets that a run missed, judged by the stopping rule of the run on its stored trials."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class Aim:
 
 @dataclass(frozen=True)
 class Targets:
-    """The rule's judgement on the blocks that are there. missed: names of the aims that lack what was declared."""
+    """The rule's judgement on the blocks that are there. missed: names of the aims that miss their target."""
 
     decision: Decision
     missed: frozenset[str]
 
 
 def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
-    """Whether a run of so many blocks reached what its rule wanted, and which aims did not."""
+    """Whether a run of so many blocks met the targets of its rule, and which aims did not."""
     families, groups = {a.name: a.family for a in aims}, {a.name: a.group for a in aims}
     decision = decide(rule, {a.name: a.logs for a in aims}, blocks, families, groups)
     return Targets(decision, frozenset(decision.open if rule.stop in _MISSES else ()))
 
 
 def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Targets, because: str) -> list[Inline]:
-    """What a finished run missed of its targets. because: why it ended."""
+    """The missed targets of a finished run. because: why it stopped."""
     if targets.decision.reached:
         return []
     if rule.stop == "budget":
@@ -57,7 +57,7 @@ def missed_targets(rule: Rule, aims: Sequence[Aim], blocks: int, targets: Target
 
 
 def _reason(rule: Rule, blocks: int, targets: Targets) -> Inline:
-    """Why a rule without a target for each contrast was not reached."""
+    """Why the target of a rule without targets for single contrasts was missed."""
     if rule.stop == "fixed":
         made, total = Count(blocks), rule.blocks
         if blocks == 1:
@@ -86,14 +86,14 @@ def failures(data: RunData) -> list[Inline]:
 def _lack(rule: Rule, aim: Aim) -> Inline:
     made = int((~np.isnan(aim.logs)).sum())
     if rule.stop == "verdict":
-        return msg("no verdict where one was wanted")
+        return msg("no verdict")
     wanted = Share(rule.precision, "declared")
     if not made:
-        return msg("no interval where one of ±{wanted} was wanted", wanted=wanted)
+        return msg("no interval, requested ±{wanted}", wanted=wanted)
     if made < rule.min_blocks:
         return plural(
             "{count} block, at least {minimum} requested", "{count} blocks, at least {minimum} requested",
             made, minimum=Count(rule.min_blocks),
         )  # fmt: skip
     found = Share(half_width(rule, aim.logs))
-    return msg("interval of ±{found} where ±{wanted} was wanted", found=found, wanted=wanted)
+    return msg("half-width ±{found}, requested ±{wanted}", found=found, wanted=wanted)

@@ -19,7 +19,7 @@ SESSION_EFFECTS = "session-effects"
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is said for a code. template: its data by name."""
+    """The sentence of a code. template: names its data."""
 
     severity: Severity
     template: Message
@@ -28,23 +28,24 @@ class Sentence:
 _OWN: Mapping[str, Sentence] = {
     "emulated-host": Sentence(
         "warning",
-        msg("this host's own processor is emulated: figures, native ones too, say little about real processors"),
+        msg("the CPU of this host is emulated: figures, including native ones, say little about physical CPUs"),
     ),
     SESSION_EFFECTS: Sentence(
         "warning",
         msg(
-            "one run a side: what changes from one session of the host to the next (a reboot, an update, the heat, "
-            "the neighbours) is part of every ratio, and no interval contains it; several runs a side would show it"
+            "one run per side: differences between sessions of the host (reboots, updates, temperature, other "
+            "tenants) are part of every ratio and of no interval; several runs per side would show them"
         ),
     ),
-    "failed-unsaid": Sentence("error", msg("the trial failed")),
+    "failed-without-message": Sentence("error", msg("the trial failed")),
     "clock": Sentence(
-        "warning", msg("the guest's wall clock was {offset} off the host's, by which durations are judged")
+        "warning",
+        msg("the guest's wall clock was {offset} off the host's; durations are measured on the host's clock"),
     ),
     "drift": Sentence("warning", msg("the figures drift over the run by {change} ({p})")),
     "drift-of-cells": Sentence("warning", msg("the figures of {cells} cells drift over the run by {change} ({p})")),
     "drift-of-cells-between": Sentence(
-        "warning", msg("the figures of {cells} cells drift over the run by between {low} and {high} ({p})")
+        "warning", msg("the figures of {cells} cells drift over the run by {low} to {high} ({p})")
     ),
 }
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "lost-guest"})

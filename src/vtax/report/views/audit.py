@@ -26,32 +26,32 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views.base import Options, View
 
-_WORDS: dict[str, Message] = {ABSENT: msg("(not shown)"), COMMON: msg("(only what is common)")}
+_WORDS: dict[str, Message] = {ABSENT: msg("(not reported)"), COMMON: msg("(common items only)")}
 _NOTES: dict[str, Message] = {
     "tcp_congestion_control": msg(
-        "tcp_congestion_control is the kernel's default: in a lab every route names its own, the same at every end "
-        "(but for gVisor's own network stack)."
+        "tcp_congestion_control is the kernel's default. In a lab every route sets its own, equal at every end "
+        "(except in gVisor's own network stack)."
     ),
 }
 
 
 def document(source: Source, options: Options) -> Document:
-    """The differences, and what changed; with everything, also every fact of each platform's first guest."""
+    """Differences and changes; with `all` also every fact of each platform's first guest."""
     return document_of(audit(source.analysis), every_field=options.depth == "all")
 
 
 def document_of(found: Audit, *, every_field: bool) -> Document:
-    """The document of what was found."""
+    """The document of an audit."""
     parts = [*_differences(found), *_changes(found), *_clocks(found), *(_fields(found) if every_field else ())]
     return Document(VIEW.title, tuple(parts), data=_plain(found))
 
 
 def legend(found: Audit) -> Inline:
-    """What must be known to read the findings; nothing for nothing."""
+    """How to read the findings; empty without findings."""
     texts = [text for finding in found.findings for _, text in finding.shown]
     notes: list[Inline] = []
     if any(text == COMMON or text.startswith("+") for text in texts):
-        notes.append(msg("+ marks what not every platform has; what all of them have is left out."))
+        notes.append(msg("+ marks items that some platforms lack; items of all platforms are omitted."))
     fields = {finding.field for finding in found.findings}
     return joined([*notes, *(note for field, note in _NOTES.items() if field in fields)], " ")
 
@@ -61,7 +61,7 @@ def _differences(found: Audit) -> Iterator[Part]:
         if len(found.compared) > 1:
             yield Paragraph(msg("The audit shows no difference between guests."))
         else:
-            yield Paragraph(msg("There is no audit of at least two platforms to compare."))
+            yield Paragraph(msg("Fewer than two platforms have an audit."))
         return
     rows = []
     for finding in found.findings:
@@ -73,13 +73,13 @@ def _differences(found: Audit) -> Iterator[Part]:
         ]
     columns = (
         Column("fact", msg("fact")),
-        Column("platforms", msg("on"), wraps=True),
+        Column("platforms", msg("platforms"), wraps=True),
         Column("value", msg("value"), wraps=True),
     )
     table = Table(columns, (Group(tuple(rows)),), key="differences", label=msg("Differences"), style="facts")
     text = legend(found)
     notes = [Paragraph(text, "muted")] if text != "" else []
-    yield Titled(msg("What differs between guests"), (table, *notes), key="differences")
+    yield Titled(msg("Differences between guests"), (table, *notes), key="differences")
 
 
 def _value(text: str) -> Inline:
@@ -98,13 +98,16 @@ def _changes(found: Audit) -> Iterator[Part]:
         for change in found.changes
     )
     table = Table(columns, (Group(rows),), key="changes", label=msg("Changes"), style="facts")
-    yield Titled(msg("What changed between guests of one platform"), (table,), key="changes")
+    yield Titled(msg("Changes between guests of one platform"), (table,), key="changes")
 
 
 def _clocks(found: Audit) -> Iterator[Part]:
     if not found.clocks:
         return
-    columns = (Column("platform", msg("platform")), Column("offset", msg("furthest off the host's"), is_number=True))
+    columns = (
+        Column("platform", msg("platform")),
+        Column("offset", msg("max. offset\nfrom the host"), is_number=True),
+    )
     rows = tuple(TableRow((name, Offset(offset_s))) for name, offset_s in found.clocks.items())
     table = Table(columns, (Group(rows),), key="clocks", label=msg("Clocks"))
     yield Titled(msg("Wall clocks of guests"), (table,), key="clocks")
@@ -125,10 +128,8 @@ def _plain(found: Audit) -> dict[str, Any]:
             {"field": f.field, "where": f.where, "shown": [{"platforms": list(p), "value": t} for p, t in f.shown]}
             for f in found.findings
         ],
-        "changes": [
-            {"platform": c.platform, "field": c.field, "was": "; then ".join(c.values)} for c in found.changes
-        ],
-        "clocks": [{"platform": name, "furthest_off_s": offset_s} for name, offset_s in found.clocks.items()],
+        "changes": [{"platform": c.platform, "field": c.field, "values": list(c.values)} for c in found.changes],
+        "clocks": [{"platform": name, "max_offset_s": offset_s} for name, offset_s in found.clocks.items()],
         "guests": [
             {"platform": platform, "started": how, "facts": dict(facts)}
             for (platform, how), facts in found.guests.items()
@@ -136,4 +137,4 @@ def _plain(found: Audit) -> dict[str, Any]:
     }
 
 
-VIEW = View("audit", msg("Audit"), msg("What differs between guests; with --all, every field."), document, 40)
+VIEW = View("audit", msg("Audit"), msg("Differences between guests; with --all, every fact."), document, 40)

@@ -1,4 +1,4 @@
-"""CPU, bytes and drops at every hop of the network benchmarks."""
+"""CPU time of the ends, and traffic and drops of every interface on the path, of network benchmarks."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from vtax.report.views.base import Options, View
 
 
 def document(source: Source, _: Options) -> Document:
-    """Two tables for every combination of levels: CPU and what it bought, then every hop."""
+    """Two tables for every combination of levels: CPU time, then interfaces."""
     if not source.counters:  # what was in force takes longer to read
         return document_of([])
     return document_of(counted_cells(source.data, source.counters, source.effective))
 
 
 def document_of(cells: Sequence[Counted]) -> Document:
-    """The document of what was counted."""
+    """The document of counted cells."""
     if not cells:
-        text = msg("No trial of this run went over a network.")
+        text = msg("This run has no network benchmark.")
         return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
     parts: list[Part] = []
     for label, levels in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
         group = [cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)]
         title = joined([label, Factor(levels_of(dict(levels))) if levels else ""], " · ")
-        parts.append(Titled(title, (_cpu_table(group), _hop_table(group)), subtitle=msg("means of a trial")))
+        parts.append(Titled(title, (_cpu_table(group), _hop_table(group)), subtitle=msg("mean per trial")))
     return Document(VIEW.title, tuple(parts), data=_plain(cells))
 
 
@@ -51,17 +51,17 @@ def _cpu_table(cells: Sequence[Counted]) -> Table:
     roles = list(dict.fromkeys(role for cell in cells for role in cell.ends_cpu_s))
     has_switch = any(cell.switch_cpu_s is not None for cell in cells)
     titles: dict[str, Inline] = {
-        "guest_and_layer": msg("guest and layer"),
-        "guest_kernel": msg("guest's kernel"),
-        **{role: role for role in roles},
-        **({"switch": msg("switch")} if has_switch else {}),
-        "gigabytes": msg("GB"),
-        "cpu_s_per_gigabyte": msg("CPU s/GB"),
+        "layer": msg("layer\nCPU time (s)"),
+        "guest": msg("guest\nCPU time (s)"),
+        **{role: msg("{role}\nCPU time (s)", role=role) for role in roles},
+        **({"switch": msg("switch\nCPU time (s)")} if has_switch else {}),
+        "gigabytes": msg("transferred\n(GB)"),
+        "cpu_s_per_gigabyte": msg("CPU\ns/GB"),
         "retransmits": msg("retransmits"),
         "drops": msg("drops"),
     }
     columns = (
-        Column("platform", msg("CPU time (s)")),
+        Column("platform", msg("platform")),
         *(Column(key, title, is_number=True) for key, title in titles.items()),
     )
     rows = []
@@ -76,11 +76,11 @@ def _cpu_table(cells: Sequence[Counted]) -> Table:
 
 def _hop_table(cells: Sequence[Counted]) -> Table:
     titles = {
-        "rx_packets": msg("packets in"), "rx_megabytes": msg("MB in"), "tx_packets": msg("packets out"),
-        "tx_megabytes": msg("MB out"), "drops": msg("drops"),
+        "rx_packets": msg("RX packets"), "rx_megabytes": msg("RX (MB)"), "tx_packets": msg("TX packets"),
+        "tx_megabytes": msg("TX (MB)"), "drops": msg("drops"),
     }  # fmt: skip
     columns = (
-        Column("interface", msg("every hop")),
+        Column("interface", msg("interface")),
         *(Column(key, title, is_number=True) for key, title in titles.items()),
     )
     groups = []
@@ -91,7 +91,7 @@ def _hop_table(cells: Sequence[Counted]) -> Table:
             for hop in cell.hops
         ]  # fmt: skip
         groups.append(Group(tuple(rows), cell.platform))
-    return Table(columns, tuple(groups), key=f"{cells[0].label} hops", label=msg("every hop"))
+    return Table(columns, tuple(groups), key=f"{cells[0].label} hops", label=msg("interfaces"))
 
 
 def _number(value: float | None) -> Inline:
@@ -99,7 +99,7 @@ def _number(value: float | None) -> Inline:
 
 
 def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
-    """One entry per cell; `counters` holds every one by place and name, `used` what was in force."""
+    """One entry per cell; `counters` holds every one by place and name, `effective` the settings in force."""
     return [
         {
             "benchmark": cell.label,
@@ -107,8 +107,8 @@ def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
             "platform": cell.platform,
             "trials": cell.trials,
             "cpu_s": {
-                "guest_and_layer": cell.layer_cpu_s,
-                "guest_kernel": cell.guest_cpu_s,
+                "layer": cell.layer_cpu_s,
+                "guest": cell.guest_cpu_s,
                 "under_test": cell.under_test_cpu_s,
                 **cell.ends_cpu_s,
                 "switch": cell.switch_cpu_s,
@@ -125,6 +125,4 @@ def _plain(cells: Sequence[Counted]) -> list[dict[str, Any]]:
     ]
 
 
-VIEW = View(
-    "counters", msg("Counters"), msg("CPU, bytes and drops at every hop of the network benchmarks."), document, 26
-)
+VIEW = View("counters", msg("Counters"), msg("CPU time, traffic and drops of the network benchmarks."), document, 26)

@@ -55,7 +55,7 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
         msg("Mean with its {level} interval", level=analysis.level),
         _groups(section, row_of),
         msg("value"),
-        msg("mean ±{level}", level=analysis.level),
+        msg("mean, {level} interval", level=analysis.level),
         scale,
     )
 

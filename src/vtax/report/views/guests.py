@@ -1,4 +1,4 @@
-"""The guests of a run: what started them, how fast they were ready, and what they could not be given."""
+"""The guests of a run: driver, version, start time, options and missing limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SECONDS = Scale("s")
 
 
 def document(source: Source, _: Options) -> Document:
-    """A row per platform that was tested, and what all guests shared."""
+    """A row per tested platform, and what all guests share."""
     analysis = source.analysis
     columns = (
         shared.PLATFORM, Column("driver", msg("driver")), Column("version", msg("version"), wraps=True),
@@ -78,6 +78,4 @@ def _plain(analysis: Analysis) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-VIEW = View(
-    "guests", msg("Guests"), msg("The guests: versions, options, limits not given, time to start."), document, 35
-)
+VIEW = View("guests", msg("Guests"), msg("The guests: versions, options, missing limits, start times."), document, 35)

@@ -1,4 +1,4 @@
-"""What stands above a document about a run: the question, the run and the host in a few words."""
+"""The lines above a document about a run: title, run, host, filter."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def run_line(analysis: Analysis) -> Inline:
     blocks = plural("{count} block", "{count} blocks", analysis.blocks)
     parts: list[Inline] = [joined([status, blocks], ": "), trials, Moment(analysis.started_at)]
     if analysis.duration_s is not None:
-        parts.append(msg("took {duration}", duration=Duration(analysis.duration_s)))
+        parts.append(msg("duration {duration}", duration=Duration(analysis.duration_s)))
     return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
 
 
 def filter_line(analysis: Analysis) -> Inline:
-    """What of the run is shown; nothing when all of it is."""
+    """The filter of the run; empty without one."""
     if not analysis.filter:
         return ""
     return msg("shown: {filter}; verdicts and warnings are judged over the whole run", filter=analysis.filter.text)
 
 
 def host_line(host: Mapping[str, Any]) -> Inline:
-    """`AMD EPYC 7B13, 2 CPUs, 24 GiB, Linux 6.18.0, Debian GNU/Linux 12`: what is known of it."""
+    """`AMD EPYC 7B13, 2 CPUs, 24 GiB, Linux 6.18.0, Debian GNU/Linux 12`."""
     parts: list[Inline] = [str(host.get("cpu_model", ""))]
     if "cpus" in host:
         parts.append(plural("{count} CPU", "{count} CPUs", host["cpus"]))
@@ -51,5 +51,5 @@ def host_line(host: Mapping[str, Any]) -> Inline:
     parts.append(str(host.get("distribution", "")))
     if host.get("virtualized"):
         hypervisor = host.get("hypervisor") or msg("unknown")
-        parts.append(msg("itself a virtual machine ({hypervisor})", hypervisor=hypervisor))
+        parts.append(msg("virtual machine ({hypervisor})", hypervisor=hypervisor))
     return joined(parts)

@@ -1,4 +1,4 @@
-"""The host that a run was made on, every fact that is kept of it, and the plug-ins that were installed there."""
+"""The host of a run: every stored fact, and the installed plug-ins."""
 
 from __future__ import annotations
 
@@ -64,4 +64,4 @@ def fact(key: str, value: Any) -> Inline:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-VIEW = View("host", msg("Host"), msg("The host that the run was made on."), document, 50)
+VIEW = View("host", msg("Host"), msg("The host of the run and its plug-ins."), document, 50)

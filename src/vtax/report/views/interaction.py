@@ -34,15 +34,15 @@ from vtax.stats.interaction import Interaction, Term
 
 
 def document(source: Source, options: Options) -> Document:
-    """Of every factor its answer in words and its table; then the warnings."""
+    """The test and the table of every factor; then the warnings."""
     found = factor_effects(source.whole.analysis, every_metric=options.every_metric)
     return document_of(shown(found, source.analysis.filter), source.analysis)
 
 
 def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:
-    """The document of what was found."""
+    """The document of the effects."""
     if not found:
-        text = msg("no factor of this run has more than one level, so there is nothing to compare")
+        text = msg("no factor of this run has more than one level")
         return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
     parts: list[Part] = []
     for each in found:
@@ -70,17 +70,15 @@ def _table(found: FactorEffect, analysis: Analysis) -> Table:
     )  # fmt: skip
     first, platform = f"{found.factor}={found.levels[0]}", analysis.baseline
     kinds = {
-        "platform": msg("to {platform}, at {level}", platform=platform, level=first),
-        "factor": msg("to {level}, on {platform}", platform=platform, level=first),
-        "interaction": msg("of ratios to {platform}, to that at {level}", platform=platform, level=first),
+        "platform": msg("ratio to {platform}, at {level}", platform=platform, level=first),
+        "factor": msg("ratio to {level}, on {platform}", platform=platform, level=first),
+        "interaction": msg("interaction: ratio to {platform}, relative to {level}", platform=platform, level=first),
     }
     groups = [
         Group(tuple(_row(term, found) for term in found.effect.table if term.kind == kind), title)
         for kind, title in kinds.items()
     ]
-    return Table(
-        columns, tuple(groups), key=f"{found.section.name} by {found.factor}", label=msg("terms of the model")
-    )
+    return Table(columns, tuple(groups), key=f"{found.section.name} by {found.factor}", label=msg("model terms"))
 
 
 def _row(term: Term, found: FactorEffect) -> TableRow:
@@ -94,7 +92,7 @@ def _row(term: Term, found: FactorEffect) -> TableRow:
 def _noise(effect: Interaction) -> Inline:
     """The standard deviations of the model's levels of noise, as shares of the mean."""
     return msg(
-        "noise (SD): of blocks {blocks}, of guests {guests}, residual {residual}",
+        "SD: blocks {blocks}, guests {guests}, residual {residual}",
         blocks=Share(effect.sd_block), guests=Share(effect.sd_guest), residual=Share(effect.sd_residual),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What was done, in sentences with the run's own numbers in them."""
+"""The method of a run in sentences, with the run's own numbers."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ def method(analysis: Analysis) -> Iterator[Inline]:
     yield joined([*_rule(analysis)], " ")
     yield msg(
         "The block is the unit of replication. Trials are averaged within a block; the mean and its interval "
-        "(Student's t) are those of the blocks' averages. SD and CV are of all trials. The median is that of "
-        "the blocks' medians, its interval lies between two of them and says what it covers. Outliers (modified z "
-        "above 3.5) are flagged and never removed."
+        "(Student's t) are those of the block means. SD and CV are of all trials. The median is the median of "
+        "the block medians; its interval ends at two of them and states its own confidence level. Outliers "
+        "(modified z above 3.5) are flagged and never removed."
     )
     ratios: Inline = msg(
-        "Ratios to {baseline} are formed within a block, so that what both share in a block (the hour, the "
-        "heat, the neighbours) cancels; their geometric mean is shown with a Student's t-interval on the log-ratios.",
+        "Ratios to {baseline} are formed within a block, so that effects common to a block (time of day, "
+        "temperature, other tenants) cancel. Their geometric mean has a Student's t-interval on the log-ratios.",
         baseline=analysis.baseline,
     )
     if any(section.better == "lower" for section in analysis.sections):
         turned = msg(
-            "Where lower is better a ratio above 1 is slower; efficiency is then 1 / ratio, so that 100 % is "
-            "{baseline} and higher is better for every metric, and overhead is 100 % minus efficiency.",
+            "Where lower is better, a ratio above 1 is slower and efficiency is 1 / ratio: 100 % is {baseline}, "
+            "and higher is better for every metric. Overhead is 100 % minus efficiency.",
             baseline=analysis.baseline,
         )  # fmt: skip
         ratios = joined([ratios, turned], " ")
     if _has_bootstrap(analysis):
-        bootstrap = msg("Beside it, and beside means, stands the BCa bootstrap interval, which no verdict uses.")
+        bootstrap = msg("Ratios and means also have a BCa bootstrap interval, which no verdict uses.")
         ratios = joined([ratios, bootstrap], " ")
     yield ratios
     yield _analysis(analysis)
@@ -96,7 +96,7 @@ def _blocks(analysis: Analysis) -> Iterator[Inline]:
         order=order, equal=_equal(analysis),
     )  # fmt: skip
     if is_sequential:
-        yield msg("All blocks of one platform ran before those of the next.")
+        yield msg("The order is sequential: all blocks of one platform ran before those of the next.")
     trials, warmup = design.get("trials", 1), design.get("warmup", 0)
     yield plural(
         "A cell has {count} measured trial in a block{warmup}",
@@ -110,19 +110,19 @@ def _analysis(analysis: Analysis) -> Inline:
     rule = analysis.rule
     if rule.method == 1:
         return msg(
-            "Judged by method 1, that of runs from before there were two: every comparison has its own variance, "
-            "and nothing tests whether blocks follow one another or noise is on one side."
+            "Judged by method 1, the method of earlier versions: every comparison has its own variance, "
+            "and no test checks for autocorrelated blocks or unequal variances."
         )
     tested = msg(
-        "Judged by method 2. From {fewest} blocks on, blocks that follow one another widen an interval, and so does "
-        "noise on one side alone; below {minimum} blocks no verdict favours the far noisier side.",
+        "Judged by method 2. From {fewest} blocks on, autocorrelated blocks widen an interval, and so do unequal "
+        "variances. Below {minimum} blocks no verdict favours the far noisier side.",
         fewest=Count(FEWEST_TO_TEST), minimum=Count(FEWEST_OF_UNEQUAL),
     )  # fmt: skip
     if not rule.is_moderated:
         return tested
     moderated = msg(
-        "The variance of a comparison is shrunk towards those of the others in its table, where at least {lenders} "
-        "of like platforms can be compared (Smyth 2004, tempered).",
+        "The variance of a comparison is shrunk towards those of its table, where at least {lenders} of similar "
+        "platforms are comparable (Smyth 2004, tempered).",
         lenders=Count(FEWEST_LENDERS),
     )
     return joined([tested, moderated], " ")
@@ -139,7 +139,7 @@ def _plain_order(analysis: Analysis) -> list[dict[str, object]]:
 
 
 def _equal(analysis: Analysis) -> Inline:
-    """What was the same for all guests; of machines that were the user's, nothing is."""
+    """What all guests have in common; machines of the user have nothing in common."""
     brought = [name for name, driver in drivers_of(analysis).items() if not driver.uses_image]
     if analysis.declared.get("tuning"):
         equal = msg(" from the same image and with the same limits")
@@ -147,9 +147,7 @@ def _equal(analysis: Analysis) -> Inline:
         equal = msg(" from the same image, on the same pinned CPUs and with the same limits")
     if not brought:
         return equal
-    own = msg(
-        "; {platforms}: with files, CPUs and limits of its own, which the audit tells", platforms=", ".join(brought)
-    )
+    own = msg("; {platforms}: with its own files, CPUs and limits (see the audit)", platforms=", ".join(brought))
     return joined([equal, own], "")
 
 
@@ -158,7 +156,7 @@ def _order(analysis: Analysis) -> Inline:
     first: Inline = "; ".join(found[:_ORDER_SHOWN])
     if len(found) > _ORDER_SHOWN:
         rest = Count(len(found) - _ORDER_SHOWN)
-        more = msg("and {count} more, by the positions in the CSV file", count=rest)
+        more = msg("{count} more blocks: see `position` in the CSV file", count=rest)
         first = joined([first, more], "; ")
     return msg(
         "Guests started in this order (seed {seed}), block by block: {order}.", seed=str(analysis.seed), order=first
@@ -173,21 +171,20 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
         yield msg(
             "Declared before the run: stop when every ratio's interval is within ±{precision}, "
             "after {minimum} to {maximum} blocks, judged on whole blocks; intervals are widened for "
-            "having looked more than once.",
+            "repeated looks.",
             precision=Share(rule.precision, "declared"),
             minimum=Count(rule.min_blocks), maximum=Count(rule.max_blocks),
         )  # fmt: skip
     elif rule.stop == "verdict":
         yield msg(
             "Declared before the run: stop when every comparison has its verdict, after {minimum} to "
-            "{maximum} blocks, with group-sequential boundaries for having looked more than once.",
+            "{maximum} blocks, with group-sequential boundaries for repeated looks.",
             minimum=Count(rule.looks[0]), maximum=Count(rule.looks[1]),
         )  # fmt: skip
     elif rule.spend == "widest":
         yield msg(
             "Declared before the run: as many whole blocks as fit into the time budget; after {minimum} of them, "
-            "blocks held the half of the comparisons with the widest intervals, and intervals are widened for that "
-            "choice.",
+            "only the half of the comparisons with the widest intervals; intervals are widened for that selection.",
             minimum=Count(rule.min_blocks),
         )
     else:
@@ -195,7 +192,7 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
     if rule.budget_s:
         yield msg("The time budget is {budget}.", budget=Duration(rule.budget_s))
     if analysis.stopped_because:
-        yield msg("It ended because: {reason}.", reason=stored(analysis.stopped_because))
+        yield msg("The run stopped: {reason}.", reason=stored(analysis.stopped_because))
 
 
 def _has_bootstrap(analysis: Analysis) -> bool:
@@ -210,12 +207,12 @@ def _has_bootstrap(analysis: Analysis) -> bool:
 def _warmup(warmup: int | str) -> Inline:
     if warmup == "detect":
         return msg(
-            " after a warm-up whose length was found by change point in first guests; it is stored and not used."
+            " after a warm-up whose length change points in first guests determine; it is stored and not used."
         )
     if not warmup:
         return "."
     return plural(
-        " after {count} warm-up trial, which are stored and not used.",
+        " after {count} warm-up trial, which is stored and not used.",
         " after {count} warm-up trials, which are stored and not used.", int(warmup),
     )  # fmt: skip
 

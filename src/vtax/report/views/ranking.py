@@ -1,4 +1,4 @@
-"""How probably each platform is the best, the second, ... the last at every point of a run."""
+"""The probability of each rank of each platform, at every point of a run."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from vtax.report.views.base import Options, View
 
 
 def document(source: Source, options: Options) -> Document:
-    """A table a metric: a row per platform, a column per rank, the chance of it in each cell; then the warnings."""
+    """A table per metric: platforms as rows, ranks as columns, probabilities as cells; then the warnings."""
     return document_of(
         rankings(source.whole.analysis, every_metric=options.every_metric, only=source.analysis.filter)
     )
 
 
 def document_of(found: Sequence[PointRanking]) -> Document:
-    """The document of what was found."""
+    """The document of the rankings."""
     parts: list[Part] = []
     for section in {id(each.section): each.section for each in found}.values():
         here = [each for each in found if each.section is section]
@@ -112,6 +112,4 @@ def _plain(found: Sequence[PointRanking]) -> list[dict[str, Any]]:
     ]
 
 
-VIEW = View(
-    "ranking", msg("Ranking"), msg("How probably each platform is the best, the second, ... the last."), document, 20
-)
+VIEW = View("ranking", msg("Ranking"), msg("The probability of each rank of each platform."), document, 20)

@@ -1,4 +1,4 @@
-"""How to make a run again."""
+"""How to repeat a run."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from vtax.report.views.base import Options, View
 
 
 def document(source: Source, _: Options) -> Document:
-    """The study as it was declared, and what to type."""
+    """The study as declared, and the commands."""
     analysis = source.whole.analysis
     file, toml, lines = f"{analysis.study}.toml", study_toml(analysis.declared), commands(analysis)
     every = Styled(f"vtax report {analysis.name} --format csv", "code")
     parts = (
-        Paragraph(msg("Save the study below as {file} on a like host, then:", file=Styled(file, "code"))),
+        Paragraph(msg("Save the study below as {file} on a comparable host, then run:", file=Styled(file, "code"))),
         Code("\n".join(lines)),
-        Code(toml, msg("{file}, as it was declared, with every default", file=file)),
+        Code(toml, msg("{file} as declared, with all defaults", file=file)),
         Paragraph(joined([msg("Every measured value"), every], ": ")),
     )
     return Document(VIEW.title, parts, data={"commands": lines, "study": toml})
 
 
 VIEW = View(
-    "reproduce", msg("How to reproduce"), msg("The study and the commands that make the run again."), document, 70
+    "reproduce", msg("How to reproduce"), msg("The study and the commands that repeat the run."), document, 70
 )

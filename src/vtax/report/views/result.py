@@ -76,7 +76,7 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
     if options.depth == "report" and is_measured(analysis):
         parts += _overview(analysis)
     if parts:
-        title = msg("The answer") if options.depth == "report" else msg("In short")
+        title = msg("Summary")
         yield Titled(title, tuple(parts), key="answer", role="summary")
     items = [joined([p.name, _why(p.reason, p.hint)], ": ") for p in untested]
     items += _untested_points(analysis)
@@ -84,7 +84,7 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
         yield Titled(msg("Not tested"), (Bullets(tuple(items)),), key="not-tested", role="summary")
     if analysis.missed_targets:
         missed = tuple(styled(text, "caution") for text in analysis.missed_targets)
-        yield Titled(msg("Declared and not reached"), (Bullets(missed),), key="missed", role="summary")
+        yield Titled(msg("Targets missed"), (Bullets(missed),), key="missed", role="summary")
 
 
 def _untested_points(analysis: Analysis) -> list[Inline]:
@@ -108,7 +108,7 @@ def _untested_points(analysis: Analysis) -> list[Inline]:
 def _why(reason: str, hint: str) -> Inline:
     if not (reason and hint):
         return stored(reason or hint)
-    return joined([stored(reason.rstrip(". ")), msg("To do: {hint}", hint=stored(hint))], ". ")
+    return joined([stored(reason.rstrip(". ")), msg("Hint: {hint}", hint=stored(hint))], ". ")
 
 
 def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
@@ -196,7 +196,7 @@ def _verdict(row: Row) -> Inline:
     elif row.reason:
         parts.append(styled(row.reason, "error"))
     if row.target_missed:
-        parts.append(styled(msg("target not reached"), "caution"))
+        parts.append(styled(msg("target missed"), "caution"))
     if row.failed:
         parts.append(styled(msg("{count} failed", count=Count(row.failed)), "error"))
     return joined(parts)
@@ -210,14 +210,14 @@ def _figures_table(section: Section, analysis: Analysis, names: Mapping[str, int
     columns = [
         shared.PLATFORM,
         *(Column(key, joined([titles[title], scale.unit], ",\n"), is_number=True) for title, key in named.items()),
-        Column("median_interval", msg("interval of the median,\nand its confidence level")),
-        Column("bootstrap", msg("{level} interval of the\nmean by bootstrap", level=analysis.level)),
+        Column("median_interval", msg("median interval,\nconfidence level")),
+        Column("bootstrap", msg("{level} bootstrap\ninterval, mean", level=analysis.level)),
     ]
     if any(r.ratio and r.ratio.bootstrap_low is not None for p in section.points for r in p.rows):
         columns.append(
             Column(
                 "ratio_bootstrap",
-                msg("{level} interval of the\nratio by bootstrap", level=analysis.level),
+                msg("{level} bootstrap\ninterval, ratio", level=analysis.level),
                 room="wide",
             )
         )
@@ -234,7 +234,7 @@ def _figures_table(section: Section, analysis: Analysis, names: Mapping[str, int
             _of_ratio(row),
         ]
 
-    label = msg("further figures of {name}", name=section.name)
+    label = msg("further statistics of {name}", name=section.name)
     return Table(
         tuple(columns), shared.groups(section.points, cells, names), key=f"{section.name} figures", label=label
     )
@@ -367,6 +367,6 @@ def _rest(analysis: Analysis, options: Options) -> Iterator[Part]:
 
 
 VIEW = View(
-    "result", msg("Result"), msg("The result: what is shown when no other view is asked for."), document, place=10,
+    "result", msg("Result"), msg("The result; the default view."), document, place=10,
     has_chapters=True,
 )  # fmt: skip

@@ -91,7 +91,7 @@ def _mean(row: Row, scale: Scale) -> tuple[Inline, Inline]:
 
 def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
     """How many verdicts there are of each kind and where, then the cells that only one run has."""
-    yield Titled(msg("In short"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
+    yield Titled(msg("Summary"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
     for side, cells in zip((found.left, found.right), found.unmatched, strict=True):
         if cells:
             title = msg("Only in {run}, not compared", run=side.analysis.name)
@@ -111,7 +111,7 @@ def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
             )  # fmt: skip
             yield joined([text, joined(list(_named(names)), "; ")], ": ")
     if without := [_place(each) for each in shown if each.verdict is None]:
-        yield joined([plural("{count} has no answer", "{count} have no answer", len(without)),
+        yield joined([plural("{count} has no result", "{count} have no result", len(without)),
                       joined(list(_named(without)), "; ")], ": ")  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Where the noise of a run is, what drifts, and how many blocks and trials pay."""
+"""The components of a run's variance, its drift, and the blocks and trials to plan."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ from vtax.stats.variance import Replication
 
 
 def document(source: Source, options: Options) -> Document:
-    """Tables of each metric: where the noise is, what drifts, what to plan; then a summary and the warnings."""
+    """Tables of each metric: variance, drift, plan; then a summary and the warnings."""
     whole = source.whole
     found = variance(whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples)
     return document_of(shown(found, source.analysis.filter), source.analysis)
 
 
 def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Document:
-    """The document of what was found."""
+    """The document of the tables."""
     parts: list[Part] = [_section(table, analysis) for table in tables]
     cells = [cell for _, cell in places(tables)]
     if summary := list(_summary(tables, analysis)):
-        parts.append(Titled(msg("In short"), (Bullets(tuple(summary)),), role="summary"))
+        parts.append(Titled(msg("Summary"), (Bullets(tuple(summary)),), role="summary"))
     given = [
         noted(text, place)
         for place, cell in places(tables)
         for text in dict.fromkeys(filter(None, [cell.reason, *cell.warnings]))
     ]
     parts += shared.warnings_part(merged(given))
-    nothing: Inline = "" if any(map(_is_known, cells)) else msg("One value per cell has no noise to show.")
+    nothing: Inline = "" if any(map(_is_known, cells)) else msg("Variance needs more than one value per cell.")
     return Document(VIEW.title, tuple(parts), data=_plain(tables, analysis), nothing=nothing)
 
 
@@ -83,7 +83,8 @@ def _section(table: VarianceTable, analysis: Analysis) -> Titled:
     if any(cell.half_width is not None for cell in cells):
         parts.append(_plan_table(table, analysis))
         text = msg(
-            "blocks x trials in each; or: {level} range of the blocks needed, by the noise seen", level=analysis.level
+            "plans are blocks x trials per block; blocks needed: {level} interval, from the observed noise",
+            level=analysis.level,
         )
         parts.append(Paragraph(text, "muted"))
     section = table.section
@@ -93,10 +94,14 @@ def _section(table: VarianceTable, analysis: Analysis) -> Titled:
 def _shares_table(table: VarianceTable) -> Table:
     columns = (
         shared.PLATFORM, Column("cv", msg("CV"), is_number=True), Column("n", msg("n"), is_number=True),
-        Column("effective_n", msg("effective"), is_number=True), Column("blocks", msg("blocks"), is_number=True),
-        Column("trials", msg("trials"), is_number=True), Column("within", msg("within"), is_number=True),
+        Column("effective_n", msg("effective\nn"), is_number=True),
+        Column("blocks", msg("between\nblocks"), is_number=True),
+        Column("trials", msg("between\ntrials"), is_number=True),
+        Column("within", msg("within\ntrials"), is_number=True),
     )  # fmt: skip
-    return Table(columns, _groups(table, _shares), key=f"{table.section.name} shares", label=msg("shares of noise"))
+    return Table(
+        columns, _groups(table, _shares), key=f"{table.section.name} shares", label=msg("shares of the variance")
+    )
 
 
 def _shares(cell: CellVariance) -> list[Inline]:
@@ -114,7 +119,7 @@ def _share(value: float | None) -> Inline:
 
 def _drift_table(table: VarianceTable, analysis: Analysis) -> Table:
     columns = (
-        Column("platform", msg("change over the run")), Column("drift", msg("drift"), is_number=True),
+        shared.PLATFORM, Column("drift", msg("drift over\nthe run"), is_number=True),
         Column("interval", msg("{level} interval", level=analysis.level)), Column("p", msg("p"), is_number=True),
     )  # fmt: skip
     return Table(columns, _groups(table, _drift), key=f"{table.section.name} drift", label=msg("drift"))
@@ -132,10 +137,10 @@ def _drift(cell: CellVariance) -> list[Inline]:
 
 
 def _plan_table(table: VarianceTable, analysis: Analysis) -> Table:
-    target = msg("for ±{precision}", precision=Share(analysis.rule.precision, "declared"))
+    target = msg("plan for\n±{precision}", precision=Share(analysis.rule.precision, "declared"))
     titles = {
         "done": msg("this run"), "half_width": msg("half-width"), "duration": msg("duration"), "plan": target,
-        "range": msg("or"), "estimate": msg("estimated time"),
+        "range": msg("blocks\nneeded"), "estimate": msg("estimated\ntime"),
     }  # fmt: skip
     columns = (
         Column("platform", msg("ratio to {baseline}", baseline=analysis.baseline)),
@@ -160,7 +165,7 @@ def _plan(cell: CellVariance) -> list[Inline] | None:
 
 
 def blocks_range(plan: Replication) -> Inline:
-    """`5 to 5384`: the blocks that the noise seen allows."""
+    """`5 to 5384`: the interval of the number of blocks needed."""
     if plan.blocks_low == plan.blocks_high:
         return Count(plan.blocks_low)
     if plan.blocks_high is None:
@@ -193,7 +198,7 @@ def _summary(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Iterator[
 
 
 def headline(top: Hardest, precision: float) -> Inline:
-    """What it takes to reach a half-width, and how sure that is: the headline of the plans."""
+    """The effort to reach a half-width, with its uncertainty: the headline of the plans."""
     plan = top.plan
     trials = plural("{count} trial", "{count} trials", plan.trials)
     blocks = plural("{count} block", "{count} blocks", plan.blocks)
@@ -207,13 +212,13 @@ def headline(top: Hardest, precision: float) -> Inline:
         if top.unsure[0] != top.where:
             few = msg("{range} for {place}", range=few, place=top.unsure[0].inline)
         return msg(
-            "For ±{target} too few blocks to plan well: {few}; the longest plan is {effort}.",
+            "Too few blocks for a reliable plan for ±{target}: blocks needed {few}; the longest plan is {effort}.",
             target=target, few=few, effort=effort,
         )  # fmt: skip
     if plan.blocks_low == plan.blocks_high:
         return msg("The longest plan for ±{target}: {effort}.", target=target, effort=effort)
     return msg(
-        "The longest plan for ±{target}: {effort}; by the noise seen it may as well be {range} blocks.",
+        "The longest plan for ±{target}: {effort}; blocks needed, by the observed noise: {range}.",
         target=target, effort=effort, range=blocks_range(plan),
     )  # fmt: skip
 
@@ -254,7 +259,7 @@ def _plain(tables: Sequence[VarianceTable], analysis: Analysis) -> list[dict[str
 VIEW = View(
     "variance",
     msg("Variance"),
-    msg("Where the noise is, what drifts, and how many blocks and trials pay."),
+    msg("Variance between blocks, between and within trials; drift; blocks and trials to plan."),
     document,
     place=24,
 )
