@@ -10,8 +10,6 @@ from scipy import stats
 
 from vtax.stats.checks import StatsError
 from vtax.stats.planning import blocks_for, noise_upper, smallest_overhead
-from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.verdict import blocks_needed
 
 
 def test_an_overhead_as_small_as_said_is_found_four_times_in_five() -> None:
@@ -29,14 +27,6 @@ def test_blocks_for_the_smallest_overhead_of_a_number_of_blocks_is_that_number()
 
 def test_more_than_the_most_blocks_is_said_as_none() -> None:
     assert blocks_for(0.5, 0.001) is None
-
-
-def test_planning_agrees_with_the_blocks_a_verdict_says_it_needs() -> None:
-    logs = np.array([-0.2, 0.05, 0.1, -0.3, -0.1])
-    ratio = ratio_of_logs(logs)
-    further = blocks_needed(ratio, margin=0.01)
-    assert further is not None
-    assert blocks_for(float(logs.std(ddof=1)), -math.expm1(ratio.mean_log)) == 5 + further
 
 
 def test_the_bound_of_the_noise_holds_in_95_of_100_calibrations() -> None:

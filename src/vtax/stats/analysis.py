@@ -20,9 +20,11 @@ from vtax.stats.intervals import bootstrap_means
 from vtax.stats.moderation import moderate_family
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, ratio_of_logs, widened
-from vtax.stats.sequential import sequential_verdicts
+from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.stopping import Rule, interval_confidence, look_level
-from vtax.stats.verdict import Kind, Verdict, blocks_needed, judge_family
+from vtax.stats.verdict import Kind, Verdict, judge_family, with_outlook
+
+MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,22 @@ class Contrast:
     """One log-ratio per block in the order of the blocks (NaN: none), and which way is better for its metric.
 
     noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`. group:
-    contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`.
+    contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`. failed, tried: trials
+    of the treatment and of the baseline.
     """
 
     logs: Array
     better: Better
     noise: float = 1.0
     group: str = ""
+    failed: tuple[int, int] = (0, 0)
+    tried: tuple[int, int] = (0, 0)
+
+    @property
+    def lost(self) -> float:
+        """Share of the treatment's trials that failed, less the baseline's: slow trials fail first."""
+        shares = [failed / tried if tried else 0.0 for failed, tried in zip(self.failed, self.tried, strict=True)]
+        return shares[0] - shares[1]
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,8 @@ def _without_assumptions(
             variance, df, is_moderated = borrowed[place]
             se = math.sqrt(variance / ratio.n_blocks)
         effective = None
+        if contrasts[name].lost:
+            notes.append(_failures(contrasts[name]))
         if correlation:
             se, df = allow_for_dependence(se, df, ratio.n_blocks, correlation)
             effective = effective_blocks(ratio.n_blocks, correlation)
@@ -120,6 +133,11 @@ def _without_assumptions(
     return result
 
 
+def _failures(contrast: Contrast) -> Note:
+    (failed, others), (tried, total) = contrast.failed, contrast.tried
+    return Note("failures-differ", failed=failed, tried=tried, others=others, total=total)
+
+
 def _warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Verdict:
     """The verdict, withheld where it stands on an assumption that the blocks contradict or are too few to test."""
     if verdict.kind == "undecided":
@@ -129,15 +147,19 @@ def _warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -
     unlucky = "faster" if contrast.noise > 1 else "slower"
     times = round(max(contrast.noise, 1 / contrast.noise), 1)
     note = None
-    if contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
+    spared = "faster" if contrast.lost > 0 else "slower"
+    if abs(contrast.lost) > MOST_LOST and verdict.kind in (spared, "equivalent"):
+        note = Note("withheld-failures")
+    elif contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
         if ratio.n_blocks < FEWEST_OF_UNEQUAL or not agrees:
             note = Note("withheld-noisier", times=times, minimum=FEWEST_OF_UNEQUAL)
     elif ratio.effective_blocks is not None and not agrees:
         note = Note("withheld-dependent")
     if note is None:
         return verdict
-    needed = blocks_needed(ratio, rule.margin, rule.alpha, verdict.family)
-    return replace(verdict, kind="undecided", blocks_needed=needed, warnings=(*verdict.warnings, note))
+    return replace(
+        verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=(*verdict.warnings, note)
+    )
 
 
 def _with_bootstrap(
@@ -162,5 +184,12 @@ def _kind(word: str, better: Better) -> Kind:
 
 
 def _with_kind(verdict: Verdict, kind: Kind, ratio: Ratio, rule: Rule) -> Verdict:
-    needed = 0 if kind != "undecided" else blocks_needed(ratio, rule.margin, rule.alpha, verdict.family)
-    return replace(verdict, kind=kind, blocks_needed=needed)
+    first, last = rule.looks
+
+    def levels(blocks: int) -> tuple[float, float]:
+        if not first <= blocks <= last:
+            return 0.0, 0.0
+        different, inside = (t_levels(a / verdict.family, first, last) for a in (rule.alpha / 2, rule.alpha))
+        return float(different[blocks - first]), float(inside[blocks - first])
+
+    return with_outlook(replace(verdict, kind=kind), ratio, levels)

@@ -17,7 +17,9 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "nothing": ("there are no {what}", ""),
     "missing": ("{missing} of {total} {what} are missing and were left out", ""),
     "not-positive": ("{what} hold zero or a negative number, so a ratio is not defined", ""),
-    "across-runs": ("compared across runs: what differs between them is part of the ratio", ""),
+    "across-runs": (
+        "compared across runs: the interval is of these two sessions, and their difference is part of it", "",
+    ),
     "one-block": ("one block has no interval", ""),
     "one-value": ("one value has no interval", ""),
     "all-equal": ("all values are equal", ""),
@@ -82,6 +84,17 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "withheld-noisier": (
         "the verdict is withheld: it favours the side whose noise is {times} times the other's, and fewer than "
         "{minimum} blocks, or a wide interval, cannot exclude rare slow blocks", "",
+    ),
+    "failures-differ": (
+        "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
+        "flatters the side that failed more", "",
+    ),
+    "withheld-failures": (
+        "the verdict is withheld: it favours the side that more trials failed on, which may be its slow ones", "",
+    ),
+    "one-session": (
+        "no verdict: each side is one run, and what differs between the two sessions is in the ratio, not in its "
+        "interval", "",
     ),
     "withheld-dependent": (
         "the verdict is withheld: blocks follow one another, and the widened interval does not support it", "",

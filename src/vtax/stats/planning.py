@@ -2,7 +2,8 @@
 
 The normal approximation to the power of the two-sided t-test on log-ratios: an effect d is settled with the given
 power when (t quantile + normal quantile of the power) sd / sqrt(n) <= d (Cohen, Statistical Power Analysis, 1988,
-section 2.4, with t for z). `verdict.blocks_needed` asks the same of a measured ratio.
+section 2.4, with t for z). For a measured ratio, which is not known
+exactly, see `outlook`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import numpy as np
 from vtax.stats.checks import Array, Better, StatsError, Values, as_array
 from vtax.stats.moderation import FEWEST_BLOCKS, MINIMUM_BLOCKS
 from vtax.stats.notes import Note
-from vtax.stats.planning import min_blocks_for
+from vtax.stats.outlook import Levels, Outlook, outlook
 from vtax.stats.ratio import Ratio, p_above, p_below
 
 Kind = Literal["slower", "faster", "equivalent", "undecided"]
@@ -29,8 +29,8 @@ Kind = Literal["slower", "faster", "equivalent", "undecided"]
 class Verdict:
     """A word about one ratio. p_difference, p_equivalence: Holm-adjusted over `family` contrasts at level alpha.
 
-    blocks_needed: further blocks after which the verdict falls with probability 0.8 if the estimate and the noise
-    stay as they are; 0 when decided, None when more than 10 000 or not to be known yet.
+    blocks_needed_low, blocks_needed: the range of further blocks after which the verdict falls, see `outlook`: 0 when
+    decided, None when the range is too wide to be of use.
     """
 
     kind: Kind
@@ -41,14 +41,18 @@ class Verdict:
     p_equivalence: float
     blocks_needed: int | None
     warnings: tuple[str, ...]
+    blocks_needed_low: int | None = 0
 
     def __str__(self) -> str:
-        """`slower`, or `undecided (needs about 7 more blocks)`."""
+        """`slower`, or `undecided (about 7 to 20 more blocks)`."""
         if self.kind != "undecided":
             return self.kind
         if self.blocks_needed is None:
             return "undecided"
-        return f"undecided (needs about {self.blocks_needed} more block{'s' if self.blocks_needed != 1 else ''})"
+        more = f"{self.blocks_needed} more block{'s' if self.blocks_needed != 1 else ''}"
+        if self.blocks_needed_low in (None, self.blocks_needed):
+            return f"undecided (about {more})"
+        return f"undecided (about {self.blocks_needed_low} to {more})"
 
 
 def judge(ratio: Ratio, margin: float, better: Better, alpha: float = 0.05) -> Verdict:
@@ -88,10 +92,18 @@ def _agreed(a: Verdict, b: Verdict) -> Verdict:
     p = max(a.p_equivalence, b.p_equivalence)
     if a.kind == b.kind != "undecided":
         return replace(a, p_equivalence=p)
-    needed = [each.blocks_needed for each in (a, b) if each.kind == "undecided"]
-    known = [n for n in needed if n is not None]
-    maximum = max(known) if known and len(known) == len(needed) else None
-    return replace(a, kind="undecided", p_equivalence=p, blocks_needed=maximum)
+    longest = max((a, b), key=_blocks_left)
+    return replace(
+        a, kind="undecided", p_equivalence=p, blocks_needed=longest.blocks_needed,
+        blocks_needed_low=longest.blocks_needed_low,
+    )  # fmt: skip
+
+
+def _blocks_left(verdict: Verdict) -> float:
+    """Of one that is not decided; unknown is most, decided least."""
+    if verdict.kind != "undecided":
+        return -1.0
+    return math.inf if verdict.blocks_needed is None else verdict.blocks_needed
 
 
 def verdict_of(
@@ -106,8 +118,16 @@ def verdict_of(
         kind = "faster" if (ratio.mean_log > 0) == (better == "higher") else "slower"
     elif p_equivalent <= alpha:
         kind = "equivalent"
-    needed = 0 if kind != "undecided" else blocks_needed(ratio, margin, alpha, family)
-    return Verdict(kind, margin, alpha, family, p_difference, p_equivalent, needed, warnings)
+    found = Verdict(kind, margin, alpha, family, p_difference, p_equivalent, 0, warnings)
+    return with_outlook(found, ratio, single_look(alpha, family))
+
+
+def with_outlook(verdict: Verdict, ratio: Ratio, levels: Levels) -> Verdict:
+    """The verdict with the blocks it still needs: none when it is decided."""
+    if verdict.kind != "undecided":
+        return replace(verdict, blocks_needed=0, blocks_needed_low=0)
+    found = further_blocks(ratio, verdict.margin, levels)
+    return replace(verdict, blocks_needed=found.high, blocks_needed_low=found.low)
 
 
 def fewest_to_judge(ratio: Ratio) -> int:
@@ -150,23 +170,21 @@ def holm(p_values: Values) -> Array:
     return result
 
 
-def blocks_needed(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> int | None:
-    """Further blocks after which a verdict falls with probability 0.8 if estimate and noise stay as they are.
+def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
+    """The range of further blocks after which the verdict falls; see `outlook`. levels: of its tests.
 
-    Smallest n with (t quantile + normal quantile of 0.8) sd / sqrt(n) <= distance, where the distance is that of the
-    estimate to 1 when it is outside the margin, else to the nearer end of the margin; alpha / family throughout.
+    Nothing from one block, or where all blocks are equal and enough.
     """
     if ratio.n_blocks < 2:
-        return None
+        return Outlook(None, None)
+    first = fewest_to_judge(ratio)
     if ratio.se_log == 0.0:
-        return max(1, MINIMUM_BLOCKS - ratio.n_blocks) if ratio.n_blocks < MINIMUM_BLOCKS else None
-    sd, level = ratio.se_log * math.sqrt(ratio.n_blocks), alpha / family
-    if outside(ratio.mean_log, margin):
-        distance, probability = abs(ratio.mean_log), 1 - level / 2
-    else:
-        distance = min(ratio.mean_log - math.log1p(-margin), math.log1p(margin) - ratio.mean_log)
-        probability = 1 - level
-    if distance <= 0:
-        return None
-    minimum = min_blocks_for(sd, distance, probability, max(MINIMUM_BLOCKS, ratio.n_blocks + 1))
-    return None if minimum is None else minimum - ratio.n_blocks
+        missing = first - ratio.n_blocks
+        return Outlook(missing, missing) if missing > 0 else Outlook(None, None)
+    sd = ratio.se_log * math.sqrt(ratio.n_blocks)
+    return outlook(ratio.mean_log, sd, ratio.n_blocks, ratio.df, margin, levels, first)
+
+
+def single_look(alpha: float, family: int) -> Levels:
+    """The levels of a verdict that is judged once, in a family: as if it were the last of Holm's steps to fall."""
+    return lambda _: (alpha / 2 / family, alpha / family)

@@ -12,6 +12,7 @@ from vtax.report.document import (
     Factor,
     Inline,
     Interval,
+    Ratio,
     Share,
     joined,
     levels_of,
@@ -24,6 +25,7 @@ from vtax.stats.checks import Better
 from vtax.stats.verdict import Kind
 
 _MAX_NAMED = 4
+_FAR = 2.0  # times, from which a difference is told as a multiple
 _KINDS: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
 
 
@@ -80,7 +82,8 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
     for kind in _KINDS:
         these = [c for c in contrasts if c.row.verdict is not None and c.row.verdict.kind == kind]
         if these:
-            parts.append(joined([_part(kind, these, len(contrasts), analysis), *_needed(these)], "; "))
+            certain = list(_certain(these, analysis)) if kind == "undecided" else []
+            parts.append(joined([_part(kind, these, len(contrasts), analysis), *certain, *_needed(these)], "; "))
     if without := [c for c in contrasts if c.row.verdict is None]:
         reason = without[0].row.reason
         parts.append(msg("has no result on {names}: {reason}", names=_names(without), reason=reason))
@@ -127,19 +130,39 @@ def _with_efficiency(found: _Found) -> Inline:
     return msg("{name} (efficiency {efficiency})", name=found.name, efficiency=shown)
 
 
+def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
+    """What is certain of undecided contrasts whose whole interval lies far outside the margin, each by itself."""
+    for each in these[:_MAX_NAMED]:
+        if each.row.ratio is None:
+            continue
+        found = each.row.ratio.efficiency(each.better)
+        if 0 < found.high < 1 / _FAR:
+            times = Ratio(1 / found.high)
+            yield msg("at least {times} times slower on {name}, not yet a verdict", times=times, name=each.name)
+        elif 0 < found.high < 1 - analysis.rule.margin:
+            share = Share(1 - found.high, "efficiency")
+            yield msg("at least {share} slower on {name}, not yet a verdict", share=share, name=each.name)
+        elif _FAR < found.low < math.inf:
+            times = Ratio(found.low)
+            yield msg("at least {times} times faster on {name}, not yet a verdict", times=times, name=each.name)
+
+
 def _needed(these: list[_Found]) -> Iterator[Inline]:
-    needed = [c.row.verdict.blocks_needed for c in these if c.row.verdict is not None]
-    known = [n for n in needed if n]
-    if not known or len(known) < len(needed):
+    verdicts = [c.row.verdict for c in these if c.row.verdict is not None and c.row.verdict.kind == "undecided"]
+    known = [(v.blocks_needed_low, v.blocks_needed) for v in verdicts if v.blocks_needed_low and v.blocks_needed]
+    if not verdicts:
         return
-    if len(known) == 1:
-        yield plural(
-            "about {count} more block would decide it", "about {count} more blocks would decide it", max(known)
-        )
+    if len(known) < len(verdicts):
+        if any(c.row.ratio is not None and c.row.ratio.n_blocks > 1 for c in these):
+            yield msg("noise from block to block leaves open how many more blocks would decide")
+        return
+    low, high = max(low for low, _ in known), max(high for _, high in known)
+    if low == high:
+        yield plural("about {count} more block would decide", "about {count} more blocks would decide", high)
+    elif len(known) == 1:
+        yield msg("{low} to {high} more blocks would decide it", low=Count(low), high=Count(high))
     else:
-        yield plural(
-            "about {count} more block would decide all", "about {count} more blocks would decide all", max(known)
-        )
+        yield msg("{low} to {high} more blocks would decide all", low=Count(low), high=Count(high))
 
 
 def _names(these: list[_Found]) -> Inline:

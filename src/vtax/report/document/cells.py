@@ -156,10 +156,11 @@ class Moment:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word about a ratio. blocks_needed: how many more would probably settle it; nothing when not known."""
+    """The word about a ratio. blocks_low, blocks_needed: the range of more that settle it; 0 when not known."""
 
     kind: Literal["slower", "faster", "equivalent", "undecided"]
     blocks_needed: int = 0
+    blocks_low: int = 0
 
 
 @dataclass(frozen=True)

@@ -196,6 +196,9 @@ def _verdict(f: Formatter, value: cells.Verdict) -> str:
     if not value.blocks_needed:
         return word
     more = plural("about {count} more block", "about {count} more blocks", value.blocks_needed)
+    if 0 < value.blocks_low < value.blocks_needed:
+        low = cells.Count(value.blocks_low)
+        more = plural("{low} to {count} more block", "{low} to {count} more blocks", value.blocks_needed, low=low)
     return f"{word}, {f.text(more)}"
 
 

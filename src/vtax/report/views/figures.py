@@ -18,7 +18,6 @@ from vtax.report.document import (
     Part,
     Ratio,
     Share,
-    Verdict,
     joined,
     msg,
 )
@@ -71,7 +70,7 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
         shown: Inline = Ratio(row.ratio.estimate)
         text = joined([shown, Interval(row.ratio.low, row.ratio.high, "ratio")], " ")
         if row.verdict is not None:
-            text = joined([text, Verdict(row.verdict.kind, row.verdict.blocks_needed or 0)], ": ")
+            text = joined([text, shared.verdict_of(row.verdict)], ": ")
         blocks, values = _block_ratios(row, base)
         name = row.platform.name
         return FigureRow(name, names[name], row.ratio.estimate, low, high, _ints(blocks), _floats(values), text)

@@ -30,7 +30,6 @@ from vtax.report.document import (
     Scale,
     Share,
     Table,
-    Verdict,
     joined,
     levels_of,
     listed,
@@ -192,7 +191,7 @@ def _cells(row: Row, section: Section, scale: Scale) -> Sequence[Inline]:
 def _verdict(row: Row) -> Inline:
     parts: list[Inline] = []
     if row.verdict is not None:
-        parts.append(Verdict(row.verdict.kind, row.verdict.blocks_needed or 0))
+        parts.append(shared.verdict_of(row.verdict))
     elif row.reason:
         parts.append(styled(row.reason, "error"))
     if row.target_missed:
@@ -344,7 +343,7 @@ def _efficiencies(section: Section, point: ResultPoint, names: Sequence[str]) ->
             yield Nothing()
             continue
         found = row.ratio.efficiency(section.better)
-        verdict = Verdict(row.verdict.kind, row.verdict.blocks_needed or 0)
+        verdict = shared.verdict_of(row.verdict)
         yield Efficiency(found.estimate, found.low, found.high, verdict)
 
 

@@ -23,7 +23,6 @@ from vtax.report.document import (
     Scale,
     Share,
     Table,
-    Verdict,
     joined,
     levels_of,
     msg,
@@ -78,7 +77,7 @@ def _cells(each: Compared, scale: Scale) -> list[Inline]:
     if each.ratio is None or each.verdict is None:
         return [*cells, "", "", styled(each.reason, "error")]
     interval = muted(Interval(each.ratio.low, each.ratio.high, "ratio"))
-    verdict = Verdict(each.verdict.kind, each.verdict.blocks_needed or 0)
+    verdict = shared.verdict_of(each.verdict)
     return [*cells, styled(Ratio(each.ratio.estimate), "strong"), interval, verdict]
 
 

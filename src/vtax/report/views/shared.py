@@ -22,7 +22,9 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Part
+from vtax.report.document import Verdict as VerdictCell
 from vtax.report.document.warnings import Warning
+from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
 PLATFORM = Column("platform", msg("platform"))
@@ -37,6 +39,11 @@ def colours(analysis: Analysis) -> dict[str, int]:
 def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None) -> Platform:
     """A platform with its marks."""
     return Platform(record.name, record.marks, (numbers or {}).get(record.name, -1))
+
+
+def verdict_of(verdict: Verdict) -> VerdictCell:
+    """The word, and the range of blocks that it still needs where that is known."""
+    return VerdictCell(verdict.kind, verdict.blocks_needed or 0, verdict.blocks_needed_low or 0)
 
 
 def title_of(section: Section) -> Inline:

@@ -1,0 +1,79 @@
+"""How many further blocks a verdict takes, as a range: what the ratio and its noise leave open, drawn and played out.
+
+From each plausible pair of true ratio and true noise, given what was measured, a future of further blocks is drawn,
+and the verdict's own conditions (significance and size, or both sides of the equivalence test) are asked at growing
+numbers of blocks. The range is from where one future in five has a verdict to where about four in five have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from vtax.stats.checks import Array
+
+FUTURES = 400
+LOW, HIGH = 0.2, 0.85  # of futures that have a verdict: the latter settles about 0.8, see docs/statistics.md
+FARTHEST = 200  # times the blocks that were made
+WIDEST = 10.0  # high / low of a range that is worth a sentence
+
+Levels = Callable[[int], tuple[float, float]]  # blocks -> one-sided levels: of a difference, of an end of the margin
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Further blocks, from low to high; None where the range is too wide to be of use: then noise decides."""
+
+    low: int | None
+    high: int | None
+
+
+@lru_cache(maxsize=64)
+def _draws(df: float) -> tuple[Array, Array, Array, Array]:
+    """(noise over the estimate, and standard normal draws of the ratio, of the future's mean and of its spread)."""
+    rng = np.random.default_rng(14)
+    spread = np.sqrt(df / rng.chisquare(df, FUTURES))
+    return spread, rng.standard_normal(FUTURES), rng.standard_normal(FUTURES), rng.standard_normal(FUTURES)
+
+
+def outlook(mean: float, sd: float, blocks: int, df: float, margin: float, levels: Levels, first: int) -> Outlook:
+    """The range for a mean log-ratio, its standard deviation from block to block with df, and blocks made.
+
+    levels: what a verdict after so many blocks is tested at, (0, 0) where none can fall. first: fewest blocks of one.
+    """
+    start = max(first, blocks + 1)
+    most = FARTHEST * blocks
+    ns = np.unique(np.round(np.geomspace(start, max(most, start + 1), 40)).astype(int))
+    at = [levels(int(n)) for n in ns]
+    share = settled(mean, sd, blocks, df, margin, ns, np.array(at))
+    low, high = (np.flatnonzero(share >= wanted) for wanted in (LOW, HIGH))
+    if not high.size or ns[high[0]] - blocks > WIDEST * (ns[low[0]] - blocks):
+        return Outlook(None, None)
+    return Outlook(int(ns[low[0]]) - blocks, int(ns[high[0]]) - blocks)
+
+
+def settled(
+    mean: float, sd: float, blocks: int, df: float, margin: float, ns: npt.NDArray[np.int64], levels: Array
+) -> Array:
+    """Share of futures that have a verdict after each number of blocks."""
+    spread, ratio, drift, wiggle = (each[:, None] for each in _draws(df))
+    sigma = sd * spread
+    truth = mean + sigma * ratio / math.sqrt(blocks)
+    more = (ns - blocks)[None, :].astype(float)
+    future = truth + sigma * drift / np.sqrt(more)
+    final = (blocks * mean + more * future) / ns
+    chi = np.maximum(more - 1 + wiggle * np.sqrt(2 * np.maximum(more - 1, 0)), 0.0)
+    square = df * sd**2 + sigma**2 * chi + blocks * more / ns * (future - mean) ** 2
+    se = np.sqrt(square / (df + more) / ns)
+    known = np.maximum(more[0] + df, 1.0)
+    bound = [-special.stdtrit(known, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
+    low, high = math.log1p(-margin), math.log1p(margin)
+    different = (np.abs(final) >= bound[0] * se) & ((final < low) | (final > high)) & (levels[:, 0] > 0)
+    inside = (np.minimum(final - low, high - final) >= bound[1] * se) & (levels[:, 1] > 0)
+    return np.asarray((different | inside).mean(axis=0))
