@@ -96,7 +96,7 @@ def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store: Store)
     for each in found.compared:
         assert each.ratio is not None
         assert each.ratio.half_width > 0.01
-        assert "compared across runs: what differs between them is part of the ratio" in each.warnings
+        assert any("the interval is of these two sessions" in text for text in each.warnings)
 
 
 def test_runs_are_judged_at_the_stricter_rules_level_whichever_is_written_first(tmp_path: Path) -> None:

@@ -170,3 +170,33 @@ def test_three_blocks_that_happen_to_be_alike_are_no_proof_of_quiet():
     found = analyse(Rule("fixed", method=2), contrasts)["6"]
     assert found.verdict.kind == "undecided"
     assert found.ratio.half_width > 0.03
+
+
+@pytest.mark.parametrize(
+    ("failed", "kind"), [((0, 0), "faster"), ((3, 0), "undecided"), ((0, 3), "faster"), ((3, 3), "faster")]
+)
+def test_no_verdict_favours_the_side_of_which_more_trials_failed(failed, kind):
+    logs = -0.2 + 0.01 * rng.standard_normal(10)
+    contrast = Contrast(logs, "lower", failed=failed, tried=(10, 10))
+    found = analyse(Rule("fixed", method=2), {"a": contrast})["a"]
+    assert found.verdict.kind == kind
+    assert any("trials failed" in text for text in found.ratio.warnings) == (failed[0] != failed[1])
+    assert analyse(Rule("fixed"), {"a": contrast})["a"].verdict.kind == "faster"
+
+
+def test_a_platform_that_is_lost_for_good_does_not_keep_a_run_going():
+    wide = np.array([0.1, -0.1, 0.12, -0.08, 0.1, -0.1])
+    lost = np.array([0.1, -0.1, 0.12, np.nan, np.nan, np.nan])
+    for stop in ("precision", "verdict"):
+        rule = Rule(stop, max_blocks=30)
+        decision = decide(rule, {"a": lost, "b": 0.001 * wide}, 6)
+        assert (decision.stop, decision.reached, decision.open) == (True, False, ("a",))
+        assert "no value in the last 3 blocks" in decision.reason
+        assert decide(rule, {"a": lost, "b": wide}, 6).open == ("b",)
+        assert not decide(rule, {"a": np.array([0.1, -0.1, 0.12, np.nan, np.nan, 0.1])}, 6).stop
+
+
+def test_a_budget_that_ends_before_its_fewest_blocks_gives_no_plain_interval():
+    logs = {"a": Contrast(0.01 * rng.standard_normal(4), "higher")}
+    old, new = (analyse(Rule("budget", budget_s=1.0, method=method), logs)["a"].ratio for method in (1, 2))
+    assert new.half_width > 1.2 * old.half_width

@@ -20,6 +20,7 @@ from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.verdict import check_margin
 
+MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
 Stop = Literal["fixed", "precision", "verdict", "budget"]
 Spend = Literal["widest", "evenly"]
 
@@ -107,6 +108,7 @@ def decide(
     of one platform, without contrasts: the logarithm of each cell's block means; "precision" then speaks of means.)
     A contrast with an infinite one holds a value that has no logarithm: it cannot be judged, nor do further blocks
     help, so only the others keep a run going.
+    Nor does one keep a run going that had no value in the last MAX_LOST blocks made for it: its platform is lost.
     families: name -> the family it is judged in, which must be that of the result; absent, all are one.
     groups: name -> the group within which variances are moderated, likewise.
     """
@@ -125,24 +127,40 @@ def decide(
         missed = _imprecise(rule, judged)
     else:
         missed = _undecided(rule, judged, families or {}, groups or {})
-    return _towards(rule, tuple(contrasts), missed, tuple(name for name in contrasts if name not in judged), blocks)
+    lost = tuple(name for name in missed if _is_lost(judged[name]))
+    missed = tuple(name for name in missed if name not in lost)
+    refused = tuple(name for name in contrasts if name not in judged)
+    return _towards(rule, tuple(contrasts), missed, refused, lost, blocks)
 
 
 def _judgeable(contrasts: Mapping[str, Array]) -> dict[str, Array]:
     return {name: logs for name, logs in contrasts.items() if not np.isinf(logs).any()}
 
 
+def _is_lost(logs: Array) -> bool:
+    """Whether the last blocks that were made for a contrast gave it no value: nothing says that another would."""
+    return logs.size >= MAX_LOST and bool(np.isnan(logs[-MAX_LOST:]).all())
+
+
 def _towards(
-    rule: Rule, contrasts: tuple[str, ...], missed: tuple[str, ...], refused: tuple[str, ...], blocks: int
-) -> Decision:
-    """The decision of a rule with a target for every contrast. refused: those that cannot be judged."""
+    rule: Rule, contrasts: tuple[str, ...], missed: tuple[str, ...], refused: tuple[str, ...],
+    lost: tuple[str, ...], blocks: int,
+) -> Decision:  # fmt: skip
+    """The decision of a rule with a target for every contrast.
+
+    refused: those that cannot be judged. lost: those that further blocks would not help.
+    """
     total, what = len(contrasts), "a verdict"
     if rule.stop == "precision":
         what = f"an interval within ±{rule.precision * 100:g}\N{NO-BREAK SPACE}%"
-    if not (missed or refused):
+    if not (missed or refused or lost):
         every = f"all {total} contrasts have" if total > 1 else "the contrast has"
         return Decision(True, True, f"{every} {what} after {blocks} blocks")
     unjudged = f"{_some(len(refused), total)} cannot be judged, since a value is zero or negative" if refused else ""
+    if lost:
+        had = f"{_some(len(lost), total)} had no value in the last {MAX_LOST} blocks and {_are(len(lost))} left out"
+        unjudged = "; ".join(filter(None, [unjudged, had]))
+    refused = tuple(name for name in contrasts if name in {*refused, *lost})
     if not missed:
         return Decision(True, False, unjudged, refused, (unjudged,))
     still = f"{_some(len(missed), total)} {'misses' if len(missed) == 1 else 'miss'} {what} after {blocks} blocks"
@@ -189,7 +207,7 @@ def interval_confidence(rule: Rule, blocks: int) -> float:
     """The confidence at which a t-interval must be computed so that it holds at rule.confidence under the rule."""
     if rule.stop == "precision":
         return 1 - width_share(rule.min_blocks) * rule.alpha
-    if rule.stop == "budget" and rule.spend == "widest" and blocks >= rule.min_blocks:
+    if rule.stop == "budget" and rule.spend == "widest" and (blocks >= rule.min_blocks or rule.method > 1):
         return 1 - width_share(rule.min_blocks) * rule.alpha
     first, last = rule.looks
     if rule.stop == "verdict" and blocks >= first:  # repeated interval, Jennison & Turnbull 1984

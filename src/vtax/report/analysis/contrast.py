@@ -333,9 +333,19 @@ def _unpaired(
             result[number] = replace(pair, reason=error.note)
     better = [pairs[number].section.better for number in ratios]
     verdicts = judge_unordered(list(ratios.values()), margin, better, 1 - level)
+    if any(side.analysis.rule.method > 1 for side in sides):
+        verdicts = tuple(_of_two_sessions(verdict) for verdict in verdicts)
     for number, verdict in zip(ratios, verdicts, strict=True):
         result[number] = replace(pairs[number], ratio=ratios[number], verdict=verdict)
     return result
+
+
+def _of_two_sessions(verdict: Verdict) -> Verdict:
+    """No verdict from one session a side: were its effect as large as a block's, half of all would be false."""
+    note = Note("one-session")
+    return replace(
+        verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=(*verdict.warnings, note)
+    )
 
 
 def _check(pair: Compared) -> None:

@@ -262,7 +262,13 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
 def _contrast(row: Row, base: Row | None, section: Section) -> Contrast:
     logs = _logs(row, base)
     noise = noise_ratio(row.means_of_blocks, base.means_of_blocks) if base else 1.0
-    return Contrast(logs, section.better, noise, lending_group(row.platform))
+    failed = (row.failed, base.failed if base else 0)
+    tried = (_tried(row), _tried(base) if base else 0)
+    return Contrast(logs, section.better, noise, lending_group(row.platform), failed, tried)
+
+
+def _tried(row: Row) -> int:
+    return row.failed + (row.summary.n if row.summary else 0)
 
 
 def _logs(row: Row, base: Row | None) -> Floats:

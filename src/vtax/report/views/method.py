@@ -68,6 +68,12 @@ def method(analysis: Analysis) -> Iterator[Inline]:
     if _has_bootstrap(analysis):
         bootstrap = msg("Ratios and means also have a BCa bootstrap interval, which no verdict uses.")
         ratios = joined([ratios, bootstrap], " ")
+    if analysis.declared.get("design", {}).get("trials", 1) != 1:
+        averaged = msg(
+            "With several trials in a block the ratio is that of the blocks' averages: a platform that is slow in "
+            "few of its trials is slower by their share."
+        )
+        ratios = joined([ratios, averaged], " ")
     yield ratios
     yield _analysis(analysis)
     yield msg(
