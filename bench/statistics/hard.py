@@ -18,11 +18,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from methods import holm_passes
 from noise import Array
+from scipy import special
 
 from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.assumptions import unequal_noise
+from vtax.stats.interaction import interaction, paired_interaction
+from vtax.stats.moderation import moderated_families
+from vtax.stats.ratio import ratio_of_logs
+from vtax.stats.steadiness import find_drift, find_warmup
 from vtax.stats.stopping import Rule
+from vtax.stats.verdict import judge
 
 FAMILY = 6
 MARGIN = 0.02
@@ -170,15 +177,153 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
+SPREADS = {
+    "alike": (1.0,) * 6,
+    "one of six 3 times noisier": (1.0,) * 5 + (3.0,),
+    "half of six 3 times noisier": (1.0,) * 3 + (3.0,) * 3,
+    "one of six 10 times noisier": (1.0,) * 5 + (10.0,),
+    "six of twelve 10 times noisier": (1.0,) * 6 + (10.0,) * 6,
+    "six from 1 to 10 times": tuple(np.geomspace(1, 10, 6)),
+}
+
+
+def moderation(name: str, studies: int) -> list[str]:
+    """Own → moderated variances, one baseline: worst coverage, any false alarm, width of a family's interval."""
+    row = [name]
+    for blocks in (3, 5, 10):
+        rng = generator("moderation", name, blocks)
+        sds = np.array(SPREADS[name])
+        logs = rng.standard_normal((studies, sds.size, blocks)) * sds[:, None] - rng.standard_normal(
+            (studies, 1, blocks)
+        )
+        variances, df, _ = moderated_families(logs, [""] * sds.size)
+        found = []
+        for square, freedom in ((logs.var(axis=-1, ddof=1), np.full(df.shape, blocks - 1.0)), (variances, df)):
+            t = np.abs(logs.mean(axis=-1)) / np.sqrt(square / blocks)
+            covers = (t <= special.stdtrit(freedom, 0.975)).mean(axis=0).min()
+            alarm = holm_passes(2 * special.stdtr(freedom, -t), 0.05).any(axis=1).mean()
+            width = np.median(special.stdtrit(freedom, 1 - 0.025 / sds.size) * np.sqrt(square), axis=0)[0]
+            found.append((covers, alarm, width))
+        (covers, alarm, width), (covers2, alarm2, width2) = found
+        row += [f"{percent(covers)} → {percent(covers2)}", f"{percent(alarm)} → {percent(alarm2)}"]
+        row.append(f"{width2 / width:.2f}")
+    return row
+
+
+def interactions(name: str, studies: int) -> list[str]:
+    """False alarms of the model's F-test and of paired differences, three designs of platforms, levels and blocks."""
+    row = [name]
+    for design in ((3, 2, 8), (6, 2, 5), (6, 3, 8)):
+        rng = generator("interactions", name, design)
+        sds = np.ones(design[0])
+        if "baseline" in name:
+            sds[0] = 3.0
+        elif name != "alike":
+            sds[-1] = float(name.split()[2])
+        places = [x.ravel() for x in np.meshgrid(*map(range, design), indexing="ij")]
+        wrong = np.zeros(2)
+        for _ in range(studies):
+            guests = rng.standard_normal((design[0], 1, design[2]))
+            noise = sds[:, None, None] * (0.01 * guests + 0.02 * rng.standard_normal(design))
+            logs = (noise + 0.03 * rng.standard_normal(design[2])).ravel()
+            wrong += [test(np.exp(logs), *places).p_value <= 0.05 for test in (interaction, paired_interaction)]
+        row.append(f"{percent(wrong[0] / studies)} → {percent(wrong[1] / studies)}")
+    return row
+
+
+def following(correlation: float, size: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Standard normal values, each with that correlation to the one before it."""
+    noise = rng.standard_normal(size)
+    for k in range(1, size[-1]):
+        noise[..., k] = correlation * noise[..., k - 1] + np.sqrt(1 - correlation**2) * noise[..., k]
+    return np.asarray(noise)
+
+
+def steadiness(correlation: float, studies: int) -> list[str]:
+    """Warm-up in three guests of 30 trials, and drift over 20 blocks: found where none is, and where one is."""
+    rng = generator("steadiness", correlation)
+    found = np.zeros(6)
+    for _ in range(studies):
+        guests = following(correlation, (3, 80), rng)[:, 50:]
+        slow, slower = guests.copy(), guests.copy()
+        slow[:, 0] += 3
+        slower[:, :5] += 3
+        found[:3] += [find_warmup(each, rotations=499).trials > 0 for each in (guests, slow, slower)]
+        blocks = following(correlation, (70,), rng)[50:]
+        drifting = blocks + np.linspace(0, 3, 20)
+        found[3:] += [
+            find_drift(100 + blocks).p_value <= 0.05,
+            find_drift(100 + blocks, is_dependent=True).p_value <= 0.05,
+            find_drift(100 + drifting, is_dependent=True).p_value <= 0.05,
+        ]
+    return [f"{correlation:g}", *(percent(each / studies) for each in found)]
+
+
+def failures(blocks: int, studies: int) -> list[str]:
+    """Equal platforms, CV 5 %; of one the slowest 30 % of trials fail: coverage and verdicts, method 1 → 2."""
+    rng = generator("failures", blocks)
+    covers, wrong = np.zeros(2), np.zeros(2)
+    for _ in range(studies):
+        logs = 0.05 * rng.standard_normal((2, blocks))
+        lost = logs[0] > 0.05 * special.ndtri(0.7)
+        logs[0, lost] = np.nan
+        if lost.sum() > blocks - 5:
+            continue
+        contrast = Contrast(logs[0] - logs[1], "lower", failed=(int(lost.sum()), 0), tried=(blocks, blocks))
+        for k, method in enumerate(METHODS):
+            (answer,) = analyse(Rule("fixed", method=method), {"a": contrast}).values()
+            assert isinstance(answer, Comparison)
+            covers[k] += answer.ratio.low <= 1 <= answer.ratio.high
+            wrong[k] += answer.verdict.kind in ("faster", "slower")
+    return [str(blocks), *(" → ".join(percent(x / studies) for x in each) for each in (covers, wrong))]
+
+
+def outlooks(blocks: int, studies: int) -> list[str]:
+    """Of verdicts in a family of ten that are open: how often a range is told, and settles at its ends."""
+    rng = generator("outlooks", blocks)
+    open_, ends = 0, []
+    for _ in range(studies):
+        truth, sd = rng.uniform(-0.25, 0.25), rng.uniform(0.01, 0.1)
+        logs = truth + sd * rng.standard_normal(blocks)
+        found = judge(ratio_of_logs(logs), MARGIN, "higher", 0.005)
+        open_ += found.kind == "undecided"
+        if found.kind == "undecided" and found.blocks_needed and found.blocks_needed_low:
+            more = truth + sd * rng.standard_normal(found.blocks_needed)
+            pair = []
+            for n in (found.blocks_needed_low, found.blocks_needed):
+                later = judge(ratio_of_logs(np.concatenate([logs, more[:n]])), MARGIN, "higher", 0.005)
+                pair.append(later.kind != "undecided")
+            ends.append(pair)
+    settled = [percent(float(rate)) for rate in np.mean(ends, axis=0)] if ends else ["", ""]
+    return [str(blocks), str(open_), str(len(ends)), *settled]
+
+
 HEADS = {
     "assumptions": [
         "noise (method 1 → method 2)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
         "any alarm of six, verdict", "`equivalent` at the margin, fixed 10", "the same, verdict",
     ],
+    "moderation": [
+        "noise of the platforms (own → moderated)",
+        *(f"{n} blocks: {what}" for n in (3, 5, 10) for what in ("covers", "any alarm", "width")),
+    ],
+    "interactions": ["platforms (F → paired)", "3 platforms, 2 levels, 8 blocks", "6, 2, 5", "6, 3, 8"],
+    "steadiness": [
+        "correlation of neighbours", "warm-up: none there", "first trial 3 SD off", "five trials 3 SD off",
+        "drift: none there, method 1", "none there, method 2", "3 SD over the run, method 2",
+    ],
+    "failures": ["blocks", "covers", "`faster` or `slower`"],
+    "outlooks": ["blocks made", "open", "with a range", "settled at its low end", "at its high end"],
 }  # fmt: skip
-PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], int]] = {  # the number divides the studies
+PLATFORMS = ("alike", "one is 3 times noisier", "one is 10 times noisier", "the baseline is 3 times noisier")
+PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], float]] = {  # the number: share of the studies
     "assumptions": (assumptions, NOISES, 1),
-}
+    "moderation": (moderation, tuple(SPREADS), 10),
+    "interactions": (interactions, PLATFORMS, 0.5),
+    "steadiness": (steadiness, (0.0, 0.3, 0.6, 0.9), 0.25),
+    "failures": (failures, (10, 20, 40), 1),
+    "outlooks": (outlooks, (5, 10, 20), 1),
+}  # fmt: skip
 
 
 def main() -> None:
@@ -191,7 +336,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         for name, (function, items, share) in PLANS.items():
             if options.only in (None, name):
-                rows = pool.map(function, items, [options.studies // share] * len(items))
+                rows = pool.map(function, items, [int(options.studies * share)] * len(items))
                 print(f"\n## {name}\n\n| {' | '.join(HEADS[name])} |\n|{'---|' * len(HEADS[name])}")
                 for row in rows:
                     print(f"| {' | '.join(row)} |", flush=True)
