@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from methods import holm_passes
-from noise import Array
+from methods import holm_passes, log_ratios
+from noise import NOISES as ROW_NOISES
+from noise import Array, Noise, randomized
 from scipy import special
 
 from vtax.stats.analysis import Comparison, Contrast, analyse
@@ -27,6 +28,7 @@ from vtax.stats.assumptions import unequal_noise
 from vtax.stats.interaction import interaction, paired_interaction
 from vtax.stats.moderation import moderated_families
 from vtax.stats.ratio import ratio_of_logs
+from vtax.stats.sequential import decide_studies
 from vtax.stats.steadiness import find_drift, find_warmup
 from vtax.stats.stopping import Rule
 from vtax.stats.verdict import judge
@@ -163,8 +165,6 @@ def _any(stop: str, logs: Array, noise: Hard, members: int, method: int, kinds: 
 
 def _stopped(rule: Rule, study: Array, noise: Hard, members: int) -> int:
     """Blocks after which the run would have ended: when the boundaries have decided every contrast."""
-    from vtax.stats.sequential import decide_studies
-
     rows = study[FAMILY : FAMILY - members : -1] - study[0]
     groups = None
     if rule.is_moderated:
@@ -259,6 +259,25 @@ def steadiness(correlation: float, studies: int) -> list[str]:
     return [f"{correlation:g}", *(percent(each / studies) for each in found)]
 
 
+def from_three(noise: Noise, studies: int) -> list[str]:
+    """Rule `verdict`, six platforms: from five blocks by own variances → from three by moderated ones."""
+    rng = generator("from three", noise.name)
+    equal = log_ratios(randomized(noise, 0.02, np.ones(FAMILY + 1), studies, 20, 3, rng))
+    row = [noise.name]
+    for shift, margin, codes in (
+        (0.0, 1e-6, (1, 2)),
+        (np.log1p(-MARGIN), MARGIN, (3,)),
+        (np.log(0.95), MARGIN, None),
+    ):
+        found = []
+        for first, groups in ((5, None), (3, [""] * FAMILY)):
+            kinds, at = decide_studies(equal + shift, margin, 0.05, first, 20, groups)
+            wrong = float(np.isin(kinds, codes or ()).any(axis=1).mean())
+            found.append(percent(wrong) if codes else f"{np.minimum(at, 20).mean():.1f}")
+        row.append(" → ".join(found))
+    return row
+
+
 def failures(blocks: int, studies: int) -> list[str]:
     """Equal platforms, CV 5 %; of one the slowest 30 % of trials fail: coverage and verdicts, method 1 → 2."""
     rng = generator("failures", blocks)
@@ -312,6 +331,9 @@ HEADS = {
         "correlation of neighbours", "warm-up: none there", "first trial 3 SD off", "five trials 3 SD off",
         "drift: none there, method 1", "none there, method 2", "3 SD over the run, method 2",
     ],
+    "from_three": [
+        "noise", "any alarm, without a margin", "any `equivalent` at the margin", "blocks, true ratio 0.95",
+    ],
     "failures": ["blocks", "covers", "`faster` or `slower`"],
     "outlooks": ["blocks made", "open", "with a range", "settled at its low end", "at its high end"],
 }  # fmt: skip
@@ -321,6 +343,7 @@ PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], float]] = {
     "moderation": (moderation, tuple(SPREADS), 10),
     "interactions": (interactions, PLATFORMS, 0.5),
     "steadiness": (steadiness, (0.0, 0.3, 0.6, 0.9), 0.25),
+    "from_three": (from_three, ROW_NOISES, 0.75),
     "failures": (failures, (10, 20, 40), 1),
     "outlooks": (outlooks, (5, 10, 20), 1),
 }  # fmt: skip
