@@ -68,7 +68,7 @@ class Inside:
 
 
 def host_settings() -> list[Path]:
-    """Files of the host's settings that vtax can change: with --tune, and for huge pages."""
+    """Files of the host's settings that vtax can change: with --tune-host, and for huge pages."""
     return [
         *(path for tunable in all_tunables() for path in tunable.files()),
         *(p for p in POLICY.iterdir() if p.is_file()),

@@ -4,8 +4,8 @@ A chain is one run of a small study, of one platform against native. It is kille
 another stage at a seeded moment, and gone on with by `vtax resume`. Every kill is followed by `vtax clean` and the
 checks: no process, mount, cgroup or file is left, network and settings are as before (see host_state), and every
 trial that was committed is still there, unchanged. At its end the run is finished, and its trials are those of the
-plan in the plan's order. Some chains change the host's settings meanwhile (`--tune`, huge pages), which must be as
-before after each kill. An image build is killed after every fourth chain.
+plan in the plan's order. Some chains change settings of the host (`--tune-host`, huge pages), which must
+be restored after each kill. An image build is killed after every fourth chain.
 
 All of it happens in namespaces of its own (see isolated), so it does not matter what else the host does meanwhile,
 and campaigns with other seeds can run beside it. Images are those of VTAX_HOME, seen read-only.
@@ -116,7 +116,7 @@ def chain(lab: Lab, number: int, platform: str, seed: int, notify: Callable[[Poi
     """
     generator = random.Random(f"{seed}/{number}")
     stages = generator.sample(STAGES, len(STAGES))
-    how = generator.choice(("as it is", "--tune", "hugepages", "as it is"))
+    how = generator.choice(("as it is", "--tune-host", "hugepages", "as it is"))
     if how == "as it is":
         run_of_a_chain(lab, number, platform, how, stages, generator, notify)
         return True
@@ -140,7 +140,7 @@ def run_of_a_chain(
     """See `chain`. how: the host's settings that it changes meanwhile."""
     study = lab.home.root / "kill.toml"
     names = json.dumps(list(dict.fromkeys(["native", platform])))
-    tune = ["--tune"] if how == "--tune" else []
+    tune = ["--tune-host"] if how == "--tune-host" else []
     levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).driver.tunings else "[]"
     study.write_text(STUDY.format(platforms=names, levels=levels, seed=generator.randrange(10**6)))
     name = ""

@@ -35,7 +35,7 @@ from methods import (
     welch,
 )
 from noise import NOISES, Array, Noise, randomized
-from noise import sequential as in_a_row
+from noise import sequential as sequential_sessions
 from scipy import special
 
 from vtax.stats.interaction import interaction
@@ -209,7 +209,7 @@ def overstated(noise: Noise, studies: int) -> list[str]:
 def others(noise: Noise, studies: int) -> list[str]:
     """What others do with 10 runs of each of seven equal platforms, and vtax with 10 blocks, at a CV of 2 %."""
     rng = generator("others", noise.name)
-    values = in_a_row(noise, 0.02, np.ones(FAMILY + 1), studies, 10, rng)
+    values = sequential_sessions(noise, 0.02, np.ones(FAMILY + 1), studies, 10, rng)
     row = [noise.name]
     for counts in (None, netperf_counts(values)):
         log, se, df = welch(values, counts)

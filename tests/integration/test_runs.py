@@ -113,7 +113,7 @@ def test_a_killed_run_is_cleaned_and_resumed_without_losing_a_trial(tmp_path: Pa
     assert not nothing_left(private_home)
     cleaned = vtax("clean")
     assert cleaned.returncode == 0, cleaned.stderr
-    assert "run whole-1 was killed; go on with: sudo vtax resume whole-1" in cleaned.stdout
+    assert "run whole-1 was killed; resume with: sudo vtax resume whole-1" in cleaned.stdout
     assert shown()["status"] == "interrupted"
     assert nothing_left(private_home)
     assert host_network() == before

@@ -79,4 +79,4 @@ def test_a_small_study_over_every_kind_of_guest_is_measured_and_marked(nested, d
     assert "kvm-virtio (nested)" in table
     assert "was not tested" not in table
     assert "failed" not in table
-    assert nested.vtax("clean").stdout.strip() in ("nothing was left behind", "")
+    assert nested.vtax("clean").stdout.strip() in ("no leaked resources", "")

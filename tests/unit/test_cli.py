@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import click
 import jsonschema
 import pytest
 from click.testing import CliRunner
@@ -22,8 +23,8 @@ from command_line import output_of
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.commands import COMMANDS
 from vtax.cli.main import group, main
-from vtax.cli.measure import _tuned_host, measure
-from vtax.cli.output import as_typed
+from vtax.cli.measure import _tuned_host, measure, tune_host_option
+from vtax.cli.output import with_program_path
 from vtax.errors import BadInput, PlatformError, RunInterrupted, StoreError, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -98,7 +99,7 @@ def test_looking_where_nothing_ever_ran_makes_nothing(command: list[str], capsys
     assert "there is no run yet" in printed
     assert "start one: sudo vtax run tour" in printed
     assert json.loads(output_of("list", "--json")) == []
-    assert output_of("list") == "no runs yet; begin with: sudo vtax run tour\n"
+    assert output_of("list") == "no runs yet; start one with: sudo vtax run tour\n"
     assert not Home.from_environment().root.exists()
 
 
@@ -177,9 +178,9 @@ def test_a_command_that_is_reported_can_be_copied(
 ) -> None:
     monkeypatch.setattr("sys.argv", [program, "list"])
     monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/vtax" if on_path else None)
-    assert as_typed("run it: sudo vtax resume tour-1") == printed
+    assert with_program_path("run it: sudo vtax resume tour-1") == printed
     for sentence in ("vtax: /srv/vtax is full", "the home of vtax cannot be made"):
-        assert as_typed(sentence) == sentence
+        assert with_program_path(sentence) == sentence
 
 
 def test_a_line_that_nobody_reads_is_no_error() -> None:
@@ -241,7 +242,7 @@ def test_a_second_measuring_run_is_refused_with_the_first_ones_name(tmp_path: Pa
     ("error", "hint"),
     [
         (BadInput("the guests differ", where="key must_match"), ""),
-        (PlatformError("it never starts"), "sudo vtax resume r-1, once that is mended"),
+        (PlatformError("it never starts"), "sudo vtax resume r-1, after fixing that"),
         (StoreError("the disk is full", hint="make room"), "make room"),
     ],
 )
@@ -254,7 +255,7 @@ def test_an_error_that_ends_a_run_stays_what_it_is(
     monkeypatch.setattr("vtax.cli.measure.execute", fail)
     run = cast(RunHandle, SimpleNamespace(name="r-1"))
     with pytest.raises(type(error)) as caught:
-        measure(cast(Plan, None), run, Home.from_environment(), tune=False)
+        measure(cast(Plan, None), run, Home.from_environment(), tune_host=False)
     printed = caught.value
     assert (printed.what, printed.where, printed.hint) == (f"r-1 failed: {error.what}", error.where, hint)
     assert printed.exit_status == error.exit_status
@@ -282,3 +283,22 @@ def test_a_wrong_budget_names_the_option(budget: str, what: str, capsys: pytest.
     assert status == 2
     assert what in printed
     assert "where: --budget\n" in printed
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "warning"),
+    [
+        ([], False, ""),
+        (["--tune-host"], True, ""),
+        (["--tune"], True, "warning: --tune is deprecated; use --tune-host\n"),
+    ],
+)
+def test_the_former_name_of_tune_host_warns(option: list[str], value: bool, warning: str) -> None:
+    @click.command()
+    @tune_host_option
+    def command(tune_host: bool) -> None:
+        click.echo(tune_host)
+
+    done = CliRunner().invoke(command, option)
+    assert (done.stdout, done.stderr) == (f"{value}\n", warning)
+    assert "--tune " not in CliRunner().invoke(command, ["--help"]).stdout

@@ -91,7 +91,7 @@ def test_a_bug_cleans_up_and_leaves_a_report(
     assert first.startswith(f"vtax: a bug in vtax: {printed}")
     assert len(first) < 400
     assert second == f"  where: {report}"
-    assert "report it" in third
+    assert "report the bug" in third
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     assert stat.S_IMODE(report.parent.stat().st_mode) == 0o700
     text = report.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_a_bug_cleans_up_and_leaves_a_report(
     assert "Python 3." in text
     assert "in command" in text
     assert "\x1b" not in text
-    assert len(text) <= bugs.LONGEST_REPORT + 100
+    assert len(text) <= bugs.MAX_REPORT_CHARS + 100
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_report_that_cannot_be_written_is_no_second_bug(
     monkeypatch.setattr("tempfile.mkstemp", lambda **_: fail(OSError(28, "full")))
     assert ended(monkeypatch, lambda: fail(ValueError("this"))) == 70
     printed = capsys.readouterr().err
-    assert printed == "vtax: a bug in vtax: ValueError: this (its report could not be written: OSError)\n"
+    assert printed == "vtax: a bug in vtax: ValueError: this (the bug report could not be written: OSError)\n"
 
 
 def test_what_fails_in_a_thread_is_a_bug_too(
@@ -184,7 +184,7 @@ def test_what_fails_while_it_is_thrown_away_is_a_bug_too(
     [
         (OSError(28, "No space left on device", "/srv/x"), "No space left on device\n  where: /srv/x\n  hint: free"),
         (PermissionError(13, "Permission denied", "/srv/x"), "Permission denied\n  where: /srv/x\n  hint: run it"),
-        (OSError(24, "Too many open files"), "Too many open files\n  hint: end other programs"),
+        (OSError(24, "Too many open files"), "Too many open files\n  hint: stop other programs"),
     ],
 )
 def test_what_the_host_refuses_is_no_bug(

@@ -36,14 +36,14 @@ def test_a_run_says_once_what_to_do_about_what_it_cannot_remove(home: Home) -> N
         printed = str(caught.value)
         assert "router did not confirm that it removed /tmp/vtax-1: no route to host" in printed
         assert printed.lower().count("hint:") == 1
-        assert "sudo vtax clean --forget gives it up" in printed
+        assert "sudo vtax clean --forget forgets them" in printed
 
 
 def test_what_is_given_up_is_reported_and_keeps_no_run_from_beginning(home: Home) -> None:
     assert CliRunner().invoke(group, ["clean"]).exit_code == 1
-    given_up = CliRunner().invoke(group, ["clean", "--forget"])
-    assert given_up.exit_code == 0
-    assert given_up.stdout.startswith("gave up files and processes of /tmp/vtax-1 on router: router did not confirm")
+    forgotten = CliRunner().invoke(group, ["clean", "--forget"])
+    assert forgotten.exit_code == 0
+    assert forgotten.stdout.startswith("forgot files and processes of /tmp/vtax-1 on router: router did not confirm")
     assert list(home.journal.iterdir()) == []
     prepare_host(home)
 
@@ -51,7 +51,7 @@ def test_what_is_given_up_is_reported_and_keeps_no_run_from_beginning(home: Home
 def test_programs_are_reported_apart_what_stays_and_what_was_given_up(home: Home) -> None:
     stays = json.loads(CliRunner().invoke(group, ["clean", "--json"]).stdout)
     assert len(stays["problems"]) == 1
-    assert stays["given_up"] == []
-    given_up = json.loads(CliRunner().invoke(group, ["clean", "--json", "--forget"]).stdout)
-    assert given_up["problems"] == []
-    assert given_up["given_up"] == stays["problems"]
+    assert stays["forgotten"] == []
+    forgotten = json.loads(CliRunner().invoke(group, ["clean", "--json", "--forget"]).stdout)
+    assert forgotten["problems"] == []
+    assert forgotten["forgotten"] == stays["problems"]

@@ -12,7 +12,7 @@ from click.shell_completion import ShellComplete
 from synthetic_run import begin
 
 from vtax.cli.commands import COMMANDS
-from vtax.cli.completion import ASKED
+from vtax.cli.completion import COMPLETE_VARIABLE
 from vtax.cli.main import group
 from vtax.host.home import Home
 from vtax.platforms.registry import drivers, names
@@ -35,12 +35,12 @@ def home(unmade_home: Path) -> Home:
 
 def offered(*words: str) -> list[str]:
     """What is offered for the last word."""
-    found = ShellComplete(group, {}, "vtax", ASKED).get_completions(list(words[:-1]), words[-1])
+    found = ShellComplete(group, {}, "vtax", COMPLETE_VARIABLE).get_completions(list(words[:-1]), words[-1])
     return [item.value for item in found if item.type == "plain"]
 
 
-def asked(line: str, shell: str = "bash") -> subprocess.CompletedProcess[str]:
-    environment = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), ASKED: f"{shell}_complete"}
+def completion_process(line: str, shell: str = "bash") -> subprocess.CompletedProcess[str]:
+    environment = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), COMPLETE_VARIABLE: f"{shell}_complete"}
     return subprocess.run(
         [PROGRAM], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False
     )
@@ -78,7 +78,7 @@ def test_names_that_ship_are_offered() -> None:
 
 
 def test_files_are_offered_where_no_study_begins_so() -> None:
-    found = ShellComplete(group, {}, "vtax", ASKED).get_completions(["run"], "./my")
+    found = ShellComplete(group, {}, "vtax", COMPLETE_VARIABLE).get_completions(["run"], "./my")
     assert [(item.type, item.value) for item in found] == [("file", "./my")]
 
 
@@ -95,7 +95,7 @@ def test_a_real_bash_completes_with_the_script_it_is_given() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_gets_a_script(shell: str) -> None:
-    environment = {**os.environ, ASKED: f"{shell}_source"}
+    environment = {**os.environ, COMPLETE_VARIABLE: f"{shell}_source"}
     done = subprocess.run([PROGRAM], env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "_VTAX_COMPLETE" in done.stdout
@@ -112,12 +112,12 @@ def test_a_store_that_cannot_be_read_offers_nothing_and_says_nothing(
         file.write_bytes(b"no database" * 999)
     else:
         monkeypatch.setenv("VTAX_STORE", "postgresql://nobody@nowhere/x")
-    done = asked("vtax resume ")
+    done = completion_process("vtax resume ")
     assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
 def test_an_unknown_shell_is_no_bug(home: Home) -> None:
-    done = asked("vtax ", "tcsh")
+    done = completion_process("vtax ", "tcsh")
     assert "bug" not in done.stderr
     assert not (home.root / "bugs").exists()
 

@@ -159,4 +159,4 @@ def test_a_filter_that_leaves_nothing_says_what_there_is(
 
 @pytest.mark.parametrize("command", ["show", "report"])
 def test_the_help_says_that_nothing_is_judged_again(command: str) -> None:
-    assert "They judge nothing again" in " ".join(output_of(command, "--help").split())
+    assert "The analysis stays the same" in " ".join(output_of(command, "--help").split())

@@ -49,7 +49,7 @@ def test_a_platform_is_described_and_probed_alone(monkeypatch: pytest.MonkeyPatc
     assert names == ["kvm-e1000"]
     for line in (
         f"kvm-e1000: {get('kvm-e1000').driver.summary}\n", "  driver: qemu, accel=kvm, nic=e1000, disk=ide\n",
-        "  runs here: no\n", "  marks: nested\n", f"  reason: {BROKEN.reason}\n", f"  hint: {BROKEN.hint}\n",
+        "  available: no\n", "  marks: nested\n", f"  reason: {BROKEN.reason}\n", f"  hint: {BROKEN.hint}\n",
         "  version: QEMU 7.2\n", "  probe: 0.25 s\n",
     ):  # fmt: skip
         assert line in text
@@ -59,7 +59,7 @@ def test_a_platform_is_described_and_probed_alone(monkeypatch: pytest.MonkeyPatc
 
 def test_a_platform_that_runs_says_that_its_image_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     probed(monkeypatch, Probe(True, version="5.0"))
-    assert "  runs here: yes\n" in output_of("platforms", "lxc")
+    assert "  available: yes\n" in output_of("platforms", "lxc")
     assert f"  hint: {NO_IMAGE}\n" in output_of("platforms", "lxc")
     Home.from_environment().ensure()
     Path(Home.from_environment().images, DEFAULT.key).mkdir(parents=True)
@@ -93,7 +93,7 @@ def test_nothing_is_probed_while_something_measures(monkeypatch: pytest.MonkeyPa
     names = probed(monkeypatch, BROKEN)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", measuring)
-    assert "runs here: not probed (tour-7 (process 1) measures on this host)" in output_of("platforms", "lxc")
+    assert "available: not probed (tour-7 (process 1) measures on this host)" in output_of("platforms", "lxc")
     assert names == []
 
 
@@ -101,7 +101,7 @@ def test_programs_that_a_name_brings_are_not_run_without_consent(monkeypatch: py
     names = probed(monkeypatch, BROKEN)
     program = HostProgram("lxc", "lxc", "program", "/usr/bin/other", "a program")
     monkeypatch.setattr(Platform, "host_programs", property(lambda platform: (program,)))
-    assert "nobody agreed to that" in output_of("platforms", "lxc")
+    assert "without consent: see" in output_of("platforms", "lxc")
     assert names == []
 
 

@@ -81,5 +81,5 @@ def test_several_go_at_once_without_asking_when_reported_so(store: Store) -> Non
 def test_a_run_that_runs_or_is_not_there_is_refused_and_nothing_is_removed(store: Store, wrong: str) -> None:
     refused = remove("--yes", "tour-1", wrong).exception
     assert isinstance(refused, BadInput)
-    assert ("there is no run" if wrong == "tour-9" else "tour-3 still runs") in refused.what
+    assert ("there is no run" if wrong == "tour-9" else "tour-3 is still running") in refused.what
     assert names(store) == ["tour-1", "tour-2", "tour-3"]

@@ -20,7 +20,7 @@ from vtax.store.run import RunHandle
 from vtax.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
-OFFER = "go on with: sudo vtax resume"
+OFFER = "resume with: sudo vtax resume"
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def offered(name: str = "tour-1") -> bool:
     (plain,) = (run for run in json.loads(output_of("list", "--json")) if run["name"] == name)
     assert f"{name} was not finished: " in listed
     is_offered = f"{OFFER} {name}\n" in listed
-    assert is_offered == (plain["how_to_resume"] == f"{OFFER} {name}")
-    assert shown.endswith(plain["how_to_resume"] + "\n")
+    assert is_offered == (plain["resume_hint"] == f"{OFFER} {name}")
+    assert shown.endswith(plain["resume_hint"] + "\n")
     assert is_offered != ("it cannot be resumed: " in listed)
     return is_offered
 
@@ -79,7 +79,7 @@ def test_a_run_that_failed_for_a_reason_of_the_host_is_offered(store: Store, hom
 def test_a_finished_run_and_one_that_is_being_made_are_not_told_of(store: Store, home: Home) -> None:
     begin_planned(store, home).finish("finished", "all blocks", 3.0)
     assert "resume" not in output_of("list") + output_of("show")
-    assert json.loads(output_of("list", "--json"))[0]["how_to_resume"] == ""
+    assert json.loads(output_of("list", "--json"))[0]["resume_hint"] == ""
 
 
 def test_not_one_of_another_machine(store: Store, home: Home) -> None:

@@ -33,9 +33,9 @@ def test_every_run_that_can_be_resumed_says_how(status: str, because: str) -> No
     with Store.open(home.store_url) as store:
         begin_planned(store, home).finish(status, because, 1_700_000_300.0)
         begin(store, "tour-2", started_at=1.0).finish("finished", "all blocks", 2.0)
-    how = "go on with: sudo vtax resume tour-1\n"
+    how = "resume with: sudo vtax resume tour-1\n"
     assert f"tour-1 was not finished: {because}; {how}" in output_of("list")
-    assert output_of("list").count("resume") == 1
+    assert output_of("list").count("resume with") == 1
     assert output_of("show", "tour-1").endswith(how)
     assert "resume" not in output_of("show", "tour-2")
     assert "go on" not in output_of("show", "tour-1", "--json")
@@ -72,18 +72,18 @@ def test_clean_writes_down_that_a_killed_run_ended_unless_something_measures(
     lock = tmp_path / "host.lock"
     monkeypatch.setattr("vtax.cli.clean.measuring_lock", lambda name: measuring_lock(name, lock))
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert output_of("clean") == "nothing was left behind\n"
+    assert output_of("clean") == "no leaked resources\n"
     home = Home.from_environment().ensure()
     assert not (home.root / "store.sqlite").exists()
     with Store.open(home.store_url) as store:
         begin(store, "tour-1")
         begin(store, "tour-2").finish("finished", "all blocks", 2.0)
     with measuring_lock("tour-1", lock):
-        assert output_of("clean") == "nothing was left behind\n"
+        assert output_of("clean") == "no leaked resources\n"
     assert statuses() == {"tour-1": "running", "tour-2": "finished"}
-    assert output_of("clean") == "run tour-1 was killed; go on with: sudo vtax resume tour-1\n"
+    assert output_of("clean") == "run tour-1 was killed; resume with: sudo vtax resume tour-1\n"
     assert statuses() == {"tour-1": "interrupted", "tour-2": "finished"}
-    assert output_of("clean") == "nothing was left behind\n"
+    assert output_of("clean") == "no leaked resources\n"
 
 
 def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(
@@ -101,13 +101,13 @@ def test_a_killed_run_is_interrupted_to_whoever_looks_before_anybody_cleans(
         assert "tour-1: running: 1 block, " in output_of("show")
     printed = output_of("list")
     assert re.search("^tour-1 +interrupted ", printed, re.M)
-    assert "tour-1 was not finished: vtax was killed; go on with: sudo vtax resume tour-1\n" in printed
+    assert "tour-1 was not finished: vtax was killed; resume with: sudo vtax resume tour-1\n" in printed
     (plain,) = json.loads(output_of("list", "--json"))
     assert (plain["status"], plain["stopped_because"]) == ("interrupted", "vtax was killed")
     printed = output_of("show")
     assert "tour-1: interrupted: 1 block, " in printed
     assert "the run was not finished: vtax was killed" in printed
-    assert printed.endswith("go on with: sudo vtax resume tour-1\n")
+    assert printed.endswith("resume with: sudo vtax resume tour-1\n")
     assert json.loads(output_of("show", "--json"))["status"] == "interrupted"
     assert statuses() == {"tour-1": "running"}
 

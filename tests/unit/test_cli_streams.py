@@ -209,7 +209,7 @@ def test_a_text_that_fills_screens_is_cut_and_the_rest_counted(capsys: pytest.Ca
 
 def test_what_lays_text_out_keeps_its_colours_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     with standard_streams():
-        streams.whole_text().write("\x1b[1;31mred\x1b[0m \x1b[2J\x1b]8;;http://a.example\x07")
+        streams.document_stream().write("\x1b[1;31mred\x1b[0m \x1b[2J\x1b]8;;http://a.example\x07")
     assert capsys.readouterr().out == "\x1b[1;31mred\x1b[0m �[2J�]8;;http://a.example�"
     print_table((EVIL, "b"), [(Text(EVIL, style="red"), "x" * 5000)])
     printed = capsys.readouterr().out
@@ -254,13 +254,13 @@ def test_lines_that_nobody_reads_are_dropped_and_counted(
     stalled: tuple[int, StandardError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, stream = stalled
-    monkeypatch.setattr(streams, "MAX_WAITING", 3)
+    monkeypatch.setattr(streams, "MAX_QUEUED", 3)
     started_at = time.monotonic()
     for number in range(10_000):
         stream.write(f"{number}\n")
     assert not stream.drain(0.1)
     assert time.monotonic() - started_at < 5
-    assert read_all(reading, stream) == "first\n0\n1\n2\n(9997 lines dropped: nobody read them in time)\n"
+    assert read_all(reading, stream) == "first\n0\n1\n2\n(9997 lines dropped: the reader was too slow)\n"
     stream.write("after\n")
     assert read_all(reading, stream) == "after\n"
 

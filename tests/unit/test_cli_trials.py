@@ -115,8 +115,8 @@ def test_without_a_number_every_trial_that_is_wanted_is_printed() -> None:
             "among those selected",
             "--trials",
         ),
-        (("--raw", "odd-1"), "'odd-1' is no number of a trial", "write RUN before --raw"),
-        (("tour-1", "--raw", "1", "--ranking"), "--raw and --ranking are two looks", "one of them"),
+        (("--raw", "odd-1"), "'odd-1' is not the number of a trial", "write RUN before --raw"),
+        (("tour-1", "--raw", "1", "--ranking"), "--raw and --ranking exclude each other", "use one of them"),
     ],
 )
 def test_what_is_no_trial_is_refused(

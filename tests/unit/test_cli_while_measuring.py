@@ -43,7 +43,7 @@ def measuring(lock: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("measuring")
 def test_doctor_looks_at_the_host_alone() -> None:
     printed = CliRunner().invoke(group, ["doctor"]).stdout
-    assert "what runs here was not tried: tour-7 (process " in printed
+    assert "platforms were not probed: tour-7 (process " in printed
     assert "free memory" in printed
     plain = json.loads(CliRunner().invoke(group, ["doctor", "--json"]).stdout)
     assert plain["not_probed"].startswith("tour-7 (process ")
@@ -53,7 +53,7 @@ def test_doctor_looks_at_the_host_alone() -> None:
 @pytest.mark.usefixtures("measuring")
 def test_platforms_are_listed_and_not_tried() -> None:
     done = CliRunner().invoke(group, ["platforms", "--json"])
-    assert "what runs here was not tried: tour-7 (process " in done.stderr
+    assert "platforms were not probed: tour-7 (process " in done.stderr
     shown = {each["name"]: each for each in json.loads(done.stdout)}
     assert set(registry.names()) <= set(shown)
     assert not any("available" in each for each in shown.values())
@@ -88,5 +88,5 @@ def test_no_run_begins_while_platforms_are_tried(lock: Path, monkeypatch: pytest
 def test_without_root_nothing_is_started_and_the_lock_is_not_requested_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr(probing, "measuring_lock", lambda name: pytest.fail("took the lock"))
-    with probing.free_to_probe("vtax doctor") as why_not:
+    with probing.probing_lock("vtax doctor") as why_not:
         assert why_not == ""

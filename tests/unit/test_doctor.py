@@ -312,7 +312,7 @@ def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_pa
     monkeypatch.setattr("vtax.cli.probing.measuring_lock", lambda name: nullcontext())
     lines = CliRunner().invoke(group, ["doctor"]).stdout.splitlines()
     assert lines[lines.index("one, three:") + 1] == f"    {printed}"
-    at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune"))
+    at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune-host"))
     assert lines[at + 1] == "    echo never > /sys/kernel/mm/transparent_hugepage/enabled"
-    assert "not shown by this host: battery" in lines
+    assert "not observable on this host: battery" in lines
     assert examination.as_json()["not_shown"] == ["battery"]

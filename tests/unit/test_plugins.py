@@ -110,7 +110,7 @@ def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
     install(thirdparty=good("theirs", "{'theirs': {}}"))
     monkeypatch.setattr(command, "names", lambda: ["theirs"])
-    monkeypatch.setattr(command, "free_to_probe", lambda name: nullcontext(""))
+    monkeypatch.setattr(command, "probing_lock", lambda name: nullcontext(""))
     result = CliRunner().invoke(group, ["platforms"])
     assert result.exit_code == 0, result.exception
     assert "its probe failed: RuntimeError: no" in " ".join(result.output.split())

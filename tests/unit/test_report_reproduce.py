@@ -25,7 +25,7 @@ def test_a_run_is_made_again_with_the_packages_and_the_tuning_it_had(tmp_path: P
         run.add_warning("tuned", "the host was tuned for this run: governor performance")
         printed = commands(analyse(opened))
     assert "sudo .venv/bin/vtax image build --with python3-os-ken" in printed
-    assert printed[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune"
+    assert printed[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune-host"
 
 
 def test_a_usual_run_is_made_again_in_the_usual_image(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from pydantic import BaseModel, Field
 
 from vtax.cli.main import group
-from vtax.cli.trust import agreed
+from vtax.cli.trust import consented
 from vtax.errors import BadInput
-from vtax.host.consents import Consent, agree, is_agreed
+from vtax.host.consents import Consent, has_consent, record_consent
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.network.topology import Topology
@@ -236,7 +236,7 @@ def test_a_dry_run_reaches_no_peer_by_a_configuration_that_a_study_names(
     plan = make_plan(loaded, image=NOWHERE, seed=1, probes=native, dry=True)
     assert not trace.exists()
     with pytest.raises(BadInput, match="the peer a cannot be reached"):
-        make_plan(loaded, image=NOWHERE, seed=1, probes=native, agreed=plan.programs)
+        make_plan(loaded, image=NOWHERE, seed=1, probes=native, consented=plan.programs)
     assert trace.exists()
 
 
@@ -247,7 +247,7 @@ def test_without_consent_no_plan_is_made_and_nothing_is_probed(odd: OddDriver) -
         make_plan(loaded, image=NOWHERE, seed=1, probes=native)
     assert "--trust" in caught.value.hint
     assert odd.probed == 0
-    make_plan(loaded, image=NOWHERE, seed=1, probes=native, agreed=host_programs(loaded.study, "test"))
+    make_plan(loaded, image=NOWHERE, seed=1, probes=native, consented=host_programs(loaded.study, "test"))
     assert odd.probed == 1
 
 
@@ -276,10 +276,8 @@ def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path: Path, unmad
         patch.setattr("os.geteuid", lambda: 65534)
         printed = CliRunner().invoke(group, ["run", str(study), "--plan"]).output
         plan = json.loads(CliRunner().invoke(group, ["run", str(study), "--dry-run", "--json"]).stdout)
-    assert (
-        "run by root of this host, since the study names it: platform mine: runsc = '/tmp/x' (a program)" in printed
-    )
-    assert "a dry run starts none of that" in printed
+    assert "the study has root of this host run: platform mine: runsc = '/tmp/x' (a program)" in printed
+    assert "a dry run starts none of these" in printed
     assert plan["runs_as_root"] == [
         {"platform": "mine", "option": "runsc", "value": "/tmp/x", "what": "a program"},
     ]
@@ -287,25 +285,25 @@ def test_the_plan_of_an_ordinary_user_shows_what_would_run(tmp_path: Path, unmad
 
 def test_consent_is_kept_for_one_content_of_a_file(private_home: Home) -> None:
     with pytest.raises(BadInput, match="/opt/runsc"):
-        agreed(private_home, [PROGRAM], "s.toml", digest="a")
-    agreed(private_home, [PROGRAM], "s.toml", digest="a", trust=True)
-    assert agreed(private_home, [PROGRAM], "s.toml", digest="a") == [PROGRAM]
+        consented(private_home, [PROGRAM], "s.toml", digest="a")
+    consented(private_home, [PROGRAM], "s.toml", digest="a", trust=True)
+    assert consented(private_home, [PROGRAM], "s.toml", digest="a") == [PROGRAM]
     with pytest.raises(BadInput, match="/opt/runsc"):
-        agreed(private_home, [PROGRAM], "s.toml", digest="b")
+        consented(private_home, [PROGRAM], "s.toml", digest="b")
     other = HostProgram("mine", "gvisor", "runsc", "/tmp/other", "a program")
     with pytest.raises(BadInput, match="/tmp/other"):
-        agreed(private_home, [PROGRAM, other], "s.toml", digest="a")
+        consented(private_home, [PROGRAM, other], "s.toml", digest="a")
 
 
 def test_a_stored_run_goes_on_after_any_consent_to_its_programs(private_home: Home) -> None:
     with pytest.raises(BadInput, match="--trust"):
-        agreed(private_home, [PROGRAM], "run s-1")
-    agreed(private_home, [PROGRAM], "s.toml", digest="a", trust=True)
-    assert agreed(private_home, [PROGRAM], "run s-1") == [PROGRAM]
+        consented(private_home, [PROGRAM], "run s-1")
+    consented(private_home, [PROGRAM], "s.toml", digest="a", trust=True)
+    assert consented(private_home, [PROGRAM], "run s-1") == [PROGRAM]
 
 
 def test_nothing_named_needs_no_consent_and_keeps_none(private_home: Home) -> None:
-    assert agreed(private_home, [], "s.toml", digest="a", trust=True) == []
+    assert consented(private_home, [], "s.toml", digest="a", trust=True) == []
     assert not private_home.consents.exists()
 
 
@@ -323,36 +321,36 @@ def test_a_terminal_is_requested_and_shown_what_would_run(
     monkeypatch.setattr("sys.stderr", shown)
     monkeypatch.setattr("sys.stdout", Terminal())
     if taken:
-        assert agreed(private_home, [PROGRAM], "s.toml", digest="a") == [PROGRAM]
+        assert consented(private_home, [PROGRAM], "s.toml", digest="a") == [PROGRAM]
     else:
         with pytest.raises(BadInput, match="nothing was run"):
-            agreed(private_home, [PROGRAM], "s.toml", digest="a")
+            consented(private_home, [PROGRAM], "s.toml", digest="a")
     assert "platform mine: runsc = '/opt/runsc' (a program)" in shown.getvalue()
-    assert is_agreed(private_home, [PROGRAM.identity], "a") is taken
+    assert has_consent(private_home, [PROGRAM.identity], "a") is taken
 
 
 def test_only_root_can_read_and_write_consents(private_home: Home) -> None:
-    agree(private_home, Consent("a", "s.toml", (PROGRAM.identity,)))
+    record_consent(private_home, Consent("a", "s.toml", (PROGRAM.identity,)))
     assert stat.S_IMODE(private_home.consents.stat().st_mode) == 0o600
     private_home.consents.chmod(0o666)
     with pytest.raises(BadInput, match="others could have written"):
-        is_agreed(private_home, [PROGRAM.identity], "a")
+        has_consent(private_home, [PROGRAM.identity], "a")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 9000, '[{"digest": "a"}]', "\x00", '[{"programs": 3}]'])
 def test_damaged_consents_are_none(content: str, private_home: Home) -> None:
     private_home.consents.write_text(content)
     private_home.consents.chmod(0o600)
-    assert not is_agreed(private_home, [PROGRAM.identity], "a")
-    agree(private_home, Consent("a", "s.toml", (PROGRAM.identity,)))
-    assert is_agreed(private_home, [PROGRAM.identity], "a")
+    assert not has_consent(private_home, [PROGRAM.identity], "a")
+    record_consent(private_home, Consent("a", "s.toml", (PROGRAM.identity,)))
+    assert has_consent(private_home, [PROGRAM.identity], "a")
 
 
 def test_a_consent_behind_a_symbolic_link_is_refused(private_home: Home, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text("[]")
     private_home.consents.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(BadInput, match="cannot be read"):
-        is_agreed(private_home, [PROGRAM.identity], "a")
+        has_consent(private_home, [PROGRAM.identity], "a")
 
 
 def test_what_is_shown_cannot_pass_for_something_else() -> None:

@@ -1,1 +1,1 @@
-"""The command line: one thin module per command."""
+"""The command line: one module per command."""

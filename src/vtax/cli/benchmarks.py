@@ -1,4 +1,4 @@
-"""`vtax benchmarks`: the tools, their parameters and what they measure."""
+"""`vtax benchmarks`: lists benchmarks, their parameters and metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vtax.study.keys import keys
 @click.argument("name", required=False)
 @json_option
 def command(name: str | None, as_json: bool) -> None:
-    """List the benchmark tools; with NAME, explain its parameters and metrics."""
+    """List benchmarks; with NAME, print its parameters and metrics."""
     if as_json:
         chosen = [get(name)] if name else list(benchmarks().values())
         print_json([_describe(benchmark) for benchmark in chosen])
@@ -24,7 +24,7 @@ def command(name: str | None, as_json: bool) -> None:
         _explain(get(name))
     else:
         rows = [(b.name, b.title, ", ".join(m.name for m in b.metrics)) for b in benchmarks().values()]
-        print_table(("benchmark", "what it is", "metrics"), sorted(rows))
+        print_table(("benchmark", "description", "metrics"), sorted(rows))
 
 
 def _describe(benchmark: Benchmark) -> dict[str, Any]:
@@ -48,4 +48,4 @@ def _explain(benchmark: Benchmark) -> None:
         ("metric", "unit", "better", "meaning"),
         [(m.name + (" *" if m.primary else ""), m.unit, m.better, m.title) for m in benchmark.metrics],
     )
-    click.echo("* shown first in tables")
+    click.echo("* primary metric")

@@ -1,7 +1,7 @@
-"""What is written down when vtax itself is at fault, so that it can be mended: one file, for its owner's eyes only.
+"""Bug reports: one file per unexpected exception, readable by its owner only.
 
-A traceback on a terminal helps nobody who measures, and names things that were given in confidence. So the error is
-told in a line, and the rest goes into a file without passwords, which whoever reports the bug can read first.
+The terminal shows one line without a traceback. The file has the traceback, with passwords removed; the user can read
+it before reporting the bug.
 """
 
 from __future__ import annotations
@@ -23,32 +23,36 @@ from vtax.errors import VtaxError
 from vtax.foreign_text import clean, escaped
 from vtax.host.home import Home
 
-LONGEST_REPORT = 200_000  # characters
-_LONGEST_MESSAGE = 300
-_IN_AN_ADDRESS = re.compile(r"(?<=://)[^\s\"']*@")
-_NAMED = re.compile(
+MAX_REPORT_CHARS = 200_000  # characters
+_MAX_MESSAGE_CHARS = 300
+_URL_USER = re.compile(r"(?<=://)[^\s\"']*@")
+_SECRET_VALUE = re.compile(
     r"(?i)\b(\w*(?:passw|pwd|secret|token|api_?key|credential)\w*)([\"']?\s*[=:]\s*[\"']?)[^\s&\"',;]+"
 )
 
 
 def report(error: BaseException) -> VtaxError:
-    """Write the report of a bug, and return what to tell of it. Never fails, whatever the error is made of."""
+    """Write a bug report and return the error to print. Never fails."""
     what = f"a bug in vtax: {type(error).__name__}: {_message(error)}"
     try:
         path = _written(_text(error))
-    except Exception as problem:  # nothing that is wrong here may hide what was wrong before
-        return VtaxError(f"{what} (its report could not be written: {type(problem).__name__})")
-    return VtaxError(what, where=str(path), hint="report it with that file; read it before, it names your command")
+    except Exception as problem:  # a failure here must not hide the bug
+        return VtaxError(f"{what} (the bug report could not be written: {type(problem).__name__})")
+    return VtaxError(
+        what,
+        where=str(path),
+        hint="report the bug with that file; read the file first, it contains your command line",
+    )
 
 
 def without_secrets(text: str) -> str:
-    """Text without what stands before the host of an address, and without the values of what is called a password."""
-    return _NAMED.sub(r"\1\2***", _IN_AN_ADDRESS.sub("***@", text))
+    """Text without user and password in URLs, and without values of names like `password`."""
+    return _SECRET_VALUE.sub(r"\1\2***", _URL_USER.sub("***@", text))
 
 
 def _message(error: BaseException) -> str:
     try:
-        return clean(without_secrets(" ".join(str(error)[: 8 * _LONGEST_MESSAGE].split())), _LONGEST_MESSAGE)
+        return clean(without_secrets(" ".join(str(error)[: 8 * _MAX_MESSAGE_CHARS].split())), _MAX_MESSAGE_CHARS)
     except Exception:
         return "(it cannot be printed)"
 
@@ -63,14 +67,14 @@ def _text(error: BaseException) -> str:
         *traceback.format_exception(error),
     ]
     text = without_secrets("\n".join(line.rstrip("\n") for line in lines)) + "\n"
-    if len(text) > LONGEST_REPORT:
-        text = f"{text[: LONGEST_REPORT // 2]}\n[...]\n{text[-LONGEST_REPORT // 2 :]}"
+    if len(text) > MAX_REPORT_CHARS:
+        text = f"{text[: MAX_REPORT_CHARS // 2]}\n[...]\n{text[-MAX_REPORT_CHARS // 2 :]}"
     return escaped(text)
 
 
 def _written(text: str) -> Path:
-    """A new file, in the home where that may be written, else where temporary files go. Raises OSError."""
-    for directory in (_bugs_of_the_home(), None):
+    """A new file in the home if it is writable, else in the directory for temporary files. Raises OSError."""
+    for directory in (_bug_directory(), None):
         with suppress(OSError):
             handle, name = tempfile.mkstemp(
                 prefix=time.strftime("vtax-bug-%Y%m%d-%H%M%S-"), suffix=".txt", dir=directory
@@ -78,11 +82,11 @@ def _written(text: str) -> Path:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
             return Path(name)
-    raise OSError("no place for it")
+    raise OSError("no writable directory")
 
 
-def _bugs_of_the_home() -> Path | None:
-    """The directory for reports in a home that is there; None when it is not ours alone to write."""
+def _bug_directory() -> Path | None:
+    """The directory for bug reports in an existing home; None when other users may write to it."""
     with suppress(OSError, VtaxError):
         directory = Home.from_environment().root / "bugs"
         with suppress(FileExistsError):

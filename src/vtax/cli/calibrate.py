@@ -1,4 +1,4 @@
-"""`vtax doctor --calibrate`: how large an effect this host can see."""
+"""`vtax doctor --calibrate`: measures the smallest effect that this host can detect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def calibrate(text: str, *, as_json: bool) -> None:
-    """Measure native against native for the time given and print what that means. Raises BadInput, VtaxError."""
+    """Measure native against native for this duration and print the result. Raises BadInput, VtaxError."""
     from vtax.cli.measure import prepare_host
     from vtax.cli.output import built_image
     from vtax.cli.progress import observer
@@ -31,9 +31,9 @@ def calibrate(text: str, *, as_json: bool) -> None:
     with measuring_lock("vtax doctor --calibrate"):
         prepare_host(home)
         image = built_image(home)
-        click.echo(f"native against native for about {format_duration(seconds)}: the same twice, in blocks", err=True)
-        with observer() as watching:
-            found = measured(home, image, seconds, watching)
+        click.echo(f"calibrating for about {format_duration(seconds)}: native against native, in blocks", err=True)
+        with observer() as progress:
+            found = measured(home, image, seconds, progress)
     duration_s = time.monotonic() - started_at
     if as_json:
         print_json({"seconds": round(duration_s, 1), "calibration": [seen.as_json() for seen in found]})
@@ -42,14 +42,14 @@ def calibrate(text: str, *, as_json: bool) -> None:
 
 
 def _duration(text: str) -> float:
-    from vtax.runner.calibration import SHORTEST_S
+    from vtax.runner.calibration import MIN_DURATION_S
 
     try:
         seconds = float(duration_s(text))
     except ValueError as error:
-        raise BadInput(str(error), where="--calibrate", hint="write a time such as 60s or 2min") from error
-    if seconds < SHORTEST_S:
-        raise BadInput(f"{seconds:g} s are too short to calibrate", hint=f"give it {SHORTEST_S:g} s or more")
+        raise BadInput(str(error), where="--calibrate", hint="write a duration such as 60s or 2min") from error
+    if seconds < MIN_DURATION_S:
+        raise BadInput(f"{seconds:g} s is too short for a calibration", hint=f"use {MIN_DURATION_S:g} s or more")
     return seconds
 
 
@@ -58,7 +58,7 @@ def _print(found: tuple[NoiseResult, ...], duration_s: float) -> None:
 
     print_table(
         (
-            "benchmark", "blocks", "the same / the same", "noise of a block", "at most",
+            "benchmark", "blocks", "native / native", "noise per block", "upper bound",
             *(f"{n} blocks see" for n in BLOCKS),
             *(f"blocks for {format_percent(e, '.0f')}" for e in OVERHEADS),
         ),
@@ -75,8 +75,6 @@ def _print(found: tuple[NoiseResult, ...], duration_s: float) -> None:
             for seen in found
         ],
     )  # fmt: skip
-    click.echo(f"measured for {duration_s:.0f} s; overheads are settled with probability 0.8 at the 5 % level")
+    click.echo(f"measured for {duration_s:.0f} s; an overhead is detected with power 0.8 at significance level 5 %")
     if any(seen.ratio.p_value < 0.05 / len(found) for seen in found):
-        click.echo(
-            "the two differ although they are the same: something on this host changes with the order", err=True
-        )
+        click.echo("native differs from itself: a disturbance of this host depends on the order of trials", err=True)

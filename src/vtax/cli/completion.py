@@ -1,6 +1,6 @@
-"""What a shell offers when Tab is pressed: names of runs, platforms and studies. Nothing is started to find them.
+"""Shell completion of names of runs, platforms and studies. It starts no guests and no probes.
 
-`_VTAX_COMPLETE`, by which a shell asks, is click's; docs/completion.md says how to turn it on.
+click reads the environment variable `_VTAX_COMPLETE`, which the shell sets; docs/completion.md explains the setup.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-ASKED = "_VTAX_COMPLETE"
+COMPLETE_VARIABLE = "_VTAX_COMPLETE"
 
 
 def complete(group: click.Group) -> NoReturn:
-    """Answer a shell. Whatever goes wrong, nothing but completions is written into its prompt."""
+    """Print completions. Errors are not printed, since the output goes into the shell's prompt."""
     status = 1
     try:
-        group.main(args=[], prog_name="vtax", complete_var=ASKED)
+        group.main(args=[], prog_name="vtax", complete_var=COMPLETE_VARIABLE)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 1
     except Exception:
@@ -33,50 +33,50 @@ def complete(group: click.Group) -> NoReturn:
 
 def run_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """The runs in the store, the newest first."""
-    return _beginning(incomplete, ["last", *_runs()])
+    return _with_prefix(incomplete, ["last", *_runs()])
 
 
 def unfinished_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """The runs that were not finished."""
-    return _beginning(incomplete, _runs("interrupted", "failed", "running"))
+    return _with_prefix(incomplete, _runs("interrupted", "failed", "running"))
 
 
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The platforms of the run that the command names."""
-    return _beginning(incomplete, _platforms(str(context.params.get("run_name") or "last")))
+    """The platforms of the run in the command line."""
+    return _with_prefix(incomplete, _platforms(str(context.params.get("run_name") or "last")))
 
 
 def sides(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """What `vtax contrast` takes: runs, and the platforms of the last one."""
-    return _beginning(incomplete, [*_platforms("last"), *_runs()])
+    """Arguments of `vtax contrast`: runs, and platforms of the last run."""
+    return _with_prefix(incomplete, [*_platforms("last"), *_runs()])
 
 
 def platform_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The platforms that ship."""
+    """The shipped platforms."""
     from vtax.platforms.registry import names
 
-    return _beginning(incomplete, names())
+    return _with_prefix(incomplete, names())
 
 
 def platforms_and_drivers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The platforms that ship, and the drivers."""
+    """The shipped platforms and the drivers."""
     from vtax.platforms.registry import drivers
 
-    found = [*platform_names(context, parameter, incomplete), *_beginning(incomplete, drivers())]
+    found = [*platform_names(context, parameter, incomplete), *_with_prefix(incomplete, drivers())]
     return list(dict.fromkeys(found))
 
 
 def study_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The studies that ship; files where none of them begins so."""
+    """The shipped studies; files when no study has this prefix."""
     from click.shell_completion import CompletionItem
 
     from vtax.study.load import shipped
 
-    names = [] if os.sep in incomplete else _beginning(incomplete, shipped())
+    names = [] if os.sep in incomplete else _with_prefix(incomplete, shipped())
     return list(map(CompletionItem, names)) or [CompletionItem(incomplete, type="file")]
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+def _with_prefix(incomplete: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 

@@ -1,4 +1,4 @@
-"""`vtax conformance`: check a platform, benchmark, topology or view against what vtax expects of it."""
+"""`vtax conformance`: checks a platform, benchmark, topology or view against the plug-in contract."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command("conformance")
 @click.argument("module")
-@click.option("--output", "outputs", multiple=True, type=_FILE, help="A file that a benchmark's tool printed.")
+@click.option("--output", "outputs", multiple=True, type=_FILE, help="Check the parser on this output of the tool.")
 @click.option(
-    "--failed-output", "failed", multiple=True, type=_FILE, help="A file that its tool printed as it failed."
+    "--failed-output", "failed", multiple=True, type=_FILE, help="Check the parser on this output of a failed run."
 )
 @click.option(
-    "--set", "values", multiple=True, metavar="NAME=VALUE", help="A parameter of the benchmark, as in TOML."
+    "--set", "values", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the benchmark, as in TOML."
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 when a check was skipped, too.")
+@click.option("--strict", is_flag=True, help="Exit with 1 also when a check was skipped.")
 @json_option
 def command(
     module: str,
@@ -44,8 +44,9 @@ def command(
 ) -> None:
     """Check MODULE: a Python file, an importable module, or the name of an installed entry point.
 
-    Its platform, benchmark, topology or view is checked against what vtax expects. Checks that start guests need root
-    and the image, and are skipped otherwise. Exit status: 0 no check failed, 1 one failed, 2 MODULE cannot be loaded.
+    Its platform, benchmark, topology or view is checked against the plug-in contract. Checks that start guests need
+    root and the image, and are skipped otherwise. Exit status: 0 no check failed, 1 a check failed, 2 MODULE cannot
+    be loaded.
     """
     targets, parameters = find(module), _parameters(values)
     made = []
@@ -89,7 +90,7 @@ def _results(
 
 @contextmanager
 def _guests_allowed() -> Iterator[str]:
-    """Hold the lock of measuring; without root there is none, and no guests. Yields why no guests are started."""
+    """Hold the measuring lock; without root, start no guests. Yields why no guests are started."""
     if os.geteuid() != 0:
         yield "guests are started as root"
         return
@@ -118,7 +119,7 @@ def _described(target: Target, found: list[Result]) -> dict[str, Any]:
 
 
 def _print(made: list[tuple[Target, list[Result]]]) -> None:
-    """A table for each plug-in: what failed with its hint."""
+    """Print a table per plug-in: checks, results, reasons and hints."""
     for target, found in made:
         click.echo(f"{target.kind} of {target.argument}\n")
         rows = [(r.name, r.status, r.reason + (f" (hint: {r.hint})" if r.hint else "")) for r in found]

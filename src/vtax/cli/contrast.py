@@ -1,4 +1,4 @@
-"""`vtax contrast`: any cells against any, within a run or across runs."""
+"""`vtax contrast`: compares any cells, within a run or across runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vtax.host.home import Home
 @click.command("contrast")
 @click.argument("left", shell_complete=sides)
 @click.argument("right", shell_complete=sides)
-@click.option("--metric", default="", help="The metric to compare; default: every primary one.")
-@click.option("--benchmark", "label", default="", help="The benchmark, by its label; default: all.")
+@click.option("--metric", default="", help="Compare this metric; default: every primary one.")
+@click.option("--benchmark", "label", default="", help="Compare this benchmark (by its label); default: all.")
 @json_option
 def command(left: str, right: str, metric: str, label: str, as_json: bool) -> None:
     """Compare LEFT with RIGHT: ratios LEFT / RIGHT with intervals and verdicts.
 
-    Each side is [RUN:]PLATFORM[@factor=level,...]; without a run it is of the last one. Two runs alone are compared
-    in every platform and point that both have. Within a run, sides are paired by block:
+    Each argument is [RUN:]PLATFORM[@factor=level,...]; the default RUN is the last one. Two runs are compared on all
+    platforms and points that both have. Within a run, values are paired by block:
 
     \b
       vtax contrast podman docker

@@ -1,4 +1,4 @@
-"""`vtax doctor`: what can run here, and what makes this host a bad place to measure."""
+"""`vtax doctor`: checks which platforms run here and what disturbs measurements on this host."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import click
 
-from vtax.cli.output import as_typed, json_option, missing_image, print_json, print_table
-from vtax.cli.probing import free_to_probe
+from vtax.cli.output import json_option, missing_image, print_json, print_table, with_program_path
+from vtax.cli.probing import probing_lock
 from vtax.doctor.examine import Examination, examine
 from vtax.host.home import Home
 from vtax.image.build import checked
@@ -22,17 +22,17 @@ _STYLES = {"ok": "", "warn": "yellow", "bad": "bold red"}
     metavar="[=TIME]",
     is_flag=False,
     flag_value="60s",
-    help="Measure instead how large an effect this host can see: native against native, 60 s or as long as it says.",
+    help="Measure the smallest effect that this host can detect for this duration (default 60 s).",
 )
 @json_option
 def command(calibrate_for: str | None, as_json: bool) -> None:
-    """Say, in under 30 seconds, what can run here and what disturbs measuring, each with its hint."""
+    """Check within 30 seconds which platforms run here and what disturbs measurements, with hints."""
     if calibrate_for is not None:
         from vtax.cli.calibrate import calibrate
 
         calibrate(calibrate_for, as_json=as_json)
         return
-    with free_to_probe("vtax doctor") as why_not:
+    with probing_lock("vtax doctor") as why_not:
         examination = examine(checked(Home.from_environment()), not_probed=why_not)
     hint = missing_image(Home.from_environment())
     if as_json:
@@ -40,14 +40,14 @@ def command(calibrate_for: str | None, as_json: bool) -> None:
         return
     _print_platforms(examination)
     if hint:
-        click.echo(as_typed(f"{hint}\n"))
+        click.echo(with_program_path(f"{hint}\n"))
     _print_findings(examination)
 
 
 def _print_platforms(examination: Examination) -> None:
-    """Platforms of which the same is to be said share a row."""
+    """Print the platforms; platforms with equal results share a row."""
     if examination.not_probed:
-        click.echo(f"what runs here was not tried: {examination.not_probed}\n")
+        click.echo(f"platforms were not probed: {examination.not_probed}\n")
         return
     rows: dict[tuple[str, str, str], list[str]] = {}
     hints: dict[str, list[str]] = {}
@@ -60,7 +60,7 @@ def _print_platforms(examination: Examination) -> None:
         if not probe.available:
             hints.setdefault(probe.hint, []).append(name)
     print_table(
-        ("platform", "runs here", "remark", "version"),
+        ("platform", "available", "note", "version"),
         [("\n".join(names), *row) for row, names in rows.items()],
     )
     _print_hints({", ".join(names): hint for hint, names in hints.items()})
@@ -78,20 +78,20 @@ def _print_findings(examination: Examination) -> None:
         )
         for finding in examination.findings
     ]
-    print_table(("", "host", "shows", "why it matters"), rows)
+    print_table(("severity", "check", "observed", "why it matters"), rows)
     if examination.not_shown:
-        click.echo(f"not shown by this host: {', '.join(examination.not_shown)}\n")
+        click.echo(f"not observable on this host: {', '.join(examination.not_shown)}\n")
     _print_hints(
         {
-            finding.name + (" (vtax run --tune does it)" if finding.tunable else ""): finding.hint
+            finding.name + (" (vtax run --tune-host does it)" if finding.tunable else ""): finding.hint
             for finding in examination.findings
         }
     )
 
 
 def _print_hints(hints: Mapping[str, str]) -> None:
-    """What to do about what, below its table: whole lines, since commands are copied from here."""
+    """Print hints below their table, on whole lines, so that commands can be copied."""
     for what, hint in hints.items():
         if hint:
-            click.echo(as_typed(f"{what}:\n    {hint}"))
+            click.echo(with_program_path(f"{what}:\n    {hint}"))
     click.echo()

@@ -1,4 +1,4 @@
-"""The options that select what of a run is shown, alike in every command that has them."""
+"""Options that filter the shown results of a run; the same in every command."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from vtax.report.analysis.filters import Wanted
 
 FILTERS = (
-    "--platform, --benchmark and --where select what is shown. They judge nothing again: means, ratios and verdicts "
-    "are those of the whole run, corrected for all of its comparisons. The baseline stays beside the platforms that "
-    "are named."
+    "--platform, --benchmark and --where filter the output. The analysis stays the same: means, ratios and verdicts "
+    "are those of the whole run, corrected for all of its comparisons. The baseline is always shown."
 )
-"""For the help of a command that has these options."""
+"""Help text of a command with these options."""
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +32,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--where", "where", multiple=True, metavar="FACTOR=LEVEL",
-            help="Show only what has this level (repeatable; levels of one factor are alternatives).",
+            help="Show only cells with this level (repeatable; levels of one factor are alternatives).",
         ),
     )  # fmt: skip
     for option in reversed(options):
@@ -42,7 +41,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wanted(chosen: dict[str, Any]) -> Wanted:
-    """Take the parameters of `filter_options` out of a command's."""
+    """Remove the parameters of `filter_options` from a command's parameters."""
     from vtax.report.analysis.filters import Wanted
 
     return Wanted(chosen.pop("platforms"), chosen.pop("benchmarks"), chosen.pop("where"))

@@ -1,4 +1,4 @@
-"""`vtax image`: the root file system every guest runs."""
+"""`vtax image`: builds and lists the root file system of all guests."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def command() -> None:
     """Build, list and remove the guest image."""
 
 
-@command.command("build", short_help="Build the image, unless it is there already.")
+@command.command("build", short_help="Build the image unless it exists.")
 @click.option(
-    "--with", "packages", multiple=True, help="A Debian package more (repeatable); some topologies need one."
+    "--with", "packages", multiple=True, help="Add a Debian package (repeatable); some topologies need one."
 )
 def build(packages: tuple[str, ...]) -> None:
-    """Build the image, unless it is there already; an interrupted build leaves nothing.
+    """Build the image unless it exists. An interrupted build leaves no files.
 
-    Not while something measures on this host, which a build would disturb.
+    Refused while a run measures on this host, since a build would disturb it.
     """
     need_root("building the image")
     home = Home.from_environment().ensure()
     recipe = DEFAULT.with_packages(packages)
     found = images.checked(home, recipe)
     if found is not None:
-        click.echo(f"image {found.key} is there: {found.directory}")
+        click.echo(f"image {found.key} exists: {found.directory}")
         return
     with measuring_lock("vtax image build"), Journal(home.journal) as journal:
         image = images.build(home, recipe, journal, notify)
@@ -75,10 +75,10 @@ def list_(as_json: bool) -> None:
     )
 
 
-@command.command("remove", short_help="Remove an image, and Docker's copies of it.")
+@command.command("remove", short_help="Remove an image and its copies in Docker.")
 @click.argument("key")
 def remove(key: str) -> None:
-    """Remove the image KEY (see vtax image list), and the copies of it that Docker keeps."""
+    """Remove the image KEY (see vtax image list) and its copies in Docker."""
     need_root("removing an image")
     home = Home.from_environment()
     image = images.removable(home, key)
@@ -89,12 +89,12 @@ def remove(key: str) -> None:
     click.echo(f"image {key} removed" + "".join(f"\nremoved {copy}" for copy in copies))
 
 
-@command.command("uml", short_help="Fetch the program of User Mode Linux.")
-@click.option("--accept-expired", is_flag=True, help="Take package lists past their validity (a frozen mirror's).")
+@command.command("uml", short_help="Download the User Mode Linux kernel.")
+@click.option("--accept-expired", is_flag=True, help="Accept expired package lists (of a frozen mirror).")
 def uml(accept_expired: bool) -> None:
-    """Fetch the program of User Mode Linux from Debian unstable, for the platform uml."""
-    need_root("fetching User Mode Linux")
+    """Download the User Mode Linux kernel from Debian unstable, for the platform uml."""
+    need_root("downloading User Mode Linux")
     home = Home.from_environment().ensure()
     with measuring_lock("vtax image uml"), Journal(home.journal) as journal:
         path = user_mode_linux.fetch(home, journal, accept_expired=accept_expired)
-    click.echo(f"User Mode Linux is there: {path}")
+    click.echo(f"User Mode Linux is installed: {path}")

@@ -1,4 +1,4 @@
-"""`vtax list`: the runs in the store."""
+"""`vtax list`: lists the runs in the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from vtax.cli.output import as_typed, how_to_resume, json_option, print_json, print_table
+from vtax.cli.output import json_option, print_json, print_table, resume_hint, with_program_path
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.store.records import RunSummary
@@ -23,14 +23,14 @@ def command(as_json: bool) -> None:
     try:
         store = Store.existing(Home.from_environment().store_url)
         runs = store.runs()
-    except BadInput:  # no run has ever made a store
+    except BadInput:  # there is no store yet
         runs = []
-    how = {run.name: text for run in runs if (text := how_to_resume(store, run.name, run.status))}
+    how = {run.name: text for run in runs if (text := resume_hint(store, run.name, run.status))}
     if as_json:
-        print_json([{**asdict(run), "how_to_resume": how.get(run.name, "")} for run in runs])
+        print_json([{**asdict(run), "resume_hint": how.get(run.name, "")} for run in runs])
         return
     if not runs:
-        click.echo(as_typed("no runs yet; begin with: sudo vtax run tour"))
+        click.echo(with_program_path("no runs yet; start one with: sudo vtax run tour"))
         return
     columns: dict[str, Callable[[RunSummary], str]] = {
         "run": lambda run: run.name,
@@ -39,7 +39,7 @@ def command(as_json: bool) -> None:
         "trials": lambda run: str(run.trials),
         "failed": lambda run: str(run.failed),
         "started": lambda run: time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
-        "took": lambda run: format_duration(run.duration_s) if run.duration_s is not None else "",
+        "duration": lambda run: format_duration(run.duration_s) if run.duration_s is not None else "",
     }
     if all(run.name.startswith(f"{run.study}-") for run in runs):
         del columns["study"]

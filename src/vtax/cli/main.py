@@ -1,4 +1,4 @@
-"""`vtax`: the command line. This module imports almost nothing, so that help and errors come at once."""
+"""`vtax`: the command line. This module imports almost nothing, so that help and errors are fast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 
 from vtax import __version__
 from vtax.cli.commands import COMMANDS
-from vtax.cli.completion import ASKED, complete
+from vtax.cli.completion import COMPLETE_VARIABLE, complete
 from vtax.cli.streams import discard, drain, standard_streams
 from vtax.errors import RunInterrupted, VtaxError
 from vtax.runner.interrupt import stop_requests
@@ -29,7 +29,7 @@ class LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands in the order a newcomer needs them."""
+        """All commands in the order of first use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -53,8 +53,8 @@ class LazyGroup(click.Group):
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """The command; Ctrl-C, SIGTERM and SIGHUP unwind any of them, and its status tells which."""
-        with stop_requests(_say):
+        """Run the command. Ctrl-C, SIGTERM and SIGHUP unwind it and set the exit status."""
+        with stop_requests(_print_message):
             try:
                 return super().invoke(ctx)
             except KeyboardInterrupt:
@@ -62,21 +62,21 @@ class LazyGroup(click.Group):
 
 
 EXIT_STATUSES = (
-    "Exit status: 0 done; 1 something failed; 2 what was asked for cannot be done (bad input, no root, no such run, "
+    "Exit status: 0 success; 1 failure; 2 the request is refused (bad input, no root, no such run, "
     "another run measures); 70 a bug in vtax; 130 stopped by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP. "
-    "vtax shell ends with the status of its shell."
+    "vtax shell returns the status of its shell."
 )
 BUG = os.EX_SOFTWARE
 _STOPPED = [128 + number for number in (SIGHUP, SIGINT, SIGTERM)]
-_OF_THE_HOST = {
+_HOST_ERRORS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on that disk"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "run it again with sudo, or as who owns that"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "run it again with sudo, or as the owner of that file"),
     **dict.fromkeys(
-        (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN), "end other programs, or raise that limit"
+        (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN), "stop other programs, or raise that limit"
     ),
     **dict.fromkeys((errno.EIO, errno.EROFS, errno.ESTALE, errno.ENAMETOOLONG, errno.ELOOP), ""),
 }
-_LAST_LINES_S = 1.0  # how long one who asked to stop waits for the last lines to be read
+_DRAIN_TIMEOUT_S = 1.0  # after a request to stop: how long the last lines may wait for their reader
 
 
 @click.group(
@@ -88,31 +88,31 @@ _LAST_LINES_S = 1.0  # how long one who asked to stop waits for the last lines t
 def group() -> None:
     """Measure what a virtualization layer costs, on this machine, with answers that hold.
 
-    Begin with `vtax doctor`, then `vtax run tour`.
+    Start with `vtax doctor`, then `vtax run tour`.
     """
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Entry point: a command from its arguments to its exit status, whatever becomes of it.
+    """Entry point: run a command and exit with its status.
 
-    What a person can mend is printed without a traceback; what is a bug of vtax gets a report file.
+    Errors that a user can fix are printed without a traceback. A bug of vtax is written to a report file.
     """
     _open_standard_streams()
-    if ASKED in os.environ:
+    if COMPLETE_VARIABLE in os.environ:
         complete(group)
-    with standard_streams(), _bugs_of_threads() as bugs:
+    with standard_streams(), _thread_exceptions() as bugs:
         status = _status(arguments)
         if bugs and status in (0, None):
             status = BUG
         try:
-            drain(_LAST_LINES_S if status in _STOPPED else None)
+            drain(_DRAIN_TIMEOUT_S if status in _STOPPED else None)
         except KeyboardInterrupt:
             status = 128 + SIGINT
     sys.exit(status)
 
 
 def _status(arguments: list[str] | None) -> Any:
-    """Carry out a command; its exit status."""
+    """Run a command and return its exit status."""
     try:
         returned = group.main(args=arguments, prog_name="vtax", standalone_mode=False)
         return returned if isinstance(returned, int) else 0
@@ -124,20 +124,24 @@ def _status(arguments: list[str] | None) -> Any:
         error.show(sys.stderr)
         return error.exit_code
     except click.Abort as error:
-        return 128 + SIGINT if isinstance(error.__cause__, KeyboardInterrupt) else _print_error("nobody answers", 1)
+        return (
+            128 + SIGINT
+            if isinstance(error.__cause__, KeyboardInterrupt)
+            else _print_error("stdin ended before the prompt was answered", 1)
+        )
     except KeyboardInterrupt:
         return 128 + SIGINT
     except BrokenPipeError:
         discard(1)
         return 1
     except OSError as error:
-        if error.errno not in _OF_THE_HOST:
-            return _bug(error)
+        if error.errno not in _HOST_ERRORS:
+            return _report_bug(error)
         return _print_error(
-            VtaxError(os.strerror(error.errno), where=str(error.filename or ""), hint=_OF_THE_HOST[error.errno]), 1
+            VtaxError(os.strerror(error.errno), where=str(error.filename or ""), hint=_HOST_ERRORS[error.errno]), 1
         )
     except BaseException as error:  # an extension's panic is no Exception
-        return _bug(error)
+        return _report_bug(error)
 
 
 def _print_error(error: object, status: int) -> int:
@@ -147,20 +151,20 @@ def _print_error(error: object, status: int) -> int:
     return status
 
 
-def _bug(error: BaseException) -> int:
+def _report_bug(error: BaseException) -> int:
     from vtax.cli.bugs import report
 
     return _print_error(report(error), BUG)
 
 
 @contextmanager
-def _bugs_of_threads() -> Iterator[list[int]]:
-    """Within the block, what fails where nobody can catch it is a bug too: in a thread, in what is thrown away."""
+def _thread_exceptions() -> Iterator[list[int]]:
+    """Within the block, uncaught exceptions of threads and finalizers are reported as bugs."""
     bugs: list[int] = []
 
     def failed(what: Any) -> None:
         if what.exc_value is not None and not isinstance(what.exc_value, SystemExit):
-            bugs.append(_bug(what.exc_value))
+            bugs.append(_report_bug(what.exc_value))
 
     before = threading.excepthook, sys.unraisablehook
     threading.excepthook = sys.unraisablehook = failed
@@ -170,13 +174,13 @@ def _bugs_of_threads() -> Iterator[list[int]]:
         threading.excepthook, sys.unraisablehook = before
 
 
-def _say(text: str) -> None:
+def _print_message(text: str) -> None:
     with suppress(OSError, RuntimeError):  # RuntimeError: a request to stop came in the middle of a write
         click.echo(text, err=True)
 
 
 def _open_standard_streams() -> None:
-    """Give a closed stdin, stdout or stderr a null device, lest the next file opened takes its number."""
+    """Open /dev/null for a closed stdin, stdout or stderr, so that no other file gets its number."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)

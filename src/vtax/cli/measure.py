@@ -1,10 +1,13 @@
-"""What `run` and `resume` share: a host without leftovers, the run itself, and its result at the end."""
+"""Shared by `run` and `resume`: clean-up of leaked resources, execution of the run, and its result."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import click
 
 from vtax.cli.clean import leaked_resources
 from vtax.cli.orphans import close_orphans
@@ -22,28 +25,46 @@ from vtax.runner.plan import Plan
 from vtax.store.store import RunHandle, Store
 
 
-def prepare_host(home: Home) -> None:
-    """Undo what a killed run left, so that it cannot disturb this one, and write down that it ended.
+def tune_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --tune-host (parameter `tune_host`) and its deprecated alias --tune."""
+    text = "Set the host's tunables during the run (see vtax doctor) and restore them afterwards."
+    alias = click.option("--tune", is_flag=True, hidden=True, is_eager=True, expose_value=False, callback=_tune)
+    return click.option("--tune-host", is_flag=True, help=text, callback=_tune_host)(alias(command))
 
-    The caller holds the measuring lock. Raises VtaxError when something stays, which might disturb
-    the run; a person may give it up.
+
+def _tune(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        notify("warning: --tune is deprecated; use --tune-host")
+        context.meta["vtax.tune_host"] = True
+
+
+def _tune_host(context: click.Context, _: click.Parameter, value: bool) -> bool:
+    return value or bool(context.meta.get("vtax.tune_host"))
+
+
+def prepare_host(home: Home) -> None:
+    """Remove leaked resources of killed runs and mark those runs as interrupted.
+
+    The caller holds the measuring lock. Raises VtaxError for resources that cannot be removed, since they may disturb
+    the run; `vtax clean --forget` forgets them.
     """
     cleaned = clean(home.journal, notify)
     for line in cleaned.removed:
-        notify(f"left by a killed run, removed: {line}")
+        notify(f"removed leaked resource of a killed run: {line}")
     if cleaned.problems:
         raise leaked_resources(cleaned.problems)
     close_orphans(home)
 
 
-def measure(plan: Plan, run: RunHandle, home: Home, *, tune: bool = False) -> None:
-    """Carry the plan out. tune: set the host's tunables for it, and put them back.
+def measure(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False) -> None:
+    """Execute the plan. tune_host: set the host's tunables during the run and restore them.
 
-    The caller holds the measuring lock. Raises RunInterrupted with how to go on, or the error that ended the run.
+    The caller holds the measuring lock. Raises RunInterrupted with a hint how to resume, or the error that ended the
+    run.
     """
     try:
-        with observer() as watching, _tuned_host(run, home, tune):
-            execute(plan, run, home, watching)
+        with observer() as progress, _tuned_host(run, home, tune_host):
+            execute(plan, run, home, progress)
     except RunInterrupted as stop:
         raise RunInterrupted(
             f"{run.name} {stop.what}; everything measured so far is kept",
@@ -51,14 +72,14 @@ def measure(plan: Plan, run: RunHandle, home: Home, *, tune: bool = False) -> No
             hint=f"sudo vtax resume {run.name}",
         ) from stop
     except VtaxError as error:
-        resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, once that is mended"
+        resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, after fixing that"
         raise type(error)(f"{run.name} failed: {error.what}", where=error.where, hint=error.hint or resume) from error
 
 
 def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> None:
-    """Print the result of a run that has ended. Whoever reads it may be slow, so nobody holds the measuring lock.
+    """Print the result of an ended run. The measuring lock is not held, since the reader may be slow.
 
-    Raises VtaxError when every trial failed; with strict, when one failed or a precision target was not reached.
+    Raises VtaxError when every trial failed; with strict, when one failed or a precision target was missed.
     """
     from vtax.cli.show import print_result
 
@@ -67,29 +88,27 @@ def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> Non
     try:
         print_result(source, as_json=as_json)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the result has enough of it; the run is stored all the same
+    except BrokenPipeError:  # the reader closed the pipe; the run is stored
         discard(1)
     notify(f"report: vtax report {run_name}")
     if analysis.trials and analysis.failed == analysis.trials:
-        raise VtaxError(f"every trial of {run_name} failed", hint=f"vtax show {run_name} says why")
+        raise VtaxError(f"every trial of {run_name} failed", hint=f"see vtax show {run_name}")
     if strict and analysis.missed_targets:
-        raise VtaxError(
-            "not everything that was declared was reached", where="; ".join(map(english, analysis.missed_targets))
-        )
+        raise VtaxError("a declared target was missed", where="; ".join(map(english, analysis.missed_targets)))
 
 
 @contextmanager
-def _tuned_host(run: RunHandle, home: Home, tune: bool) -> Iterator[None]:
-    """The tunables of vtax doctor, set while the block runs and noted with the run."""
-    if not tune:
+def _tuned_host(run: RunHandle, home: Home, tune_host: bool) -> Iterator[None]:
+    """Within the block, the tunables of vtax doctor are set; changes are recorded with the run."""
+    if not tune_host:
         yield
         return
     from vtax.doctor.tunables import tuned
 
     with stop_requests(notify) as ignore_further, Journal(home.journal) as journal, tuned(journal) as changed:
         try:
-            changes = "; ".join(changed) or "nothing had to be changed"
-            notify(f"tuned: {changes}")
+            changes = "; ".join(changed) or "no change needed"
+            notify(f"host tuning: {changes}")
             run.add_warning("tuned", f"the host was tuned for this run: {changes}")
             yield
         finally:

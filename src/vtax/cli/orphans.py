@@ -1,4 +1,4 @@
-"""Runs that a killed vtax left `running`: their end is written down once nothing can be measuring any more."""
+"""Orphaned runs: still `running` in the store although their process was killed. They are marked as interrupted."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from vtax.host.home import Home
 
 
 def close_orphans(home: Home) -> list[str]:
-    """Mark runs that say `running` as interrupted, and return their names. The caller holds the measuring lock.
+    """Mark `running` runs as interrupted and return their names. The caller holds the measuring lock.
 
-    Only in a store that exists and is a file: a database server may hold the runs of other hosts, whose lock is not
-    ours. Raises StoreError when the store cannot be read or written.
+    Only in an existing SQLite file: a database server may have runs of other hosts, which this host's lock does not
+    cover. Raises StoreError when the store cannot be read or written.
     """
     from vtax.store.database import make_engine, sqlite_file
     from vtax.store.store import Store

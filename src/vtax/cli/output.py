@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vtax.cli.commands import COMMANDS
-from vtax.cli.streams import discard, whole_text
+from vtax.cli.streams import discard, document_stream
 from vtax.errors import BadInput
 from vtax.foreign_text import json_escaped, printable
 from vtax.host.home import Home
@@ -30,42 +30,42 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 
 
 def notify(text: str) -> None:
-    """A line on stderr. Once nobody reads it any more, stderr is closed for good: that is no reason to stop."""
+    """Print a line on stderr. A closed stderr is replaced by /dev/null, and the command continues."""
     try:
-        click.echo(printable(as_typed(text)), err=True)
+        click.echo(printable(with_program_path(text)), err=True)
     except OSError:
         discard(2)
 
 
-def as_typed(text: str) -> str:
-    """Text whose `vtax COMMAND` can be copied: with the path vtax was started by, when PATH does not lead to it."""
+def with_program_path(text: str) -> str:
+    """Text in which `vtax COMMAND` has the path that vtax was started with, when PATH does not find vtax."""
     program = sys.argv[0]
     if "/" not in program or not program.endswith("/vtax") or shutil.which("vtax"):
         return text
     return re.sub(rf"(?<![\w./-])vtax (?=(?:{'|'.join(COMMANDS)})\b)", f"{program} ", text)
 
 
-def how_to_resume(store: Store, run_name: str, status: str) -> str:
-    """What to type to resume a run, or why it cannot be; empty for one that is finished, or that is being made."""
+def resume_hint(store: Store, run_name: str, status: str) -> str:
+    """The command that resumes a run, or why it cannot be resumed; empty for a finished or running one."""
     if status not in ("interrupted", "failed"):
         return ""
     from vtax.runner.resume import obstacle  # it imports every driver
 
     if reason := obstacle(store, run_name, Home.from_environment()):
-        return as_typed(f"it cannot be resumed: {reason}")
-    return as_typed(f"go on with: sudo vtax resume {run_name}")
+        return with_program_path(f"it cannot be resumed: {reason}")
+    return with_program_path(f"resume with: sudo vtax resume {run_name}")
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout, in ASCII where stdout has not every character."""
+    """Print one JSON document on stdout, in ASCII unless stdout is UTF-8."""
     is_ascii = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
-    whole_text().write(json_escaped(json.dumps(value, indent=2, ensure_ascii=is_ascii, default=str)) + "\n")
+    document_stream().write(json_escaped(json.dumps(value, indent=2, ensure_ascii=is_ascii, default=str)) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """A plain table on stdout, see vtax.report.renderers.grid: names whole, long cells folded at spaces.
+    """Print a plain table on stdout (vtax.report.renderers.grid): long cells are folded at spaces.
 
-    Brackets in a str are no markup.
+    Brackets in a str are not markup.
     """
     from rich.console import Console
 
@@ -76,14 +76,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
         table.add_column(column)
     for row in rows:
         table.add_row(*row)
-    console = Console(file=whole_text(), highlight=False, width=width())
+    console = Console(file=document_stream(), highlight=False, width=width())
     with console.capture() as captured:
         console.print(table)
-    whole_text().write("\n".join(["", *(line.rstrip() for line in captured.get().splitlines()), "\n"]))
+    document_stream().write("\n".join(["", *(line.rstrip() for line in captured.get().splitlines()), "\n"]))
 
 
 def width() -> int | None:
-    """How wide tables are: None, as wide as the terminal; elsewhere COLUMNS, or wide enough for every table."""
+    """Width of tables: None for the terminal's width; without a terminal COLUMNS, else 160."""
     if sys.stdout.isatty():
         return None
     columns = os.environ.get("COLUMNS", "")
@@ -91,7 +91,7 @@ def width() -> int | None:
 
 
 def print_keys(what: str, model: type[BaseModel]) -> None:
-    """The keys of a table with their defaults and what they may hold; what: how the first column is called."""
+    """Print the keys of a table with defaults and allowed values. what: heading of the first column."""
     from vtax.study.keys import keys
 
     found = keys(model)
@@ -102,13 +102,13 @@ def print_keys(what: str, model: type[BaseModel]) -> None:
 
 
 def need_root(what: str) -> None:
-    """Raise BadInput unless we are root; what: the thing that needs it."""
+    """Raise BadInput unless this user is root. what: the action that needs root."""
     if os.geteuid() != 0:
         raise BadInput(f"{what} needs root", hint="run it again with sudo")
 
 
 def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
-    """The image guests run, with more packages if asked, which must have been built. Raises BadInput otherwise."""
+    """The built guest image with these extra packages. Raises BadInput when it is not built."""
     from vtax.image.build import checked
     from vtax.image.recipe import DEFAULT
 
@@ -123,7 +123,7 @@ def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
 
 
 def missing_image(home: Home) -> str:
-    """What to type when the guest image of this version is not built; empty when it is, or cannot be seen."""
+    """A hint when the guest image of this version is not built; empty when it is, or is not visible."""
     from vtax.image.build import find
 
     if find(home) is not None or _hides_images(home):
@@ -132,5 +132,5 @@ def missing_image(home: Home) -> str:
 
 
 def _hides_images(home: Home) -> bool:
-    """Whether this user may not see which images there are."""
+    """Whether this user may not list the images."""
     return home.images.is_dir() and not os.access(home.images, os.X_OK)

@@ -1,4 +1,4 @@
-"""A plan for people, in a few lines, and for programs: what a run is about to do, or what a dry run shows."""
+"""Summary of a plan as text and as JSON, printed before a run and by a dry run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from vtax.study.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
 _CELLS_LISTED = 100_000
-_ENOUGH = f"{MINIMUM_BLOCKS} blocks"
+_VERDICT_NEEDS = f"{MINIMUM_BLOCKS} blocks"
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
     """A plan as JSON.
 
-    block_s: a first estimate of a block's length. order: guests of the blocks that are certain, until they hold
-    100 000 cells.
+    block_s: estimated duration of a block in seconds. order: guests of the certain blocks, up to 100 000 cells.
     """
     described = {point.key: _described(point) for point in plan.points}
     return {
@@ -41,7 +40,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
                 "platform": session.platform.name,
                 "cells": [cell.key for cell in session.cells],
             }
-            for session in _as_many(_first_sessions(plan))
+            for session in _limited(_certain_sessions(plan))
         ],
         "platforms": [
             {
@@ -72,9 +71,9 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
-    """What the guests of a platform may use, as JSON; None when vtax sets no limits there, or it has no cells.
+    """Resource limits of a platform's guests, as JSON; None without limits or without cells.
 
-    at_once: how many run at the same time. memory_at_once_bytes: of all of them.
+    at_once: number of concurrent guests. memory_at_once_bytes: memory of all of them.
     """
     largest = plan.largest_of(planned.platform.name)
     if largest is None or not planned.platform.driver.tunings:
@@ -100,7 +99,7 @@ def _described(point: Point) -> dict[str, Any]:
 
 
 def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
-    """What is about to happen, on stderr unless told elsewhere: cells, platforms, order, how long."""
+    """Print the plan: cells, platforms, order, estimated time. notify: prints a line, by default on stderr."""
     design = plan.study.design
     available = [p.platform.name for p in plan.platforms if p.probe.available]
     rules = {
@@ -108,31 +107,33 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
         f"±{plain_percent(design.precision)}",
         "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
-        "budget": f"as many blocks as the time allows, after {design.min_blocks} of them where intervals are widest"
+        "budget": f"as many blocks as the budget allows, after {design.min_blocks} of them where intervals are widest"
         if design.spend == "widest"
-        else "as many blocks as the time allows",
+        else "as many blocks as the budget allows",
     }
     notify(plan.study.title or plan.study.name)
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
         f"{design.order} order, seed {plan.seed}; "
-        f"about {format_duration(plan.expected_block_s())} a block{_in_all(plan)}"
+        f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}"
     )
-    for line in _what_varies(plan):
+    for line in _factor_lines(plan):
         notify(line)
-    for line in _what_guests_use(plan):
+    for line in _guest_resources(plan):
         notify(line)
     notify(_order(plan))
-    few = "" if plan.min_blocks >= MINIMUM_BLOCKS or design.stop == "verdict" else f"; a verdict needs {_ENOUGH}"
+    few = (
+        "" if plan.min_blocks >= MINIMUM_BLOCKS or design.stop == "verdict" else f"; a verdict needs {_VERDICT_NEEDS}"
+    )
     notify(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        few = f"; a verdict needs {_ENOUGH}" if bought < MINIMUM_BLOCKS else ""
+        few = f"; a verdict needs {_VERDICT_NEEDS}" if bought < MINIMUM_BLOCKS else ""
         notify(
-            f"the budget of {format_duration(design.budget)} buys about {format_count(bought, 'whole block')}{few}"
+            f"the budget of {format_duration(design.budget)} fits about {format_count(bought, 'whole block')}{few}"
         )
     for program in plan.programs:
-        notify(f"run by root of this host, since the study names it: {program}")
+        notify(f"the study has root of this host run: {program}")
     for planned in plan.platforms:
         if not planned.probe.available:
             notify(f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}")
@@ -140,7 +141,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         notify(line)
 
 
-def _what_guests_use(plan: Plan) -> list[str]:
+def _guest_resources(plan: Plan) -> list[str]:
     """`guests of native, lxc: 1 vCPU and 512 MiB each; 2 at once in guest-to-guest: 1 GiB`."""
     each = f"{format_count(plan.resources.vcpus, 'vCPU')} and {about_size(plan.resources.memory_bytes)} each"
     groups: dict[str, list[str]] = {}
@@ -148,7 +149,7 @@ def _what_guests_use(plan: Plan) -> list[str]:
         name = planned.platform.name
         if (largest := plan.largest_of(name)) is None:
             continue
-        uses = each if planned.platform.driver.tunings else "what the machine has; vtax sets no limit there"
+        uses = each if planned.platform.driver.tunings else "all of the machine; vtax sets no limits there"
         if largest.guests > 1 and uses is each:
             memory = about_size(largest.guests * plan.resources.memory_bytes)
             uses += f"; {largest.guests} at once in {largest.topology}: {memory}"
@@ -170,14 +171,14 @@ def _not_tested(plan: Plan) -> list[str]:
     return lines
 
 
-def _first_sessions(plan: Plan) -> Iterator[Session]:
-    """The guests of the blocks that are certain to be made, in the order they run."""
+def _certain_sessions(plan: Plan) -> Iterator[Session]:
+    """The guests of the blocks that any outcome needs, in their order."""
     if plan.study.design.order == "sequential":
-        return plan.in_a_row()
+        return plan.sequential_sessions()
     return (session for block in range(plan.min_blocks) for session in plan.sessions(block))
 
 
-def _as_many(sessions: Iterator[Session]) -> Iterator[Session]:
+def _limited(sessions: Iterator[Session]) -> Iterator[Session]:
     """Sessions until they hold _CELLS_LISTED."""
     listed = 0
     for session in sessions:
@@ -188,37 +189,37 @@ def _as_many(sessions: Iterator[Session]) -> Iterator[Session]:
 
 
 def _order(plan: Plan) -> str:
-    """`order: block 1: lxc, native; block 2: native, lxc; and so on`."""
+    """`order: block 1: lxc, native; block 2: native, lxc; ...`."""
     if plan.study.design.order == "sequential":
         return f"order: all blocks of {', then of '.join(plan.platform_names)}"
-    groups = groupby(_first_sessions(plan), key=lambda session: session.block)
-    told = [
+    groups = groupby(_certain_sessions(plan), key=lambda session: session.block)
+    blocks = [
         f"block {block + 1}: {', '.join(dict.fromkeys(session.platform.name for session in sessions))}"
         for block, sessions in islice(groups, _ORDER_SHOWN + 1)
     ]
-    return f"order: {'; '.join(told[:_ORDER_SHOWN])}" + ("; and so on" if len(told) > _ORDER_SHOWN else "")
+    return f"order: {'; '.join(blocks[:_ORDER_SHOWN])}" + ("; ..." if len(blocks) > _ORDER_SHOWN else "")
 
 
-def _what_varies(plan: Plan) -> list[str]:
-    """Every benchmark with its topology and its factors' levels: `iperf3, point-to-point: link.mtu = 500, 1500`."""
+def _factor_lines(plan: Plan) -> list[str]:
+    """Each benchmark with its topology and its factors' levels: `iperf3, point-to-point: link.mtu = 500, 1500`."""
     lines = []
     topologies_of = {point.label: point.topology for point in plan.points}
     for table in plan.study.benchmark:
         label = table.label or table.name
         topology = topologies_of[label]
         tool = f" ({table.name})" if label != table.name else ""
-        told = "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items())
-        lines.append(f"  {label}{tool}" + (f", {topology}" if topology else "") + (f": {told}" if told else ""))
+        varied = "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items())
+        lines.append(f"  {label}{tool}" + (f", {topology}" if topology else "") + (f": {varied}" if varied else ""))
     if plan.study.tuning:
-        lines.append(f"  everything with tuning = {', '.join(plan.study.tuning)}")
+        lines.append(f"  tuning = {', '.join(plan.study.tuning)}")
     return lines
 
 
-def _in_all(plan: Plan) -> str:
-    """How long all blocks take at first sight; nothing when a time decides how many there are."""
+def _total_duration(plan: Plan) -> str:
+    """Estimated duration of all blocks; empty under a time budget."""
     design, each = plan.study.design, plan.expected_block_s()
     if design.stop == "budget":
         return ""
     if design.stop == "fixed":
-        return f", {format_duration(design.blocks * each)} in all"
-    return f", {format_duration(design.min_blocks * each)} to {format_duration(design.max_blocks * each)} in all"
+        return f", {format_duration(design.blocks * each)} in total"
+    return f", {format_duration(design.min_blocks * each)} to {format_duration(design.max_blocks * each)} in total"

@@ -1,4 +1,4 @@
-"""`vtax platforms`: the drivers, their options, and what this host can run."""
+"""`vtax platforms`: lists drivers, their options and the platforms that run here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from vtax.cli.completion import platforms_and_drivers
-from vtax.cli.output import as_typed, json_option, missing_image, notify, print_json, print_keys, print_table
-from vtax.cli.probing import free_to_probe
+from vtax.cli.output import json_option, missing_image, notify, print_json, print_keys, print_table, with_program_path
+from vtax.cli.probing import probing_lock
 from vtax.errors import with_hint
 from vtax.foreign_text import printable
-from vtax.host.consents import is_agreed
+from vtax.host.consents import has_consent
 from vtax.host.home import Home
 from vtax.image.build import checked
 from vtax.platforms.base import Driver, Platform, Probe
@@ -21,13 +21,13 @@ from vtax.study.keys import keys
 
 @click.command("platforms")
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=platforms_and_drivers)
-@click.option("--no-probe", is_flag=True, help="Only list; do not try what runs here.")
+@click.option("--no-probe", is_flag=True, help="Only list platforms; do not probe them.")
 @json_option
 def command(name: str | None, no_probe: bool, as_json: bool) -> None:
-    """List platforms and, found out by starting each, whether this host can run them.
+    """List platforms and probe whether they run here; a probe starts a guest.
 
-    With NAME of one platform: its description, what its probe found, and its options. With NAME of a driver: the
-    driver's options. While something measures on this host nothing is started, and platforms are only listed.
+    With NAME of a platform: print its description, its probe and its options. With NAME of a driver: print the
+    driver's options. While a run measures on this host, platforms are listed without probing them.
     """
     if name:
         _explain_named(name, as_json, no_probe=no_probe)
@@ -43,22 +43,22 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
     for name, driver, summary, probe in rows:
         note = _note(probe, summary)
         first = first_of.setdefault((driver, note), name)
-        shown.append((name, driver, _answer(probe), note if first == name else f"as {first}{_options(name)}"))
-    print_table(("platform", "driver", "runs here", "remark"), shown)
+        shown.append((name, driver, _availability(probe), note if first == name else f"as {first}{_options(name)}"))
+    print_table(("platform", "driver", "available", "note"), shown)
 
 
 def _probes() -> dict[str, Probe]:
-    """What each platform's probe found; nothing while something measures."""
+    """The probe of each platform; none while a run measures."""
     image = checked(Home.from_environment())
-    with free_to_probe("vtax platforms") as why_not:
+    with probing_lock("vtax platforms") as why_not:
         if why_not:
-            notify(f"what runs here was not tried: {why_not}")
+            notify(f"platforms were not probed: {why_not}")
             return {}
         return {name: get(name).probe(image) for name in names()}
 
 
 def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
-    """A platform with its probe, or a driver that has no platform of its name. Raises BadInput with the nearest."""
+    """Print a platform with its probe, or a driver. Raises BadInput with the nearest known names."""
     if name in drivers() and name not in names():
         if as_json:
             print_json(_driver_json(drivers()[name]))
@@ -75,18 +75,18 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
         return
     options = [f"{key}={value}" for key, value in own.items()]
     click.echo(f"{name}: {platform.driver.summary}\n  driver: {', '.join([platform.driver.name, *options])}")
-    for what, text in _facts(probe, why_not):
+    for what, text in _probe_facts(probe, why_not):
         if text:
-            click.echo(as_typed(f"  {what}: {printable(text)}"))
+            click.echo(with_program_path(f"  {what}: {printable(text)}"))
     click.echo()
     _print_driver(platform.driver)
 
 
-def _facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
+def _probe_facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
     if probe is None:
-        return [("runs here", f"not probed ({why_not})")]
+        return [("available", f"not probed ({why_not})")]
     return [
-        ("runs here", "yes" if probe.available else "no"),
+        ("available", "yes" if probe.available else "no"),
         ("marks", ", ".join(probe.marks)),
         ("note" if probe.available else "reason", probe.reason),
         ("hint", probe.hint),
@@ -97,11 +97,11 @@ def _facts(probe: Probe | None, why_not: str) -> list[tuple[str, str]]:
 
 
 def _probe_of(platform: Platform) -> tuple[Probe | None, str]:
-    """(what the platform's probe found, why it was not probed)."""
+    """(probe of the platform, why it was not probed)."""
     home = Home.from_environment()
-    if platform.host_programs and not is_agreed(home, [each.identity for each in platform.host_programs], ""):
-        return None, "root would run what it names, and nobody agreed to that: see vtax shell --trust"
-    with free_to_probe(f"vtax platforms {platform.name}") as why_not:
+    if platform.host_programs and not has_consent(home, [each.identity for each in platform.host_programs], ""):
+        return None, "root would run programs that it names, without consent: see vtax shell --trust"
+    with probing_lock(f"vtax platforms {platform.name}") as why_not:
         return (None, why_not) if why_not else (platform.probe(checked(home)), "")
 
 
@@ -113,7 +113,7 @@ def _driver_json(driver: Driver) -> dict[str, Any]:
 def _print_driver(driver: Driver) -> None:
     print_keys("option", driver.Options)
     print_table(
-        ("platform", "its options"),
+        ("platform", "options"),
         [(n, ", ".join(f"{k}={v}" for k, v in o.items()) or "defaults") for n, o in driver.variants.items()],
     )
 
@@ -132,12 +132,12 @@ def _probe_json(probe: Probe | None) -> dict[str, Any]:
 
 
 def _options(name: str) -> str:
-    """What makes a variant, in brackets."""
+    """The options of a variant, in brackets."""
     own = ", ".join(f"{key}={value}" for key, value in get(name).driver.variants[name].items())
     return f" ({own})" if own else ""
 
 
-def _answer(probe: Probe | None) -> str:
+def _availability(probe: Probe | None) -> str:
     if probe is None:
         return "?"
     return "yes" + (f" ({', '.join(probe.marks)})" if probe.marks else "") if probe.available else "no"

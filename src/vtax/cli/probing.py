@@ -1,4 +1,4 @@
-"""Guests are not started just to see what runs while something measures: they would show in its figures."""
+"""The measuring lock for probes: a probe starts guests, which would disturb a run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from vtax.host.lock import measuring_lock
 
 
 @contextmanager
-def free_to_probe(name: str) -> Iterator[str]:
-    """Give the block why guests must not be started now, or, when they may, "" and the host's measuring lock.
+def probing_lock(name: str) -> Iterator[str]:
+    """Hold the measuring lock; yields "" or the reason why no guest may be started.
 
-    name: of what probes, told to a run that would begin meanwhile. Without root no probe starts anything, and the
-    lock is not asked for.
+    name: of the probing command, shown to a run that starts meanwhile. Without root, probes start no guests and the
+    lock is not taken.
     """
-    with ExitStack() as registered:
+    with ExitStack() as stack:
         why_not = ""
         if os.geteuid() == 0:
             try:
-                registered.enter_context(measuring_lock(name))
+                stack.enter_context(measuring_lock(name))
             except BadInput as error:
                 why_not = error.what
         yield why_not

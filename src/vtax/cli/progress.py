@@ -1,4 +1,4 @@
-"""How a run looks while it goes on: a bar with the time left on a terminal, one plain line a trial elsewhere."""
+"""Progress of a run: a bar with the estimated time left on a terminal, one plain line per trial elsewhere."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from vtax.study.units import format_duration
 
 
 def block_text(progress: Progress) -> str:
-    """Where a run stands: `block 2/5`; blocks before the first one look for the warm-up."""
-    return f"block {progress.block + 1}/{progress.blocks}" if progress.block >= 0 else "finding warm-up"
+    """Position of a run: `block 2/5`; blocks before the first one detect the warm-up."""
+    return f"block {progress.block + 1}/{progress.blocks}" if progress.block >= 0 else "detecting warm-up"
 
 
 def done_text(progress: Progress) -> str:
@@ -26,7 +26,7 @@ def done_text(progress: Progress) -> str:
 
 
 def figure_text(figure: Figure | None) -> str:
-    """A value in the unit that the tables choose: `10.5 Gbit/s`."""
+    """A value in the unit of the tables: `10.5 Gbit/s`."""
     if figure is None:
         return ""
     value, unit = figure
@@ -35,13 +35,13 @@ def figure_text(figure: Figure | None) -> str:
 
 
 def observer() -> PlainProgress | BarProgress:
-    """The right one for where stderr goes: a bar on a terminal, else plain lines."""
+    """The observer for stderr: a bar on a terminal, else plain lines."""
     stream = sys.stderr
     return BarProgress(stream) if isinstance(stream, StandardError) and stream.isatty() else PlainProgress()
 
 
 class PlainProgress:
-    """One line a trial on stderr, for logs and pipes."""
+    """Prints one line per trial on stderr, for logs and pipes."""
 
     def __init__(self) -> None:
         self._levels = ""
@@ -52,25 +52,25 @@ class PlainProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to take down."""
+        """Nothing to close."""
 
     def message(self, text: str) -> None:
-        """A remark."""
+        """Print a message."""
         notify(text)
 
     def guest_starting(self, platform: str, block: int) -> None:
-        """Said when it is ready."""
+        """Nothing: the line is printed when the guest is ready."""
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """A fresh guest answered."""
+        """Print that a fresh guest is ready."""
         notify(f"{platform}: fresh guest ready in {ready_s:.2f} s")
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Said when it ends, with these levels."""
+        """Keep the levels for the line at the trial's end."""
         self._levels = levels
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
-        """What it gave."""
+        """Print the trial's outcome."""
         outcome = error.splitlines()[0] if error else figure_text(figure)
         number = "warm-up" if progress.is_warmup else f"{progress.done_trials}/{progress.total_trials}"
         where = f"[{block_text(progress)}, {number}]"
@@ -80,9 +80,9 @@ class PlainProgress:
 
 
 class BarProgress(PlainProgress):
-    """A line at the foot of the terminal, with a bar; failures and messages scroll above it.
+    """A status line with a bar at the bottom of the terminal; failures and messages scroll above it.
 
-    The line is drawn when something changes, never on a timer, which would disturb what is measured.
+    The line is drawn on changes, not on a timer, which would disturb the measurement.
     """
 
     def __init__(self, stream: StandardError) -> None:
@@ -106,23 +106,23 @@ class BarProgress(PlainProgress):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stream.foot("")
+        self._stream.status_line("")
 
     def guest_starting(self, platform: str, block: int) -> None:
-        """Shown beside the bar."""
+        """Show it beside the bar."""
         self._draw(now=f"{platform}: starting a fresh guest")
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Shown beside the bar."""
+        """Show it beside the bar."""
         self._draw(now=f"{platform}: ready in {ready_s:.2f} s")
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Shown beside the bar."""
+        """Show it beside the bar."""
         self._levels = levels
         self._draw(now=f"{platform}: {label} {levels}")
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
-        """Moves the bar; a failure gets a line of its own."""
+        """Advance the bar; print a failure on its own line."""
         if error:
             what = f"{label} {self._levels}".rstrip()
             self.message(f"{platform} {what} failed: {error.splitlines()[0]}")
@@ -136,4 +136,4 @@ class BarProgress(PlainProgress):
         self._bar.update(self._task, **{name: one_line(text) for name, text in fields.items()})  # type: ignore[arg-type]
         with self._console.capture() as captured:
             self._console.print(self._bar.get_renderable(), end="")
-        self._stream.foot(captured.get().partition("\n")[0])
+        self._stream.status_line(captured.get().partition("\n")[0])

@@ -1,4 +1,4 @@
-"""`vtax show --raw`: what the programs of a trial printed, as it is stored."""
+"""`vtax show --raw`: the raw output of a trial's programs, as stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vtax.cli.output import print_json
-from vtax.cli.streams import whole_text
+from vtax.cli.streams import document_stream
 from vtax.errors import BadInput
 from vtax.foreign_text import escaped, one_line
 from vtax.report.analysis.filters import Wanted, filter_of, narrowed
@@ -21,9 +21,9 @@ _AT_ONCE = 50  # trials whose outputs are held in memory
 
 
 def print_raw(store: Store, run_name: str, trial: str, wanted: Wanted, *, as_json: bool) -> None:
-    """Print the outputs of one trial, by its position, or of EVERY one that is wanted.
+    """Print the outputs of one trial, by its position, or of EVERY selected one.
 
-    Raises BadInput for what is no position of a trial that is wanted, StoreError.
+    Raises BadInput when no selected trial has this position, StoreError.
     """
     run = store.open_run(run_name)
     trials = trials_of(narrowed(load(store.engine, run), filter_of(run, wanted).selects))
@@ -36,7 +36,7 @@ def print_raw(store: Store, run_name: str, trial: str, wanted: Wanted, *, as_jso
         print_json({"schema": "vtax.raw/1", "run": run.name, "trials": entries})
         return
     for each, found in _with_outputs(store, run, trials):
-        whole_text().write(
+        document_stream().write(
             "\n".join([_heading(each), *(line for output in found for line in _lines(output)), "", ""])
         )
 
@@ -47,7 +47,9 @@ def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
         return by_position[wanted]
     hint = f"vtax show {run} --trials lists them"
     if not wanted.isdecimal():
-        raise BadInput(f"{wanted!r} is no number of a trial", where="--raw", hint=f"write RUN before --raw; {hint}")
+        raise BadInput(
+            f"{wanted!r} is not the number of a trial", where="--raw", hint=f"write RUN before --raw; {hint}"
+        )
     raise BadInput(f"{run} has no trial {wanted} among those selected", where="--raw", hint=hint)
 
 
@@ -69,7 +71,7 @@ def _heading(trial: Trial) -> str:
 
 
 def _lines(output: OutputRow) -> Iterator[str]:
-    """What a program printed, every character that a terminal would act on as its escape."""
+    """The output of a program; control characters are shown as escapes."""
     ended = f"exit status {output.status}" if output.status >= 0 else f"signal {-output.status}"
     yield f"---- {one_line(output.role)}: {one_line(escaped(shlex.join(output.argv)), 2000)} ({ended})"
     for name, text in (("stdout", output.stdout), ("stderr", output.stderr)):

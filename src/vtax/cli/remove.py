@@ -1,4 +1,4 @@
-"""`vtax remove`: delete runs from the store."""
+"""`vtax remove`: deletes runs from the store."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from vtax.store.store import Store
 
 @click.command("remove")
 @click.argument("run_names", metavar="RUN...", nargs=-1, required=True, shell_complete=run_names)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 def command(run_names: tuple[str, ...], yes: bool) -> None:
-    """Delete each RUN and all that was measured in it from the store, for good; reports already written stay."""
+    """Delete each RUN with all its data from the store. Report files are kept."""
     store = Store.existing(Home.from_environment().store_url)
     named = {store.run_name(name) for name in run_names}
     runs = [run for run in store.runs() if run.name in named]
     if running := [run.name for run in runs if run.status == "running"]:
         raise BadInput(
-            f"{', '.join(running)} still runs",
-            hint="stop it with Ctrl-C; if it was killed, wait until nothing else measures on this host",
+            f"{', '.join(running)} is still running",
+            hint="stop it with Ctrl-C; if it was killed, wait until no other run measures on this host",
         )
     _refuse_unless_writable(store)
     print_table(("run", "study", "status", "trials"), [(r.name, r.study, r.status, str(r.trials)) for r in runs])
@@ -38,21 +38,20 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
 
 
 def _confirmed(what: str) -> bool:
-    """Whether whoever is asked says yes. Raises BadInput when nobody can answer."""
+    """Prompt for confirmation. Raises BadInput when stdin cannot answer."""
     try:
         return click.confirm(f"delete {what}")
     except click.Abort:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
         raise BadInput(
-            f"nobody answers whether to delete {what}; nothing was removed", hint="vtax remove --yes does not ask"
+            f"no answer whether to delete {what}; nothing was removed",
+            hint="vtax remove --yes skips the confirmation",
         ) from None
 
 
 def _refuse_unless_writable(store: Store) -> None:
-    """Raise BadInput before anybody is asked what cannot be done."""
+    """Raise BadInput before the confirmation when the store is read-only."""
     file = sqlite_file(store.engine.url)
     if file is not None and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
-        raise BadInput(
-            "removing runs needs a store that may be written", where=str(file), hint="run it again with sudo"
-        )
+        raise BadInput("removing runs needs a writable store", where=str(file), hint="run it again with sudo")

@@ -1,4 +1,4 @@
-"""`vtax resume`: go on with a run that was interrupted."""
+"""`vtax resume`: resumes an interrupted run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import click
 
 from vtax.cli.completion import unfinished_runs
-from vtax.cli.measure import conclude, measure, prepare_host
+from vtax.cli.measure import conclude, measure, prepare_host, tune_host_option
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
-from vtax.cli.trust import agreed, trust_option
+from vtax.cli.trust import consented, trust_option
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput
 from vtax.host.home import Home
@@ -24,11 +24,11 @@ from vtax.store.store import Store
 @click.command("resume")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=unfinished_runs)
 @trust_option
-@click.option("--tune", is_flag=True, help="Set the host's tunables for the run (see vtax doctor) and put them back.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
+@tune_host_option
+@click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(run_name: str, trust: bool, tune: bool, strict: bool, as_json: bool) -> None:
-    """Go on with RUN (default: the last one) where it stopped, with the same plan and seed."""
+def command(run_name: str, trust: bool, tune_host: bool, strict: bool, as_json: bool) -> None:
+    """Resume RUN (default: the last run) where it stopped, with the same plan and seed."""
     need_root("measuring")
     home = Home.from_environment().ensure()
     store = Store.existing(home.store_url)
@@ -36,10 +36,10 @@ def command(run_name: str, trust: bool, tune: bool, strict: bool, as_json: bool)
     programs: Sequence[HostProgram] = ()
     if run.status != "finished":
         loaded = stored_study(run)
-        programs = agreed(home, host_programs(loaded.study, loaded.source), loaded.source, trust=trust)
+        programs = consented(home, host_programs(loaded.study, loaded.source), loaded.source, trust=trust)
     with measuring_lock(run.name):
         if run.status == "finished":
-            raise BadInput(f"{run.name} is finished; there is nothing to go on with", hint=f"vtax show {run.name}")
+            raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")
         changed = check_host(run, host_facts())
         prepare_host(home)
         plan = rebuild_plan(run, home, programs)
@@ -47,5 +47,5 @@ def command(run_name: str, trust: bool, tune: bool, strict: bool, as_json: bool)
         if changed:
             notify(changed)
         note_resumption(run, plan)
-        measure(plan, run, home, tune=tune)
+        measure(plan, run, home, tune_host=tune_host)
     conclude(run.name, store, as_json=as_json, strict=strict)

@@ -1,4 +1,4 @@
-"""`vtax run`: a study, from plan to result table."""
+"""`vtax run`: runs a study and prints its result."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import click
 
 from vtax import __version__
 from vtax.cli.completion import platform_names, study_names
-from vtax.cli.measure import conclude, measure, prepare_host
+from vtax.cli.measure import conclude, measure, prepare_host, tune_host_option
 from vtax.cli.output import built_image, need_root, print_json
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
-from vtax.cli.probing import free_to_probe
-from vtax.cli.trust import agreed, trust_option
+from vtax.cli.probing import probing_lock
+from vtax.cli.trust import consented, trust_option
 from vtax.errors import BadInput, placed, with_hint
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
@@ -32,7 +32,7 @@ from vtax.study.load import LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
 
-_TIMES = "give a time such as 90s, 45min or 2h"
+_DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 
 
 @click.command("run")
@@ -43,17 +43,19 @@ _TIMES = "give a time such as 90s, 45min or 2h"
     "platforms",
     multiple=True,
     shell_complete=platform_names,
-    help="Only this one and the baseline (repeatable).",
+    help="Run only this platform and the baseline (repeatable).",
 )
-@click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Exactly this many blocks.")
-@click.option("--budget", metavar="TIME", help="As many blocks as fit into this time, e.g. 2h.")
+@click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
+@click.option("--budget", metavar="TIME", help="Run as many blocks as fit into this time, e.g. 2h.")
 @click.option(
-    "--seed", type=click.IntRange(INTEGERS[0], INTEGERS[-1]), help="Seed of the order; recorded either way."
+    "--seed",
+    type=click.IntRange(INTEGERS[0], INTEGERS[-1]),
+    help="Set the seed of the random order (recorded in any case).",
 )
-@click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and stop; needs no root.")
+@click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and exit; needs no root.")
 @trust_option
-@click.option("--tune", is_flag=True, help="Set the host's tunables for the run (see vtax doctor) and put them back.")
-@click.option("--strict", is_flag=True, help="Exit with 1 when a target was not reached or a trial failed.")
+@tune_host_option
+@click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result, or the plan, as JSON.")
 def command(
     study: str,
@@ -63,16 +65,16 @@ def command(
     seed: int | None,
     only_plan: bool,
     trust: bool,
-    tune: bool,
+    tune_host: bool,
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Carry out STUDY: the name of a shipped one (see vtax studies) or a TOML file."""
-    _refuse_no_time(budget)
+    """Run STUDY: the name of a shipped study (see vtax studies) or a TOML file."""
+    _check_budget(budget)
     problems, declared = examine(study)
     if problems or declared is None:
         raise refused([*problems, *further_problems(declared)], str(find(study)))
-    _refuse_unknown(platforms, declared.study)
+    _check_platform_names(platforms, declared.study)
     loaded = load(study, _overrides(declared.study, platforms, blocks, budget))
     if only_plan:
         _print_plan(loaded, platforms, seed, as_json=as_json)
@@ -80,51 +82,51 @@ def command(
     need_root("measuring")
     home = Home.from_environment().ensure()
     named = host_programs(loaded.study, loaded.source)
-    programs = agreed(home, named, loaded.source, digest=loaded.digest, trust=trust)
+    programs = consented(home, named, loaded.source, digest=loaded.digest, trust=trust)
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
         prepare_host(home)
         image = built_image(home, packages_for(loaded.study))
-        plan = make_plan(loaded, image=image, seed=seed, agreed=programs)
-        _refuse_named_but_unavailable(plan, platforms)
-        refuse_too_little_time(plan)
+        plan = make_plan(loaded, image=image, seed=seed, consented=programs)
+        _check_named_available(plan, platforms)
+        check_budget_holds_block(plan)
         announce(plan)
         store = Store.open(home.store_url)
         run = begin(store, plan, vtax_version=__version__, views=views.foreign())
         rename(run.name)
-        measure(plan, run, home, tune=tune)
+        measure(plan, run, home, tune_host=tune_host)
     conclude(run.name, store, as_json=as_json, strict=strict)
 
 
 def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
-    """What would be done. Platforms are probed only by root, and only while nothing measures."""
+    """Print the plan. Platforms are probed only by root, and only while no run measures."""
     home, image = Home.from_environment(), None
-    with free_to_probe("vtax run --plan") as busy:
-        why_not = "that needs root" if os.geteuid() != 0 else busy
+    with probing_lock("vtax run --plan") as busy:
+        why_not = "probing needs root" if os.geteuid() != 0 else busy
         try:
             image = built_image(home, packages_for(loaded.study))
         except BadInput as error:
             why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
         unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)
-    _refuse_named_but_unavailable(plan, named)
-    refuse_too_little_time(plan)
+    _check_named_available(plan, named)
+    check_budget_holds_block(plan)
     if as_json:
         print_json({**plan_as_json(plan), "not_probed": why_not})
         return
     announce(plan, click.echo)
     if plan.programs:
-        click.echo("a dry run starts none of that; without it vtax asks once for this file, or takes --trust")
+        click.echo("a dry run starts none of these; a run prompts once for this file, or needs --trust")
     if why_not:
-        click.echo(f"whether these platforms run here was not probed: {why_not}")
+        click.echo(f"the platforms were not probed: {why_not}")
 
 
 def packages_for(study: Study) -> tuple[str, ...]:
-    """What the image must hold beyond the usual for the topologies of a study."""
+    """Extra packages of the image that a study's topologies need."""
     return topologies.packages_of(table.topology for table in study.benchmark if table.topology)
 
 
 def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:
-    """What the options put over the study's file; the baseline stays, since everything is compared with it."""
+    """Values of the study that the options override; the baseline always stays in."""
     overrides: dict[str, Any] = {}
     if platforms:
         overrides["platforms"] = list(dict.fromkeys([study.baseline, *platforms]))
@@ -136,17 +138,19 @@ def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, bud
     return overrides
 
 
-def _refuse_no_time(budget: str | None) -> None:
+def _check_budget(budget: str | None) -> None:
     """Raise BadInput, naming the option, unless --budget is a time or absent."""
     try:
         is_time = budget is None or duration_s(budget) > 0
     except ValueError as error:
-        raise BadInput(str(error), where="--budget", hint=_TIMES) from error
+        raise BadInput(str(error), where="--budget", hint=_DURATION_HINT) from error
     if not is_time:
-        raise BadInput(f"the budget is {budget}; it must be a time above 0 s", where="--budget", hint=_TIMES)
+        raise BadInput(
+            f"the budget is {budget}; it must be a duration above 0 s", where="--budget", hint=_DURATION_HINT
+        )
 
 
-def _refuse_unknown(named: tuple[str, ...], study: Study) -> None:
+def _check_platform_names(named: tuple[str, ...], study: Study) -> None:
     """Raise BadInput, naming the option, for a platform that neither the study nor a driver has."""
     own = [table.name for table in study.platform]
     with placed("--platform"):
@@ -155,8 +159,8 @@ def _refuse_unknown(named: tuple[str, ...], study: Study) -> None:
                 registry.get(name, own)
 
 
-def _refuse_named_but_unavailable(plan: Plan, named: tuple[str, ...]) -> None:
-    """A platform asked for by name must run; one that only stands in the study is reported as not tested."""
+def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
+    """Raise BadInput when a platform of --platform does not run here; others are reported as not tested."""
     for planned in plan.platforms:
         if planned.platform.name in named and not planned.probe.available:
             raise BadInput(
@@ -167,13 +171,13 @@ def _refuse_named_but_unavailable(plan: Plan, named: tuple[str, ...]) -> None:
             raise each.error
 
 
-def refuse_too_little_time(plan: Plan) -> None:
-    """A budget in which not one block ends buys nothing. Raises BadInput."""
+def check_budget_holds_block(plan: Plan) -> None:
+    """Raise BadInput when the budget is shorter than one block."""
     budget, block_s = plan.study.design.budget, plan.expected_block_s()
     if budget is not None and budget < block_s:
         raise BadInput(
-            f"the budget of {format_duration(budget)} does not hold one block, "
+            f"the budget of {format_duration(budget)} is too short for one block, "
             f"which takes about {format_duration(block_s)}",
             where="[design], key budget, or --budget",
-            hint="a larger --budget, or fewer platforms or levels",
+            hint="raise --budget, or reduce platforms or levels",
         )

@@ -1,4 +1,4 @@
-"""`vtax schema`: the JSON Schema of a study file."""
+"""`vtax schema`: prints the JSON Schema of a study file."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from vtax.study.model import Study
 
 @click.command("schema")
 def command() -> None:
-    """Print the JSON Schema of a study file, every key with its meaning."""
+    """Print the JSON Schema of a study file, with a description of each key."""
     print_json(Study.model_json_schema())

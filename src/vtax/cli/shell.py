@@ -1,4 +1,4 @@
-"""`vtax shell`: look around in a fresh guest."""
+"""`vtax shell`: opens a shell in a fresh guest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import click
 from vtax.cli.completion import platform_names
 from vtax.cli.measure import prepare_host
 from vtax.cli.output import built_image, need_root
-from vtax.cli.trust import agreed, trust_option
+from vtax.cli.trust import consented, trust_option
 from vtax.errors import BadInput
 from vtax.guest.guest import Guest
 from vtax.host.home import Home
@@ -31,9 +31,9 @@ from vtax.runner.check import check_host
 from vtax.runner.plan import split_cpus
 from vtax.study.units import size_bytes
 
-ANSWER_WAIT_S = 0.03  # how long one exchange waits for the shell: the delay a typist may feel
+ANSWER_WAIT_S = 0.03  # how long one exchange waits for output of the shell
 END_OF_INPUT = b"\x04"
-SIGNALLED = 128  # exit status of a shell that a signal ended, less the signal: as shells tell it
+SIGNAL_STATUS_BASE = 128  # added to the signal number: the exit status of a shell killed by a signal
 
 
 @click.command("shell")
@@ -42,7 +42,7 @@ SIGNALLED = 128  # exit status of a shell that a signal ended, less the signal: 
 @click.option("--vcpus", default=1, show_default=True, type=click.IntRange(min=1))
 @click.option("--memory", default="512MiB", show_default=True)
 def command(platform: str, trust: bool, vcpus: int, memory: str) -> None:
-    """Open a shell in a fresh guest of PLATFORM; leaving the shell ends the guest, with the shell's exit status."""
+    """Open a shell in a fresh guest of PLATFORM. Exit with the shell's status; the guest is stopped."""
     need_root("starting a guest")
     chosen = get(platform)
     try:
@@ -50,7 +50,7 @@ def command(platform: str, trust: bool, vcpus: int, memory: str) -> None:
     except ValueError as error:
         raise BadInput(str(error), where="--memory") from error
     home = Home.from_environment().ensure()
-    agreed(home, chosen.host_programs, platform, trust=trust)
+    consented(home, chosen.host_programs, platform, trust=trust)
     check_host(vcpus, memory_bytes, "--vcpus, --memory")
     with measuring_lock(f"vtax shell {platform}"):
         prepare_host(home)
@@ -59,11 +59,11 @@ def command(platform: str, trust: bool, vcpus: int, memory: str) -> None:
         if not probe.available:
             raise BadInput(f"{platform} does not run here: {probe.reason}", hint=probe.hint)
         status = _in_guest(chosen, image, home, vcpus, memory_bytes)
-    sys.exit(status if status >= 0 else SIGNALLED - status)
+    sys.exit(status if status >= 0 else SIGNAL_STATUS_BASE - status)
 
 
 def _in_guest(chosen: Platform, image: Image, home: Home, vcpus: int, memory_bytes: int) -> int:
-    """Start a guest, converse with a shell in it, and end it; the shell's exit status, or minus its signal."""
+    """Start a guest, run an interactive shell in it, stop it; the shell's exit status, or minus its signal."""
     name = f"vtax-{secrets.token_hex(3)}"
     directory = Path(home.guests, name)
     with Journal(home.journal) as journal:
@@ -74,12 +74,12 @@ def _in_guest(chosen: Platform, image: Image, home: Home, vcpus: int, memory_byt
         try:
             guest = Guest(running.channel)
             guest.hello(timeout_s=120.0)
-            return _converse(guest, chosen.name)
+            return _relay_terminal(guest, chosen.name)
         finally:
             running.stop()
 
 
-def _converse(guest: Guest, platform: str) -> int:
+def _relay_terminal(guest: Guest, platform: str) -> int:
     """Relay the terminal to a shell in the guest until the shell ends; its exit status, or minus its signal."""
     rows, columns = 24, 80
     if sys.stdin.isatty():

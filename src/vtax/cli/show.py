@@ -1,4 +1,4 @@
-"""`vtax show`: the result of a run in the terminal, or any other view of it."""
+"""`vtax show`: prints the result of a run, or another view of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import click
 
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import how_to_resume, json_option, print_json, width
+from vtax.cli.output import json_option, print_json, resume_hint, width
 from vtax.cli.raw import EVERY, print_raw
-from vtax.cli.streams import whole_text
+from vtax.cli.streams import document_stream
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.report.analysis import RESAMPLES, Analysis
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 @click.command("show", epilog=FILTERS)
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
-@click.option("--all", "every_metric", is_flag=True, help="Every metric, not only the primary ones.")
+@click.option("--all", "every_metric", is_flag=True, help="Show every metric, not only the primary ones.")
 @click.option(
     "--raw",
     metavar="[TRIAL]",
     is_flag=False,
     flag_value=EVERY,
-    help="What the programs of a trial printed, by its number in --trials; without TRIAL of every one.",
+    help="Print the raw output of a trial, by its number in --trials; without TRIAL, of all trials.",
 )
 @filter_options
 @json_option
 def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, **options: Any) -> None:
-    """Print the result of RUN (default: the last one), or a further look at it."""
+    """Print the result of RUN (default: the last run), or other views of it."""
     store = Store.existing(Home.from_environment().store_url)
     only = wanted(options)
     chosen = {name: given for name in views() if (given := options[_parameter(name)])}
     if raw is not None:
         if chosen:
-            raise BadInput(f"--raw and --{next(iter(chosen))} are two looks", hint="ask for one of them")
+            raise BadInput(f"--raw and --{next(iter(chosen))} exclude each other", hint="use one of them")
         print_raw(store, run_name, raw, only, as_json=as_json)
         return
     is_full = as_json or every_metric  # every figure of a cell is listed
@@ -63,7 +63,7 @@ def _parameter(name: str) -> str:
 
 
 def _add_views() -> None:
-    """An option for every view that is registered, before those that all of them share."""
+    """Add an option for every registered view before the shared options."""
     for number, view in enumerate(views().values(), start=1):
         names, text = [f"--{view.name}", _parameter(view.name)], english(view.help)
         if view.arguments:
@@ -78,7 +78,7 @@ _add_views()
 
 
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:
-    """The result table on stdout, or the same as JSON (which always holds every metric)."""
+    """Print the result table on stdout, or as JSON (which always has every metric)."""
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.terminal import render
 
@@ -87,24 +87,24 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -
         print_json(values_of(document))
         return
     render(document, console())
-    if source.store and (how := how_to_resume(source.store, source.analysis.name, source.analysis.status)):
+    if source.store and (how := resume_hint(source.store, source.analysis.name, source.analysis.status)):
         click.echo(how)
 
 
 def console() -> Console:
-    """Where results are printed, and how wide: see vtax.cli.output.width."""
+    """The console for results; its width is vtax.cli.output.width()."""
     from rich.console import Console
 
     class Printer(Console):
         def on_broken_pipe(self) -> None:
-            """Left to the caller: rich would exit."""
+            """Do nothing: the caller handles it; rich would exit."""
             raise BrokenPipeError
 
-    return Printer(file=whole_text(), highlight=False, width=width())
+    return Printer(file=document_stream(), highlight=False, width=width())
 
 
 def _print_views(chosen: Mapping[str, Any], source: Source, *, as_json: bool, every_metric: bool) -> None:
-    """chosen: name -> the arguments of a view that takes some."""
+    """Print views. chosen: name -> arguments of the view, if it has any."""
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.terminal import render
 
@@ -133,6 +133,6 @@ def _arguments(view: View, given: Any) -> tuple[str, ...]:
 
 
 def _with_filter(document: Document, analysis: Analysis) -> Document:
-    """A view with a line that says what of the run is shown, unless it has that or all is shown."""
+    """A view with a line that names the filter, unless it has one or nothing is filtered."""
     line = filter_line(analysis)
     return document if line == "" or line in document.lead else replace(document, lead=(*document.lead, line))

@@ -1,10 +1,10 @@
-"""Standard output and standard error of every command: text of others is harmless, and nobody is waited for.
+"""Standard output and standard error of every command: escape sequences are filtered, stderr never blocks.
 
-Two promises have their one place here. Nothing but text, colours and the foot of a terminal is ever written, whatever
-a tool, a guest, a file name or a study holds: no other escape sequence passes. And nothing waits for who reads
-standard error: a thread writes, and while the reader stalls, lines queue up, and then are dropped and counted. So a
-paused terminal, or a pipe that nobody reads, costs neither a measurement nor its clean-up. Results, on standard
-output, wait for their reader; they are written once everything is cleaned up, and a request to stop ends the wait.
+Only text, colours and the status line reach a terminal. Other escape sequences, from tools, guests, file names or
+studies, are replaced. Writes to standard error never block: a thread writes them, and lines queue up while the reader
+stalls. When the queue is full, lines are dropped and counted. A paused terminal or an unread pipe therefore delays
+neither a measurement nor its clean-up. Writes to standard output block until their reader reads. Results are written
+after the clean-up; a request to stop ends the wait.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from typing import IO, TextIO, cast
 from vtax.errors import VtaxError
 from vtax.foreign_text import printable
 
-MAX_WAITING = 1000  # pieces of text, nearly always lines, for a reader of standard error that stalls
-LONGEST_LINE = 4000  # characters
-IN_ORDER_S = 1.0  # how long a result waits for the lines before it, which another reader may hold up
+MAX_QUEUED = 1000  # queued pieces of text (mostly lines) while the reader of standard error stalls
+MAX_LINE_CHARS = 4000  # characters
+ORDER_TIMEOUT_S = 1.0  # how long a result waits for the lines before it
 _COLOURS = re.compile(r"(\x1b\[[0-9;]*m)")
-_GONE = (errno.EPIPE, errno.EIO, errno.EBADF)
+_CLOSED_ERRNOS = (errno.EPIPE, errno.EIO, errno.EBADF)
 _ERASE_LINE = "\r\x1b[K"
 
 
 class Output(io.TextIOBase):
-    """A stream over another one that lets text pass, and no control character but tab and newline."""
+    """A stream over another one that filters control characters except tab and newline."""
 
     _unencodable = "replace"
 
@@ -45,12 +45,12 @@ class Output(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of the stream below."""
+        """The encoding of the stream below."""
         return getattr(self._under, "encoding", None) or "utf-8"
 
     @property
     def errors(self) -> str:  # type: ignore[override]
-        """How a character is written that the encoding has not: as another, so that tables keep their shape."""
+        """Error handler: an unencodable character is replaced by one character, so that tables stay aligned."""
         return "replace"
 
     def isatty(self) -> bool:
@@ -58,23 +58,23 @@ class Output(io.TextIOBase):
         return self._under.isatty()
 
     def fileno(self) -> int:
-        """That of the stream below. Raises OSError when it has none."""
+        """The descriptor of the stream below. Raises OSError when it has none."""
         return self._under.fileno()
 
     def writable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def write(self, text: str) -> int:
-        """Text of which no line is endless."""
+        """Write text with lines of bounded length."""
         if not isinstance(text, str):
             raise TypeError("text is written here, not bytes")
         if text:
             self._put(bounded_lines(printable(text.replace("\r\n", "\n"))))
         return len(text)
 
-    def write_whole(self, text: str) -> None:
-        """Text with colours, and with lines of any length: tables and documents."""
+    def write_document(self, text: str) -> None:
+        """Write text with colours and lines of any length: tables and documents."""
         self._put(coloured(text))
 
     def _encoded(self, text: str) -> bytes:
@@ -86,13 +86,13 @@ class Output(io.TextIOBase):
 
 
 class StandardOutput(Output):
-    """Where results go. A write lasts until its reader has taken everything.
+    """Standard output, for results. A write blocks until everything is written.
 
-    Raises BrokenPipeError when nobody reads any more, VtaxError when it cannot be written.
+    Raises BrokenPipeError when the reader has closed it, VtaxError when a write fails.
     """
 
     def _put(self, text: str) -> None:
-        drain(IN_ORDER_S)
+        drain(ORDER_TIMEOUT_S)
         try:
             if self._descriptor is None:
                 self._under.write(text)
@@ -104,13 +104,13 @@ class StandardOutput(Output):
             raise VtaxError(f"the output cannot be written: {error.strerror or error}", where="stdout") from error
 
     def flush(self) -> None:
-        """Everything is written at once; nothing is kept back."""
+        """Flush the stream below; this class has no buffer."""
         if self._descriptor is None:
             self._under.flush()
 
 
 class StandardError(Output):
-    """Where progress and messages go. Never waits, never fails."""
+    """Standard error, for progress and messages. Writes never block and never fail."""
 
     _unencodable = "backslashreplace"
 
@@ -118,18 +118,18 @@ class StandardError(Output):
         super().__init__(under)
         self._queue: SimpleQueue[str | Event | None] = SimpleQueue()
         self._dropped = 0
-        self._foot = ""
+        self._status_line = ""
         self._drawn = ""
         self._thread: Thread | None = None
 
-    def foot(self, line: str) -> None:
-        """Draw a styled line below everything else, over the one before; empty: take it away. For terminals."""
-        self._foot = coloured(line)
-        if self._queue.empty():  # else the thread comes to it after what waits
-            self._hand_over("")
+    def status_line(self, line: str) -> None:
+        """Draw the status line below all other text; empty: erase it. For terminals."""
+        self._status_line = coloured(line)
+        if self._queue.empty():  # else the thread draws it after the queued text
+            self._enqueue("")
 
     def drain(self, timeout_s: float | None = None) -> bool:
-        """Wait until everything is written, as long as that takes or for the time given; whether it is."""
+        """Wait until everything is written, at most timeout_s (None: no limit); whether everything is."""
         if self._thread is None or not self._thread.is_alive():
             return True
         self._note_dropped()
@@ -138,7 +138,7 @@ class StandardError(Output):
         return written.wait(timeout_s)
 
     def end(self) -> None:
-        """Let the thread end, once everything is written."""
+        """End the thread after everything is written."""
         self._queue.put(None)
 
     def _put(self, text: str) -> None:
@@ -146,31 +146,31 @@ class StandardError(Output):
             with suppress(OSError, ValueError):
                 self._under.write(text)
                 self._under.flush()
-        elif self._queue.qsize() >= MAX_WAITING:
+        elif self._queue.qsize() >= MAX_QUEUED:
             self._dropped += max(text.count("\n"), 1)
         else:
             self._note_dropped()
-            self._hand_over(text)
+            self._enqueue(text)
 
     def _note_dropped(self) -> None:
         dropped, self._dropped = self._dropped, 0
         if dropped:
-            self._hand_over(f"({dropped} {'line' if dropped == 1 else 'lines'} dropped: nobody read them in time)\n")
+            self._enqueue(f"({dropped} {'line' if dropped == 1 else 'lines'} dropped: the reader was too slow)\n")
 
-    def _hand_over(self, text: str) -> None:
+    def _enqueue(self, text: str) -> None:
         if self._thread is None or not self._thread.is_alive():  # no thread outlives a fork
-            self._thread = Thread(target=self._write_on, name="vtax-stderr", daemon=True)
+            self._thread = Thread(target=self._write_queued, name="vtax-stderr", daemon=True)
             self._thread.start()
         self._queue.put(text)
 
-    def _write_on(self) -> None:
-        """The thread: whatever waits, and the foot below it. It holds no lock, so that any process may be forked."""
+    def _write_queued(self) -> None:
+        """The thread: writes queued text and the status line. It takes no lock, so that fork(2) is safe."""
         while (piece := self._queue.get()) is not None:
-            text, foot = piece if isinstance(piece, str) else "", self._foot
-            if text or foot != self._drawn:
+            text, line = piece if isinstance(piece, str) else "", self._status_line
+            if text or line != self._drawn:
                 erased = _ERASE_LINE if self._drawn else ""
-                self._drawn = foot
-                self._write(erased + text + foot)
+                self._drawn = line
+                self._write(erased + text + line)
             if isinstance(piece, Event):
                 piece.set()
 
@@ -179,13 +179,13 @@ class StandardError(Output):
         try:
             _write_all(self._descriptor, self._encoded(text))
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno in _CLOSED_ERRNOS:
                 discard(self._descriptor)
 
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """Within the block sys.stdout and sys.stderr are these."""
+    """Within the block, sys.stdout and sys.stderr are StandardOutput and StandardError."""
     before = sys.stdout, sys.stderr
     errors = StandardError(sys.stderr)
     sys.stdout, sys.stderr = StandardOutput(sys.stdout), errors
@@ -197,16 +197,16 @@ def standard_streams() -> Iterator[None]:
 
 
 def drain(timeout_s: float | None = None) -> bool:
-    """Wait until standard error is written, as long as that takes or for the time given; whether it is."""
+    """Wait until standard error is written, at most timeout_s (None: no limit); whether it is."""
     return sys.stderr.drain(timeout_s) if isinstance(sys.stderr, StandardError) else True
 
 
-class _WholeText(io.TextIOBase):
-    """Standard output for what lays text out itself: colours pass, and lines of any length."""
+class _DocumentStream(io.TextIOBase):
+    """Standard output for laid-out text: colours and lines of any length pass."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of standard output."""
+        """The encoding of standard output."""
         return getattr(sys.stdout, "encoding", None) or "utf-8"
 
     def isatty(self) -> bool:
@@ -214,47 +214,49 @@ class _WholeText(io.TextIOBase):
         return sys.stdout.isatty()
 
     def write(self, text: str) -> int:
-        """All of a text at once."""
+        """Write the whole text."""
         if isinstance(sys.stdout, Output):
-            sys.stdout.write_whole(text)
+            sys.stdout.write_document(text)
         else:
             sys.stdout.write(coloured(text))
         return len(text)
 
     def flush(self) -> None:
-        """As that of standard output."""
+        """Flush standard output."""
         sys.stdout.flush()
 
 
-def whole_text() -> IO[str]:
-    """Where tables and documents are written."""
-    return cast(IO[str], _WholeText())
+def document_stream() -> IO[str]:
+    """The stream for tables and documents."""
+    return cast(IO[str], _DocumentStream())
 
 
 def coloured(text: str) -> str:
-    """Text in which nothing but colours is an escape sequence."""
+    """Text without escape sequences except colours."""
     return "".join(part if number % 2 else printable(part) for number, part in enumerate(_COLOURS.split(text)))
 
 
 def bounded_lines(text: str) -> str:
-    """Text no line of which is longer than LONGEST_LINE; what is left out is counted."""
-    if len(text) <= LONGEST_LINE:
+    """Text with lines of at most MAX_LINE_CHARS; omitted characters are counted."""
+    if len(text) <= MAX_LINE_CHARS:
         return text
     return "\n".join(
-        line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} characters more)"
+        line
+        if len(line) <= MAX_LINE_CHARS
+        else f"{line[:MAX_LINE_CHARS]}… ({len(line) - MAX_LINE_CHARS} characters more)"
         for line in text.split("\n")
     )
 
 
 def discard(descriptor: int) -> None:
-    """Send what is still to be written to a standard stream nowhere, so that its end cannot fail the program."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    """Redirect a standard stream to /dev/null, so that flushing it at exit cannot fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 def _descriptor_of(stream: TextIO) -> int | None:
-    """The open file of a stream; None for one in memory, on which nobody can stall."""
+    """The file descriptor of a stream; None for one in memory, which never blocks."""
     try:
         return stream.fileno()
     except (OSError, ValueError, AttributeError):
@@ -262,7 +264,7 @@ def _descriptor_of(stream: TextIO) -> int | None:
 
 
 def _write_all(descriptor: int, left: bytes) -> None:
-    """Everything, to a reader however slow, even where whoever opened it asked not to be kept waiting."""
+    """Write everything, also to a slow reader of a non-blocking descriptor."""
     while left:
         try:
             left = left[os.write(descriptor, left) :]

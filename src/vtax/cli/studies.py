@@ -1,4 +1,4 @@
-"""`vtax studies`: what can be run by name."""
+"""`vtax studies`: lists the shipped studies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vtax.study.model import Study
 @click.command("studies")
 @json_option
 def command(as_json: bool) -> None:
-    """List the studies that come with vtax."""
+    """List the shipped studies."""
     studies = [load(name).study for name in shipped()]
     if as_json:
         print_json([{**study.declared(), "cells": _cells(study)} for study in studies])
@@ -26,5 +26,5 @@ def command(as_json: bool) -> None:
 
 
 def _cells(study: Study) -> int:
-    """Cells of a block when every platform of the study runs here."""
+    """Cells of a block when all platforms of the study run here."""
     return count_points(study) * len(study.platforms)

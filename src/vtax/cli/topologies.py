@@ -1,4 +1,4 @@
-"""`vtax topologies`: where the ends of a network benchmark can stand, and the settings of the links between them."""
+"""`vtax topologies`: lists the topologies of network benchmarks and their link settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vtax.study.keys import Key, keys
 @click.command("topologies")
 @json_option
 def command(as_json: bool) -> None:
-    """List the topologies and the settings of their links."""
+    """List network topologies and link settings."""
     found = sorted(topologies().values(), key=lambda topology: topology.name)
     if as_json:
         print_json(
@@ -27,7 +27,7 @@ def command(as_json: bool) -> None:
         )
         return
     print_table(
-        ("topology", "what it is", "attachments", "also in the image"),
+        ("topology", "description", "attachments", "extra packages"),
         [(t.name, t.summary, ", ".join(t.attachments), ", ".join(t.packages)) for t in found],
     )
     settings = [("all", key) for key in keys(LinkSettings)]

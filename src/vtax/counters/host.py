@@ -31,7 +31,7 @@ OTHERS_LIMIT_CPUS = 0.10
 FREQUENCY_LIMIT = 0.05
 MEMORY_STALL_LIMIT = 0.01
 # Shorter intervals say nothing: CPU times are counted in steps of 10 ms.
-SHORTEST_S = 0.5
+MIN_DURATION_S = 0.5
 # Kernel options that bear on speed (Documentation/admin-guide/kernel-parameters.txt of Linux).
 # fmt: off
 KERNEL_OPTIONS = frozenset({
@@ -91,7 +91,7 @@ def host_warnings(
 
 def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) -> Iterator[tuple[str, str]]:
     elapsed_s = after.monotonic_s - before.monotonic_s
-    if elapsed_s >= SHORTEST_S:
+    if elapsed_s >= MIN_DURATION_S:
         spent = {kind: after.cpu_s[kind] - s for kind, s in before.cpu_s.items() if kind in after.cpu_s}
         total_s = sum(spent.values())
         if total_s > 0 and (share := spent.get("steal", 0.0) / total_s) > STEAL_LIMIT:

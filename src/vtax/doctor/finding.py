@@ -23,7 +23,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Finding:
-    """A check's result. why: it matters to a measurement. tunable: `vtax run --tune` does the hint and undoes it."""
+    """Result of a check. why: effect on a measurement. tunable: `--tune-host` applies and reverts the hint."""
 
     name: str
     level: Level

@@ -1,4 +1,4 @@
-"""Host settings that `vtax run --tune` changes and puts back: one class per tunable.
+"""Host settings that `vtax run --tune-host` changes and puts back: one class per tunable.
 
 The old value is in the journal before the new one is written, so a killed run's changes are undone by `vtax clean`.
 """

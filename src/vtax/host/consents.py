@@ -1,4 +1,4 @@
-"""What root agreed to run because a study file names it: a file in the home that only root can read and write."""
+"""What root consented to run because a study file names it: a file in the home that only root can read and write."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Consent:
     programs: tuple[Program, ...]
 
 
-def is_agreed(home: Home, programs: Iterable[Program], digest: str) -> bool:
-    """Whether all of the programs were agreed to for the file of a digest; empty: for any file.
+def has_consent(home: Home, programs: Iterable[Program], digest: str) -> bool:
+    """Whether all of the programs were consented to for the file of a digest; empty: for any file.
 
     Raises BadInput when others than root could have written the answer.
     """
@@ -36,7 +36,7 @@ def is_agreed(home: Home, programs: Iterable[Program], digest: str) -> bool:
     return any(wanted <= set(known.programs) for known in _consents(home) if digest in ("", known.digest))
 
 
-def agree(home: Home, consent: Consent) -> None:
+def record_consent(home: Home, consent: Consent) -> None:
     """Remember a consent. Raises BadInput when it cannot be written, or others than root could have."""
     known = [each for each in _consents(home) if each != consent]
     path = home.consents
@@ -70,12 +70,12 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise BadInput(f"what was agreed to cannot be read: {error.strerror}", where=str(path)) from error
+        raise BadInput(f"what was consented to cannot be read: {error.strerror}", where=str(path)) from error
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise BadInput(
-                "others could have written what was agreed to",
+                "others could have written what was consented to",
                 where=str(path),
                 hint=f"remove {path}; vtax asks again",
             )

@@ -45,7 +45,7 @@ class Home:
 
     @property
     def consents(self) -> Path:
-        """What root agreed to run because study files name it."""
+        """What root consented to run because study files name it."""
         return self.root / "consents.json"
 
     @property

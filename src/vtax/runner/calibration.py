@@ -30,7 +30,7 @@ from vtax.store.run import RunHandle
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, validate
 
-SHORTEST_S = 10.0
+MIN_DURATION_S = 10.0
 _ALL_BENCHMARKS_FROM_S = 30.0
 _AGAIN = "native-again"
 BLOCKS = (5, 10, 30)

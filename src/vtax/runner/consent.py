@@ -19,9 +19,9 @@ def programs_of(platforms: Iterable[Platform]) -> tuple[HostProgram, ...]:
     return tuple(dict.fromkeys(program for platform in platforms for program in platform.host_programs))
 
 
-def refuse_unagreed(programs: Iterable[HostProgram], agreed: Collection[HostProgram], source: str) -> None:
-    """Raise BadInput, naming them, for programs outside of what was agreed to."""
-    known = {program.identity for program in agreed}
+def require_consent(programs: Iterable[HostProgram], consented: Collection[HostProgram], source: str) -> None:
+    """Raise BadInput, naming them, for programs outside of what was consented to."""
+    known = {program.identity for program in consented}
     if wanted := [program for program in programs if program.identity not in known]:
         raise BadInput(
             f"the study names what root of this host would run: {'; '.join(map(str, wanted))}",

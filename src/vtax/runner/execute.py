@@ -164,7 +164,7 @@ class _Execution:
         self._in_blocks = sum(block >= 0 for _, block, _ in self._done)
         self._measured = sum(block >= 0 and number >= warmup[key] for key, block, number in self._done)
         if self._plan.study.design.order == "sequential":  # what follows finds every block made
-            for session in self._plan.in_a_row():
+            for session in self._plan.sequential_sessions():
                 self._session(session, frozenset(warmup))
         for block in range(self._plan.max_blocks + 1):
             elapsed_s = self._spent_before_s + time.monotonic() - self._started

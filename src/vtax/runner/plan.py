@@ -126,7 +126,7 @@ class Plan:
         design = self.study.design
         return design.blocks if design.stop == "fixed" else design.min_blocks
 
-    def in_a_row(self) -> Iterator[Session]:
+    def sequential_sessions(self) -> Iterator[Session]:
         """All fresh guests of a run in the papers' order: every block of one platform, then of the next."""
         for name in self.platform_names:
             for block in range(self.max_blocks):
@@ -205,15 +205,15 @@ def make_plan(
     image: Image,
     seed: int | None = None,
     probes: Mapping[str, Probe] | None = None,
-    agreed: Collection[HostProgram] = (),
+    consented: Collection[HostProgram] = (),
     dry: bool = False,
 ) -> Plan:
     """Check a study against this host and make its plan.
 
-    probes: what an earlier run found (for resume); the others are probed now. agreed: what root of this host may run
-    because the study names it. dry: only to be shown, so that nothing of the kind is started, agreed to or not.
-    Raises BadInput for anything a study can get wrong: unknown benchmark, parameter, level, topology, platform; more
-    vCPUs or memory than the host has; a baseline that cannot run here; a program that was not agreed to.
+    probes: results of an earlier run (for resume); other platforms are probed now. consented: programs named by the
+    study that root of this host may run. dry: plan for a dry run; no program of the study is started. Raises
+    BadInput for an invalid study: unknown benchmark, parameter, level, topology, platform; more vCPUs or memory than
+    the host has; a baseline that cannot run here; a program without consent.
     """
     study = loaded.study
     checked, named = checked_study(loaded, image)
@@ -221,7 +221,7 @@ def make_plan(
     tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
     programs = host_programs(study, loaded.source)
     if not dry:
-        consent.refuse_unagreed(programs, agreed, loaded.source)
+        consent.require_consent(programs, consented, loaded.source)
     networks.check_peers(
         checked, lambda name, where: resolve_platform(study, name, where), loaded.source, starting=not dry
     )

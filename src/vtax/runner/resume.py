@@ -121,7 +121,7 @@ def _last_block(plan: Plan, begun: Set[tuple[str, int]]) -> int:
     """The block that a run was in last. begun: (cell key, block)."""
     if plan.study.design.order == "randomized":
         return max(block for _, block in begun)
-    return [s.block for s in plan.in_a_row() if any((cell.key, s.block) in begun for cell in s.cells)][-1]
+    return [s.block for s in plan.sequential_sessions() if any((cell.key, s.block) in begun for cell in s.cells)][-1]
 
 
 def stored_study(run: RunHandle) -> LoadedStudy:
@@ -131,8 +131,8 @@ def stored_study(run: RunHandle) -> LoadedStudy:
     return LoadedStudy(validate({**run.declared, "design": design}, source), source)
 
 
-def rebuild_plan(run: RunHandle, home: Home, agreed: Collection[HostProgram] = ()) -> Plan:
-    """The plan of a run, equal to the one it began with. agreed: see make_plan.
+def rebuild_plan(run: RunHandle, home: Home, consented: Collection[HostProgram] = ()) -> Plan:
+    """The plan of a run, equal to the one it began with. consented: see make_plan.
 
     Platforms are taken as the run found them, so that cells do not appear or vanish half-way. Raises BadInput when
     the image is gone or when the cells would differ (another version of vtax changed a benchmark's defaults), and
@@ -140,7 +140,7 @@ def rebuild_plan(run: RunHandle, home: Home, agreed: Collection[HostProgram] = (
     """
     image = _image_of(run, home)
     contents.check(image)
-    return _planned(run, image, agreed)
+    return _planned(run, image, consented)
 
 
 def _image_of(run: RunHandle, home: Home) -> Image:
@@ -154,10 +154,10 @@ def _image_of(run: RunHandle, home: Home) -> Image:
     return image
 
 
-def _planned(run: RunHandle, image: Image, agreed: Collection[HostProgram] = (), *, dry: bool = False) -> Plan:
+def _planned(run: RunHandle, image: Image, consented: Collection[HostProgram] = (), *, dry: bool = False) -> Plan:
     """The plan of a run in its image. Raises BadInput when it is refused here, or its cells would be others."""
     probes = {p.name: Probe(p.available, p.reason, p.hint, tuple(p.marks), p.version) for p in run.platforms}
-    plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, agreed=agreed, dry=dry)
+    plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, consented=consented, dry=dry)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
         raise BadInput(
             f"{run.name} was begun by vtax {run.vtax_version}, whose cells are defined differently",

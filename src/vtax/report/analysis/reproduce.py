@@ -45,7 +45,7 @@ def commands(analysis: Analysis) -> tuple[str, ...]:
 
     named = [table.get("topology") for table in analysis.declared.get("benchmark", [])]
     more = "".join(f" --with {package}" for package in packages_of(filter(None, named)))
-    tune = " --tune" if any(warning.code == "tuned" for warning in analysis.warnings) else ""
+    tune = " --tune-host" if any(warning.code == "tuned" for warning in analysis.warnings) else ""
     prepared = dict.fromkeys(each for driver in drivers_of(analysis).values() for each in driver.preparation)
     return (
         f"# in a checkout of vtax {analysis.vtax_version}:",
