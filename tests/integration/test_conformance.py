@@ -23,7 +23,7 @@ from conformance_plugins import (
 from support import needs_program, needs_root
 
 from vtax.conformance import benchmark, platform, topology
-from vtax.conformance.stage import Grounds
+from vtax.conformance.stage import CheckEnvironment
 from vtax.host import journal as journals
 from vtax.host.home import Home
 from vtax.image.image import Image
@@ -36,12 +36,14 @@ ASIDE = """        from dataclasses import replace
 
 
 @pytest.fixture
-def grounds(private_home: Home, image: Image) -> Grounds:
-    return Grounds(private_home, image)
+def environment(private_home: Home, image: Image) -> CheckEnvironment:
+    return CheckEnvironment(private_home, image)
 
 
 @pytest.mark.parametrize("source", [PLATFORM, BENCHMARK, TOPOLOGY], ids=["platform", "benchmark", "topology"])
-def test_a_plugin_that_is_right_passes_every_check(source: str, grounds: Grounds, tmp_path: Path) -> None:
+def test_a_plugin_that_is_right_passes_every_check(
+    source: str, environment: CheckEnvironment, tmp_path: Path
+) -> None:
     path = tmp_path / "right.py"
     path.write_text(source)
     argv = [sys.executable, "-m", "vtax", "conformance", str(path), "--json"]
@@ -54,8 +56,8 @@ def test_a_plugin_that_is_right_passes_every_check(source: str, grounds: Grounds
 
 
 @pytest.mark.parametrize("name", ["probe-without-image", "probe", "probe-leaks", "start", "network"])
-def test_a_platform_that_is_wrong_fails(name: str, grounds: Grounds, tmp_path: Path) -> None:
-    subject = platform.PlatformSubject(target(changed(PLATFORM, BAD_PLATFORM[name]), tmp_path), grounds)
+def test_a_platform_that_is_wrong_fails(name: str, environment: CheckEnvironment, tmp_path: Path) -> None:
+    subject = platform.PlatformSubject(target(changed(PLATFORM, BAD_PLATFORM[name]), tmp_path), environment)
     try:
         result = result_of(platform.CHECKS, name, subject)
     finally:
@@ -63,10 +65,12 @@ def test_a_platform_that_is_wrong_fails(name: str, grounds: Grounds, tmp_path: P
     assert result.status == "fail", result
 
 
-def test_a_platform_that_registers_nothing_is_found_out_when_it_is_killed(grounds: Grounds, tmp_path: Path) -> None:
+def test_a_platform_that_registers_nothing_is_found_out_when_it_is_killed(
+    environment: CheckEnvironment, tmp_path: Path
+) -> None:
     aside = mkdtemp(prefix="journal-", dir=tmp_path)
     source = changed(PLATFORM, ("        root = containers.overlay_root(spec)", ASIDE.format(directory=aside)))
-    subject = platform.PlatformSubject(target(source, tmp_path), grounds)
+    subject = platform.PlatformSubject(target(source, tmp_path), environment)
     try:
         assert result_of(platform.CHECKS, "journal", subject).status == "fail"
         subject.close()
@@ -79,9 +83,9 @@ def test_a_platform_that_registers_nothing_is_found_out_when_it_is_killed(ground
 
 
 @pytest.mark.parametrize("name", ["runs", "version-in-guest"])
-def test_a_benchmark_that_is_wrong_fails(name: str, grounds: Grounds, tmp_path: Path) -> None:
+def test_a_benchmark_that_is_wrong_fails(name: str, environment: CheckEnvironment, tmp_path: Path) -> None:
     source = changed(BENCHMARK, BAD_BENCHMARK[name])
-    subject = benchmark.BenchmarkSubject(target(source, tmp_path), grounds, values={"loops": 10})
+    subject = benchmark.BenchmarkSubject(target(source, tmp_path), environment, values={"loops": 10})
     assert result_of(benchmark.CHECKS, name, subject).status == "fail"
 
 
@@ -120,12 +124,12 @@ def take_back(directory: Path) -> None:
     "name",
     ["check-host", "build", "ends", "flows", "host-untouched", "close", "traffic", "mtu-change", "leaks-after-kill"],
 )
-def test_a_topology_that_is_wrong_fails(name: str, grounds: Grounds, tmp_path: Path) -> None:
+def test_a_topology_that_is_wrong_fails(name: str, environment: CheckEnvironment, tmp_path: Path) -> None:
     source, directory = changed(TOPOLOGY, BAD_TOPOLOGY[name]), tmp_path / "leaks"
     leak = LEAK.format(is_interface=name == "host-untouched", directory=directory)
     found = target(changed(source, ("\nTOPOLOGY =", STUBBORN if name == "mtu-change" else leak)), tmp_path)
     try:
-        result = result_of(topology.CHECKS, name, topology.TopologySubject(found, grounds))
+        result = result_of(topology.CHECKS, name, topology.TopologySubject(found, environment))
     finally:
         take_back(directory)
     assert result.status == "fail", result

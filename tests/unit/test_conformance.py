@@ -28,7 +28,7 @@ from vtax.cli.main import group
 from vtax.conformance import benchmark, platform, topology, view
 from vtax.conformance.check import Check, Failed, Skipped, results
 from vtax.conformance.host import Host
-from vtax.conformance.stage import Grounds
+from vtax.conformance.stage import CheckEnvironment
 from vtax.conformance.target import find
 from vtax.errors import BadInput
 from vtax.guest.guest import CommandResult
@@ -43,23 +43,23 @@ LIVE_TOPOLOGY = {
 
 
 @pytest.fixture
-def grounds(tmp_path: Path) -> Grounds:
-    return Grounds(Home(tmp_path / "home"), None, "no guests here")
+def environment(tmp_path: Path) -> CheckEnvironment:
+    return CheckEnvironment(Home(tmp_path / "home"), None, "no guests here")
 
 
-def subject(kind: str, source: str, grounds: Grounds, tmp_path: Path) -> tuple[Any, Any]:
+def subject(kind: str, source: str, environment: CheckEnvironment, tmp_path: Path) -> tuple[Any, Any]:
     found = target(source, tmp_path)
     assert found.kind == kind
     if kind == "platform":
-        return platform.CHECKS, platform.PlatformSubject(found, grounds)
+        return platform.CHECKS, platform.PlatformSubject(found, environment)
     if kind == "topology":
-        return topology.CHECKS, topology.TopologySubject(found, grounds)
+        return topology.CHECKS, topology.TopologySubject(found, environment)
     if kind == "view":
         return view.CHECKS, view.ViewSubject(found)
     good, failed = tmp_path / "good.txt", tmp_path / "failed.txt"
     good.write_text(GOOD_OUTPUT)
     failed.write_text("Traceback: no such thing\n")
-    return benchmark.CHECKS, benchmark.BenchmarkSubject(found, grounds, [good], [failed])
+    return benchmark.CHECKS, benchmark.BenchmarkSubject(found, environment, [good], [failed])
 
 
 def static(changes: dict[str, tuple[str, str]], live: set[str]) -> list[str]:
@@ -76,11 +76,18 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "source", "changes", "name"), CASES, ids=[f"{c[0]}-{c[3]}" for c in CASES])
 def test_a_check_passes_what_is_right_and_fails_what_is_wrong(
-    kind: str, source: str, changes: dict[str, tuple[str, str]], name: str, grounds: Grounds, tmp_path: Path
+    kind: str,
+    source: str,
+    changes: dict[str, tuple[str, str]],
+    name: str,
+    environment: CheckEnvironment,
+    tmp_path: Path,
 ) -> None:
-    good = result_of(*subject(kind, source, grounds, tmp_path)[:1], name, subject(kind, source, grounds, tmp_path)[1])
+    good = result_of(
+        *subject(kind, source, environment, tmp_path)[:1], name, subject(kind, source, environment, tmp_path)[1]
+    )
     assert good.status in ("pass", "skipped"), good
-    checks, bad_subject = subject(kind, changed(source, changes[name]), grounds, tmp_path)
+    checks, bad_subject = subject(kind, changed(source, changes[name]), environment, tmp_path)
     bad = result_of(checks, name, bad_subject)
     assert (bad.status, bool(bad.reason), bool(bad.hint)) == ("fail", True, True), bad
 
@@ -124,15 +131,15 @@ def test_a_guest_that_misbehaves_fails_its_check(name: str, running: Any, guest:
         check.run(fake(running, guest, SimpleNamespace(tree=tmp_path)))
 
 
-def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(grounds: Grounds) -> None:
+def test_a_guest_that_stops_once_only_and_one_that_leaves_something_fail(environment: CheckEnvironment) -> None:
     stops: list[int] = []
     checks = {check.name: check for check in platform.CHECKS}
     stopped = fake(SimpleNamespace(stop=lambda: ever_stops(stops)), None)
     (result,) = results([Check("stop", checks["stop"].run, "hint")], stopped)
     assert result.status == "fail"
-    before = Host({kind: frozenset() for kind in Host.now(grounds.home, "t").found})
-    grounds.home.guests.mkdir(parents=True)
-    assert any(left.startswith("mount ") for left in Host.now(grounds.home, "t").more_than(before))
+    before = Host({kind: frozenset() for kind in Host.now(environment.home, "t").found})
+    environment.home.guests.mkdir(parents=True)
+    assert any(left.startswith("mount ") for left in Host.now(environment.home, "t").more_than(before))
 
 
 def test_every_check_has_a_case_that_fails() -> None:
@@ -147,15 +154,15 @@ def test_every_check_has_a_case_that_fails() -> None:
         assert {check.name for check in checks} == with_case, kind  # type: ignore[attr-defined]
 
 
-def test_checks_that_need_guests_are_skipped_with_the_reason(grounds: Grounds, tmp_path: Path) -> None:
-    checks, found = subject("benchmark", BENCHMARK, grounds, tmp_path)
+def test_checks_that_need_guests_are_skipped_with_the_reason(environment: CheckEnvironment, tmp_path: Path) -> None:
+    checks, found = subject("benchmark", BENCHMARK, environment, tmp_path)
     skipped = {result.name: result.reason for result in results(checks, found) if result.status == "skipped"}
     assert skipped == {"runs": "no guests here", "version-in-guest": "no guests here"}
 
 
 def test_a_check_that_hangs_fails_in_time() -> None:
     (result,) = results([Check("slow", lambda _: time.sleep(30), "be quick", limit_s=0.2)], None)
-    assert (result.status, result.reason) == ("fail", "it has not ended within 0.2 s")
+    assert (result.status, result.reason) == ("fail", "it did not end within 0.2 s")
 
 
 def test_what_needs_a_failed_check_is_skipped_and_a_skipped_one_says_why() -> None:
@@ -182,7 +189,7 @@ def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path: Path,
     path.write_text(changed(VIEW, BAD_VIEW["name"]))
     result = run(str(path))
     assert result.exit_code == 1
-    assert "hint: choose a name of small letters" in " ".join(result.stdout.split())
+    assert "hint: choose a name of lower-case letters" in " ".join(result.stdout.split())
 
 
 def test_skipped_checks_fail_only_when_asked_for(tmp_path: Path, monkeypatch: Any) -> None:
@@ -202,7 +209,7 @@ def test_what_is_no_plugin_is_bad_input(argument: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dd", "iperf3", "stream", "netperf", "sockperf", "sysbench_cpu", "iperf2"])
-def test_shipped_benchmarks_conform(name: str, grounds: Grounds) -> None:
+def test_shipped_benchmarks_conform(name: str, environment: CheckEnvironment) -> None:
     (found,) = find(f"vtax.benchmarks.{name}")
-    made = list(results(benchmark.CHECKS, benchmark.BenchmarkSubject(found, grounds)))
+    made = list(results(benchmark.CHECKS, benchmark.BenchmarkSubject(found, environment)))
     assert [result for result in made if result.status == "fail"] == []

@@ -14,7 +14,7 @@ import click
 
 from vtax.cli.output import json_option, notify, print_json, print_table
 from vtax.conformance.check import Result, results
-from vtax.conformance.stage import Grounds
+from vtax.conformance.stage import CheckEnvironment
 from vtax.conformance.target import Target, find
 from vtax.errors import BadInput
 from vtax.host.home import Home
@@ -51,10 +51,10 @@ def command(
     targets, parameters = find(module), _parameters(values)
     made = []
     with _guests_allowed() as why_not:
-        grounds = Grounds(Home.from_environment(), None, why_not) if why_not else Grounds.here()
+        environment = CheckEnvironment(Home.from_environment(), None, why_not) if why_not else CheckEnvironment.here()
         for target in targets:
             found = []
-            for result in _results(target, grounds, outputs, failed, parameters):
+            for result in _results(target, environment, outputs, failed, parameters):
                 found.append(result)
                 if not as_json:
                     notify(f"{result.status}: {target.kind} {result.name}")
@@ -68,22 +68,26 @@ def command(
 
 
 def _results(
-    target: Target, grounds: Grounds, outputs: tuple[Path, ...], failed: tuple[Path, ...], parameters: dict[str, Any]
+    target: Target,
+    environment: CheckEnvironment,
+    outputs: tuple[Path, ...],
+    failed: tuple[Path, ...],
+    parameters: dict[str, Any],
 ) -> Iterator[Result]:
     """The results of all checks of a plug-in's kind."""
     from vtax.conformance import benchmark, platform, topology, view
 
     if target.kind == "platform":
-        subject = platform.PlatformSubject(target, grounds)
+        subject = platform.PlatformSubject(target, environment)
         try:
             yield from results(platform.CHECKS, subject)
         finally:
             subject.close()
     elif target.kind == "benchmark":
-        tried = benchmark.BenchmarkSubject(target, grounds, outputs, failed, parameters)
+        tried = benchmark.BenchmarkSubject(target, environment, outputs, failed, parameters)
         yield from results(benchmark.CHECKS, tried)
     elif target.kind == "topology":
-        yield from results(topology.CHECKS, topology.TopologySubject(target, grounds))
+        yield from results(topology.CHECKS, topology.TopologySubject(target, environment))
     else:
         yield from results(view.CHECKS, view.ViewSubject(target))
 

@@ -1,1 +1,1 @@
-"""What vtax expects of platforms, benchmarks, topologies and views, as named checks."""
+"""The plug-in contract of platforms, benchmarks, topologies and views, as named checks."""

@@ -1,4 +1,4 @@
-"""What vtax expects of a benchmark: its declarations, its commands, its parser on outputs, and a real trial."""
+"""Checks of a benchmark: its declarations, commands, parser and a real trial."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Place, Role
 from vtax.conformance import declared
 from vtax.conformance.check import Check, Failed, Skipped, require
-from vtax.conformance.stage import MEMORY_BYTES, Grounds, Stage
+from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage
 from vtax.conformance.target import Target
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -26,24 +26,24 @@ from vtax.runner.trial import Lane, TrialResult, run_trial
 from vtax.stats.checks import Better
 from vtax.stats.means import Average
 
-_LONGEST_S = 3600.0
+_MAX_EXPECTED_S = 3600.0
 _TIMEOUT_S = 300.0
 _GARBAGE = ("", "\n", "{}", "[]", "null", "0 0 0\n", "vtax: \ufffd\x00 is no output\n" * 50)
 _CONTEXT = Context(1, MEMORY_BYTES, guest_address="198.18.0.1", peer_address="198.18.0.2", mtu=1500)
 
 
 class BenchmarkSubject:
-    """A benchmark. outputs, failed_outputs: files that its tool printed. values: of parameters, over the defaults."""
+    """The benchmark under test. outputs, failed_outputs: files with its tool's output. values: parameters."""
 
     def __init__(
         self,
         target: Target,
-        grounds: Grounds,
+        environment: CheckEnvironment,
         outputs: Sequence[Path] = (),
         failed_outputs: Sequence[Path] = (),
         values: Mapping[str, Any] | None = None,
     ) -> None:
-        self.target, self.grounds = target, grounds
+        self.target, self.environment = target, environment
         self.benchmark: Benchmark = target.plugin
         self.outputs, self.failed_outputs = tuple(outputs), tuple(failed_outputs)
         self._values = dict(values or {})
@@ -51,14 +51,14 @@ class BenchmarkSubject:
 
     @property
     def parameters(self) -> Parameters:
-        """The defaults, with the values that were given. Raises Failed."""
+        """The default parameters with the given values. Raises Failed."""
         try:
             return self.benchmark.Parameters(**self._values)
         except ValidationError as error:
             raise Failed(f"parameters {self._values or 'by default'}: {error.errors()[0]['msg']}") from error
 
     def parsed(self, text: str, status: int = 0) -> Outcome:
-        """What the parser makes of a text that every program of the trial printed, on both streams."""
+        """The parser's outcome for a text on stdout and stderr of every program of the trial."""
         commands = self.benchmark.commands(self.parameters, _CONTEXT)
         longest_s = max(10.0, self.benchmark.expected_s(self.parameters, _CONTEXT))
         made: dict[Role, CommandResult] = {
@@ -68,15 +68,15 @@ class BenchmarkSubject:
         return self.benchmark.parse(self.parameters, _CONTEXT, made)
 
     def trial(self) -> TrialResult:
-        """A trial in native guests, made once."""
+        """A trial in native guests, executed once."""
         if self._trial is None:
-            self._trial = _trial(self.benchmark, self.parameters, self.grounds)
+            self._trial = _trial(self.benchmark, self.parameters, self.environment)
         return self._trial
 
 
-def _trial(benchmark: Benchmark, parameters: Parameters, grounds: Grounds) -> TrialResult:
+def _trial(benchmark: Benchmark, parameters: Parameters, environment: CheckEnvironment) -> TrialResult:
     native = platforms.get("native")
-    with Stage(grounds) as stage:
+    with GuestStage(environment) as stage:
         if not benchmark.needs_network:
             stage.start(native)
             lane = Lane(Context(1, MEMORY_BYTES), {"guest": stage.endpoints["guest"]})
@@ -129,30 +129,30 @@ def _commands(subject: BenchmarkSubject) -> None:
 
 def _expected(subject: BenchmarkSubject) -> None:
     expected_s = subject.benchmark.expected_s(subject.parameters, _CONTEXT)
-    is_time = isinstance(expected_s, int | float) and 0 < expected_s < _LONGEST_S
+    is_time = isinstance(expected_s, int | float) and 0 < expected_s < _MAX_EXPECTED_S
     require(is_time, f"expected_s returns {expected_s!r}")
 
 
 def _version(subject: BenchmarkSubject) -> None:
     argv = subject.benchmark.version_argv
     require(isinstance(argv, tuple) and argv, f"version_argv is {argv!r}")
-    _refuses("version_of", lambda: subject.benchmark.version_of("sh: command not found\n"))
+    _check_raises("version_of", lambda: subject.benchmark.version_of("sh: command not found\n"))
 
 
-def _garbage(subject: BenchmarkSubject) -> None:
+def _parser_garbage(subject: BenchmarkSubject) -> None:
     for text in _GARBAGE:
-        _refuses(f"parse of {text[:20]!r}", partial(subject.parsed, text))
+        _check_raises(f"parse of {text[:20]!r}", partial(subject.parsed, text))
 
 
 def _failed_tool(subject: BenchmarkSubject) -> None:
     texts = [path.read_text() for path in subject.outputs] or [""]
     for text in texts:
-        _refuses("parse of a tool that ended with status 1", partial(subject.parsed, text, 1))
+        _check_raises("parse of a tool that ended with status 1", partial(subject.parsed, text, 1))
 
 
 def _outputs(subject: BenchmarkSubject) -> None:
     if not subject.outputs:
-        raise Skipped("no output of the tool is given (--output FILE)")
+        raise Skipped("no output of the tool (--output FILE)")
     for path in subject.outputs:
         try:
             _check_outcome(subject.benchmark, subject.parsed(path.read_text()))
@@ -162,12 +162,12 @@ def _outputs(subject: BenchmarkSubject) -> None:
 
 def _failed_outputs(subject: BenchmarkSubject) -> None:
     if not subject.failed_outputs:
-        raise Skipped("no output of a failed run is given (--failed-output FILE)")
+        raise Skipped("no output of a failed run (--failed-output FILE)")
     for path in subject.failed_outputs:
-        _refuses(f"parse of {path.name}", partial(subject.parsed, path.read_text()))
+        _check_raises(f"parse of {path.name}", partial(subject.parsed, path.read_text()))
 
 
-def _refuses(what: str, call: Any) -> None:
+def _check_raises(what: str, call: Any) -> None:
     try:
         returned = call()
     except BenchmarkError:
@@ -185,7 +185,7 @@ def _runs(subject: BenchmarkSubject) -> None:
 
 def _versions(subject: BenchmarkSubject) -> None:
     benchmark = subject.benchmark
-    with Stage(subject.grounds) as stage:
+    with GuestStage(subject.environment) as stage:
         stage.start(platforms.get("native"))
         result = stage.guest().run(benchmark.version_argv, timeout_s=30.0)
         version = benchmark.version_of(result.stdout + result.stderr)
@@ -193,14 +193,14 @@ def _versions(subject: BenchmarkSubject) -> None:
 
 
 def _check_outcome(benchmark: Benchmark, outcome: Outcome) -> None:
-    """Values are of declared metrics, finite and never negative, and every primary one is there."""
+    """Require values of declared metrics only, finite and not negative, and all primary metrics."""
     known = {metric.name for metric in benchmark.metrics}
     unknown = sorted(set(outcome.values) - known)
-    require(not unknown, f"values of metrics that are not declared: {', '.join(unknown)}")
+    require(not unknown, f"values of undeclared metrics: {', '.join(unknown)}")
     missing = [metric.name for metric in benchmark.metrics if metric.primary and metric.name not in outcome.values]
     require(not missing, f"no value of {', '.join(missing)}")
     wrong = [f"{name} = {value!r}" for name, value in outcome.values.items() if not _is_value(value)]
-    require(not wrong, f"values that are no finite numbers from 0 on: {', '.join(wrong)}")
+    require(not wrong, f"values that are not finite or negative: {', '.join(wrong)}")
     try:
         json.dumps({**outcome.effective, **outcome.samples}, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -213,14 +213,18 @@ def _is_value(value: Any) -> bool:
 
 _S = BenchmarkSubject
 CHECKS: tuple[Check[BenchmarkSubject], ...] = (
-    Check[_S]("type", lambda s: declared.check_type(s.benchmark, Benchmark), "define what benchmarks/base.py lists"),
+    Check[_S](
+        "type", lambda s: declared.check_type(s.benchmark, Benchmark), "define the attributes of benchmarks/base.py"
+    ),
     Check[_S](
         "name",
         lambda s: declared.check_name(s.benchmark.name, s.target.shipped_names),
-        "choose a name of small letters, digits and hyphens",
+        "choose a name of lower-case letters, digits and hyphens",
         ("type",),
     ),
-    Check[_S]("title", lambda s: declared.check_line("title", s.benchmark.title), "say it in a line", ("type",)),
+    Check[_S](
+        "title", lambda s: declared.check_line("title", s.benchmark.title), "describe it in one line", ("type",)
+    ),
     Check[_S](
         "parameters-model",
         lambda s: declared.check_model(s.benchmark.Parameters, defaults=False),
@@ -230,15 +234,15 @@ CHECKS: tuple[Check[BenchmarkSubject], ...] = (
     Check[_S](
         "parameters-json", _json, "use types that pydantic writes as JSON and reads again", ("parameters-model",)
     ),
-    Check[_S]("metrics", _metrics, "declare a Metric for each value, at least one of them primary", ("type",)),
+    Check[_S]("metrics", _metrics, "declare a Metric for each value, at least one primary", ("type",)),
     Check[_S](
         "commands", _commands, "one `single`, or a `client` and a `server`; words in tuples", ("parameters-json",)
     ),
     Check[_S]("expected-time", _expected, "return seconds, above 0 and below an hour", ("parameters-json",)),
-    Check[_S]("version", _version, "raise BenchmarkError for what is no version", ("type",)),
-    Check[_S]("parser-garbage", _garbage, "raise BenchmarkError for what is not recognized", ("commands",)),
+    Check[_S]("version", _version, "raise BenchmarkError for output without a version", ("type",)),
+    Check[_S]("parser-garbage", _parser_garbage, "raise BenchmarkError for unrecognized output", ("commands",)),
     Check[_S]("parser-failed-tool", _failed_tool, "raise BenchmarkError unless the tool ended with 0", ("commands",)),
-    Check[_S]("parser-outputs", _outputs, "accept what the tool prints", ("commands", "metrics")),
+    Check[_S]("parser-outputs", _outputs, "parse the output of the tool", ("commands", "metrics")),
     Check[_S]("parser-failed-outputs", _failed_outputs, "raise BenchmarkError for a failed run", ("commands",)),
     Check[_S]("runs", _runs, "see the error; `vtax shell native` opens the same guest", ("commands", "metrics")),
     Check[_S]("version-in-guest", _versions, "print the version with version_argv", ("version",)),

@@ -1,4 +1,4 @@
-"""A check and its result. Checks of a plug-in run in order; one that fails or raises costs those that need it."""
+"""A check and its result. Checks run in order; checks that need a failed check are skipped."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Status = Literal["pass", "fail", "skipped"]
 
 
 class Failed(Exception):
-    """What a check found wrong, one sentence."""
+    """A check failed; the message is the reason, one sentence."""
 
 
 class Skipped(Exception):
-    """Why a check cannot be made here, one sentence."""
+    """A check cannot run here; the message is the reason, one sentence."""
 
 
 @dataclass(frozen=True)
 class Check(Generic[S]):
-    """An expectation. run: raises Failed or Skipped. hint: what makes it pass. needs: checks that must pass first.
+    """A named check. run: raises Failed or Skipped. hint: how to fix a failure. needs: checks that must pass first.
 
-    limit_s: seconds after which it fails, several times as many where CPUs are emulated.
+    limit_s: time limit in seconds, multiplied on emulated CPUs.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Check(Generic[S]):
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a check. reason, hint: empty when it passed; hint also when it was skipped."""
+    """Result of a check. reason, hint: empty for a passed check; hint is also empty for a skipped one."""
 
     name: str
     status: Status
@@ -49,13 +49,13 @@ class Result:
 
 
 def require(condition: object, reason: str) -> None:
-    """Raise Failed unless a condition holds."""
+    """Raise Failed with this reason when the condition is false."""
     if not condition:
         raise Failed(reason)
 
 
 def results(checks: Sequence[Check[S]], subject: S) -> Iterator[Result]:
-    """The result of each check, as soon as it is known. Raises nothing but a request to stop."""
+    """Run the checks and yield each result. Raises only a request to stop."""
     passed: set[str] = set()
     for check in checks:
         result = _result(check, subject, passed)
@@ -78,22 +78,22 @@ def _result(check: Check[S], subject: S, passed: set[str]) -> Result:
         raise
     except VtaxError as error:
         return Result(check.name, "fail", ": ".join(filter(None, (error.what, error.where))), check.hint)
-    except Exception as error:  # whatever somebody else's code does
+    except Exception as error:  # third-party code may raise anything
         return Result(check.name, "fail", f"{type(error).__name__}: {error}", check.hint)
     return Result(check.name, "pass")
 
 
 @contextmanager
 def _within(limit_s: float) -> Iterator[None]:
-    """Raise Failed in the block when it has not ended in time; only the main thread can be interrupted so."""
+    """Raise Failed in the block when the time limit is exceeded; works in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def over(*_: object) -> None:
-        raise Failed(f"it has not ended within {limit_s:g} s")
+    def time_limit_reached(*_: object) -> None:
+        raise Failed(f"it did not end within {limit_s:g} s")
 
-    before = signal.signal(signal.SIGALRM, over)
+    before = signal.signal(signal.SIGALRM, time_limit_reached)
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield

@@ -13,39 +13,39 @@ from vtax.conformance.check import Failed, require
 from vtax.host.plugins import problem_of
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_MAX_LINE_BYTES = 100
+_MAX_LINE_CHARS = 100
 
 
 def check_type(plugin: Any, shape: type) -> None:
-    """A plug-in has what its protocol or base class declares, with values of the declared types."""
+    """Require the attributes of the protocol or base class, with values of the declared types."""
     if problem := problem_of(plugin, shape):
         raise Failed(problem)
 
 
 def check_name(name: object, shipped: Collection[str]) -> None:
-    """A name is of small letters, digits and hyphens, at most 40 of them, and not the name of a shipped plug-in."""
-    require(isinstance(name, str), f"the name is {name!r}, which is no text")
+    """Require a name of at most 40 lower-case letters, digits and hyphens that no shipped plug-in has."""
+    require(isinstance(name, str), f"the name is {name!r}, which is not a string")
     require(_NAME.fullmatch(str(name)), f"the name is {name!r}")
-    require(name not in shipped, f"vtax ships one of the name {name!r}, which wins")
+    require(name not in shipped, f"vtax ships a plug-in with the name {name!r}, which takes precedence")
 
 
 def check_line(what: str, text: object) -> None:
-    """A description is one line of at most 100 characters."""
+    """Require one line of at most 100 characters."""
     require(isinstance(text, str) and text.strip(), f"{what} is empty")
     require("\n" not in str(text), f"{what} has several lines")
-    require(len(str(text)) <= _MAX_LINE_BYTES, f"{what} has {len(str(text))} characters")
+    require(len(str(text)) <= _MAX_LINE_CHARS, f"{what} has {len(str(text))} characters")
 
 
 def check_model(model: object, *, defaults: bool) -> None:
-    """A model refuses unknown names, cannot be changed, and describes every field.
+    """Require a frozen model that forbids unknown names and describes every field.
 
-    defaults: whether every field must have one.
+    defaults: whether every field needs a default.
     """
     if not isinstance(model, type) or not issubclass(model, BaseModel):
-        raise Failed(f"{model!r} is no pydantic model")
+        raise Failed(f"{model!r} is not a pydantic model")
     config, fields = model.model_config, model.model_fields
     require(config.get("extra") == "forbid", f"{model.__name__} accepts unknown names")
-    require(config.get("frozen"), f"values of {model.__name__} can be changed")
+    require(config.get("frozen"), f"{model.__name__} is not frozen")
     bare = [name for name, field in fields.items() if not field.description]
     require(not bare, f"{', '.join(bare)} of {model.__name__}: no description")
     required = [name for name, field in fields.items() if field.is_required()]
@@ -53,7 +53,7 @@ def check_model(model: object, *, defaults: bool) -> None:
 
 
 def check_json(value: BaseModel) -> None:
-    """A model's values become JSON, and the same values again."""
+    """Require that a model's values survive a round trip through JSON."""
     try:
         plain = value.model_dump(mode="json")
         again = type(value).model_validate(json.loads(json.dumps(plain, allow_nan=False)))

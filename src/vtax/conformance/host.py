@@ -1,4 +1,4 @@
-"""What is on the host, so that what a guest or a lab leaves can be named; and the guest or lab that is killed."""
+"""Snapshots of the host's resources, to detect leaks of a guest or a lab, also of a killed one."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from vtax.host.waiting import wait_until
 
 TAG = "VTAX_CONFORMANCE"
 """Environment variable that every process started by a check inherits."""
-_SETTLE_S = 5.0  # for the kernel to take down what has ended
+_SETTLE_S = 5.0  # for the kernel to remove resources of ended processes
 _START_S = 180.0
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
 class Host:
-    """What of the host a guest or a lab may change: kind -> names."""
+    """Resources of the host that a guest or a lab may create: kind -> names."""
 
     found: Mapping[str, frozenset[str]]
 
     @classmethod
     def now(cls, home: Home, token: str) -> Host:
-        """As it is. token: value of TAG in the processes of this check."""
+        """The current resources. token: value of TAG in the processes of this check."""
         return cls(
             {
                 "process": frozenset(_processes(token)),
@@ -45,19 +45,19 @@ class Host:
         )
 
     def more_than(self, before: Host) -> list[str]:
-        """What was not there before: `mount /tmp/x`."""
+        """Resources that did not exist before: `mount /tmp/x`."""
         return [f"{kind} {name}" for kind, names in self.found.items() for name in sorted(names - before.found[kind])]
 
 
-def check_nothing_left(before: Host, home: Home, token: str) -> None:
-    """The host has no more than before, at the latest when the kernel has settled."""
+def check_no_leaks(before: Host, home: Home, token: str) -> None:
+    """Require that no resource was leaked, after a settling time of the kernel."""
     wait_until(lambda: not Host.now(home, token).more_than(before), _SETTLE_S * timeout_factor(), 0.2)
     left = Host.now(home, token).more_than(before)
-    require(not left, f"left on the host: {', '.join(left[:5])}")
+    require(not left, f"leaked resources: {', '.join(left[:5])}")
 
 
 def check_killed(target: Target, home: Home, token: str) -> None:
-    """A process that started the plug-in's guest or lab is killed; `vtax clean` leaves the host as it was before."""
+    """Kill a process that started the plug-in's guest or lab; require that `vtax clean` removes all resources."""
     before = Host.now(home, token)
     argv = [sys.executable, "-m", "vtax.conformance.killed", target.kind, target.argument]
     environment = {**os.environ, TAG: token, "VTAX_HOME": str(home.root), "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -72,14 +72,14 @@ def check_killed(target: Target, home: Home, token: str) -> None:
     tail = errors.strip().splitlines()[-1:]
     if message != "started":
         _clean(home)
-        raise Failed(f"it did not start in a process of its own: {''.join(tail) or message}")
+        raise Failed(f"it did not start in a child process: {''.join(tail) or message}")
     _clean(home)
-    check_nothing_left(before, home, token)
+    check_no_leaks(before, home, token)
 
 
 @contextmanager
 def tagged(token: str) -> Iterator[None]:
-    """Within the block, processes that are started inherit TAG."""
+    """Within the block, new processes inherit TAG."""
     os.environ[TAG] = token
     try:
         yield
@@ -92,7 +92,7 @@ def _first_line(child: subprocess.Popen[str]) -> str:
 
     assert child.stdout is not None
     ready, _, _ = select.select([child.stdout], [], [], _START_S * timeout_factor())
-    return child.stdout.readline().strip() if ready else "it has not started in time"
+    return child.stdout.readline().strip() if ready else "it did not start in time"
 
 
 def _clean(home: Home) -> None:

@@ -1,4 +1,4 @@
-"""Starts a plug-in's guest or lab and waits to be killed: `python -m vtax.conformance.killed KIND MODULE`."""
+"""Starts a plug-in's guest or lab and waits for SIGKILL: `python -m vtax.conformance.killed KIND MODULE`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import signal
 import sys
 
 from vtax.conformance import platform, topology
-from vtax.conformance.stage import Grounds, Stage
+from vtax.conformance.stage import CheckEnvironment, GuestStage
 from vtax.conformance.target import find
 
 
 def main(kind: str, argument: str) -> None:
-    """Start it, say so on standard output, and wait."""
+    """Start it, print a line on standard output, and wait."""
     plugin = next(target.plugin for target in find(argument) if target.kind == kind)
-    with Stage(Grounds.here()) as stage:
+    with GuestStage(CheckEnvironment.here()) as stage:
         if kind == "platform":
             stage.start(platform.platform_of(plugin))
         else:

@@ -1,4 +1,4 @@
-"""What vtax expects of a platform: its driver's declarations, its probe, a guest's life, its network, its traces."""
+"""Checks of a platform: the driver's declarations, the probe, a guest's life cycle, its network and leaks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, get_args
 from vtax.conformance import declared, host
 from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.host import Host
-from vtax.conformance.stage import MEMORY_BYTES, Grounds, Stage, must
+from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage, run_checked
 from vtax.conformance.target import Target
 from vtax.host.emulated_cpu import timeout_factor
 from vtax.network import registry as topologies
@@ -26,32 +26,32 @@ _LAB_MTU = 1400
 
 
 def platform_of(driver: Driver) -> Platform:
-    """The first platform that a driver ships, or one with its default options."""
+    """The first platform of a driver, or one with its default options."""
     name, options = next(iter(driver.variants.items()), (driver.name, {}))
     return Platform(name, driver, driver.Options.model_validate(dict(options)))
 
 
 class PlatformSubject:
-    """A driver, and its guest while one runs."""
+    """The driver under test and its running guest."""
 
-    def __init__(self, target: Target, grounds: Grounds) -> None:
-        self.target, self.grounds = target, grounds
+    def __init__(self, target: Target, environment: CheckEnvironment) -> None:
+        self.target, self.environment = target, environment
         self.driver: Driver = target.plugin
         self.token = secrets.token_hex(8)
         self.probed: Probe | None = None
         self.before: Host | None = None
-        self.stage: Stage | None = None
+        self.stage: GuestStage | None = None
         self.running: RunningGuest | None = None
 
     def close(self) -> None:
-        """End what still runs."""
+        """Stop the running guest."""
         if self.stage is not None:
             self.stage.__exit__()
             self.stage = None
 
     @property
-    def started(self) -> tuple[Stage, RunningGuest]:
-        """The guest that `start` started."""
+    def started(self) -> tuple[GuestStage, RunningGuest]:
+        """The guest started by the check `start`."""
         assert self.stage is not None
         assert self.running is not None
         return self.stage, self.running
@@ -63,7 +63,7 @@ def _name(subject: PlatformSubject) -> None:
 
 def _variants(subject: PlatformSubject) -> None:
     driver = subject.driver
-    require(driver.variants or driver.argument, "it ships no platform and takes no argument")
+    require(driver.variants or driver.argument, "it has no variants and takes no argument")
     for name, options in driver.variants.items():
         shipped = {n for d in registry.drivers().values() if d.name != driver.name for n in d.variants}
         declared.check_name(name, shipped)
@@ -95,16 +95,16 @@ def _probe_without_image(subject: PlatformSubject) -> None:
 
 
 def _probe(subject: PlatformSubject) -> None:
-    subject.grounds.need_image()
+    subject.environment.need_image()
     probe = subject.probed = _probed(subject, with_image=True)
     if not probe.available:
         raise Skipped(f"it does not run here: {probe.reason}")
-    require(probe.version, "the probe names no version of the runtime")
+    require(probe.version, "the probe has no version of the runtime")
 
 
 def _probed(subject: PlatformSubject, *, with_image: bool) -> Probe:
     platform = platform_of(subject.driver)
-    image = subject.grounds.image if with_image else None
+    image = subject.environment.image if with_image else None
     started_at = time.monotonic()
     probe = subject.driver.probe(platform.options, image)
     elapsed_s = time.monotonic() - started_at
@@ -115,15 +115,15 @@ def _probed(subject: PlatformSubject, *, with_image: bool) -> Probe:
 
 
 def _probe_leaks(subject: PlatformSubject) -> None:
-    home, before = subject.grounds.home, Host.now(subject.grounds.home, subject.token)
+    home, before = subject.environment.home, Host.now(subject.environment.home, subject.token)
     with host.tagged(subject.token):
         _probed(subject, with_image=True)
-    host.check_nothing_left(before, home, subject.token)
+    host.check_no_leaks(before, home, subject.token)
 
 
 def _start(subject: PlatformSubject) -> None:
-    subject.before = Host.now(subject.grounds.home, subject.token)
-    subject.stage = Stage(subject.grounds)
+    subject.before = Host.now(subject.environment.home, subject.token)
+    subject.stage = GuestStage(subject.environment)
     with host.tagged(subject.token):
         subject.running = subject.stage.start(platform_of(subject.driver))
     require(isinstance(subject.running, RunningGuest), f"start returns {subject.running!r}")
@@ -132,42 +132,42 @@ def _start(subject: PlatformSubject) -> None:
 def _journal(subject: PlatformSubject) -> None:
     stage, _ = subject.started
     made = [str(resource) for resource in stage.journal.registered]
-    require(len(made) > 1, "the journal names nothing of the running guest but its directory")
+    require(len(made) > 1, "the journal registers only the directory of the running guest")
 
 
 def _run(subject: PlatformSubject) -> None:
     guest = subject.started[0].guest()
     result = guest.run(["sh", "-c", "echo out; echo err >&2; exit 7"], timeout_s=30.0)
     seen = (result.status, result.stdout, result.stderr)
-    require(seen == (7, "out\n", "err\n"), f"a program that ends with status 7 gives {seen!r}")
+    require(seen == (7, "out\n", "err\n"), f"a program that ends with status 7 returns {seen!r}")
 
 
 def _files(subject: PlatformSubject) -> None:
     stage, running = subject.started
     payload, path = os.urandom(_PAYLOAD_BYTES), f"{running.scratch}/vtax-conformance"
     stage.guest().put(path, payload)
-    require(stage.guest().get(path) == payload, f"a file in {running.scratch} comes back changed")
-    must(stage.guest(), ["rm", path])
+    require(stage.guest().get(path) == payload, f"a file in {running.scratch} is read back with other content")
+    run_checked(stage.guest(), ["rm", path])
 
 
 def _same_files(subject: PlatformSubject) -> None:
     stage, running = subject.started
     if running.is_remote:
-        raise Skipped("its machine has files of its own")
+        raise Skipped("its machine does not use the image")
     name = "/usr/bin/env"
     expected = (stage.image.tree / name.lstrip("/")).read_bytes()
-    require(stage.guest().get(name) == expected, f"{name} is not the image's")
+    require(stage.guest().get(name) == expected, f"{name} differs from the image")
 
 
 def _limits(subject: PlatformSubject) -> None:
     stage, running = subject.started
     notes = running.notes
     require(isinstance(notes, tuple) and all(isinstance(note, str) for note in notes), f"notes is {notes!r}")
-    cpus = must(stage.guest(), ["nproc"]).strip()
+    cpus = run_checked(stage.guest(), ["nproc"]).strip()
     require(cpus == "1" or notes, f"a guest with one vCPU may use {cpus} CPUs, and no note says so")
     in_force = running.limits_in_force()
     require(isinstance(in_force, Mapping), f"limits_in_force returns {in_force!r}")
-    seen = must(stage.guest(), ["awk", "/^MemTotal:/ {print $2}", "/proc/meminfo"]).strip()
+    seen = run_checked(stage.guest(), ["awk", "/^MemTotal:/ {print $2}", "/proc/meminfo"]).strip()
     is_limited = "limit.memory" in in_force or int(seen or 0) * 1024 <= MEMORY_BYTES
     require(is_limited or notes, "its memory has no limit, and no note says so")
 
@@ -177,7 +177,7 @@ def _cpu_time(subject: PlatformSubject) -> None:
     first = running.host_cpu_s()
     if first is None:
         raise Skipped("the host does not account its CPU time")
-    must(stage.guest(), ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
+    run_checked(stage.guest(), ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
     second = running.host_cpu_s()
     require(second is not None and 0 <= first < second, f"host_cpu_s is {first!r}, and {second!r} after work")
 
@@ -194,27 +194,27 @@ def _stop(subject: PlatformSubject) -> None:
 def _leaks_after_stop(subject: PlatformSubject) -> None:
     assert subject.before is not None
     subject.close()
-    host.check_nothing_left(subject.before, subject.grounds.home, subject.token)
+    host.check_no_leaks(subject.before, subject.environment.home, subject.token)
 
 
 def _leaks_after_kill(subject: PlatformSubject) -> None:
-    host.check_killed(subject.target, subject.grounds.home, subject.token)
+    host.check_killed(subject.target, subject.environment.home, subject.token)
 
 
 def _network(subject: PlatformSubject) -> None:
     if not subject.driver.joins_topologies:
-        raise Skipped("its network interfaces are the user's")
+        raise Skipped("its network interfaces belong to the user")
     topology = topologies.get("point-to-point")
     settings = topologies.settings("point-to-point", {})
-    with Stage(subject.grounds) as stage:
+    with GuestStage(subject.environment) as stage:
         links = topology.build(stage.journal, settings)
         stage.start_ends(links, {"guest": platform_of(subject.driver)})
         links.apply(settings)
         before = links.counters()
-        must(stage.guest("guest"), ["ping", "-q", "-c", "3", "-W", "10", links.peer_address])
+        run_checked(stage.guest("guest"), ["ping", "-q", "-c", "3", "-W", "10", links.peer_address])
         after = links.counters()
         grown = [name for name in after if name.endswith("_bytes") and after[name] > before.get(name, 0.0)]
-        require(grown, "no interface of the lab counts what the guest sends")
+        require(grown, "no interface of the lab counts packets of the guest")
         if subject.driver.links_change:
             links.apply(settings.model_copy(update={"mtu": _LAB_MTU}))
             seen: Any = links.effective["link"]["mtu"]
@@ -226,7 +226,7 @@ def _network(subject: PlatformSubject) -> None:
 _S = PlatformSubject
 CHECKS: tuple[Check[PlatformSubject], ...] = (
     Check[_S]("type", lambda s: declared.check_type(s.driver, Driver), "derive from vtax.platforms.base.Driver"),
-    Check[_S]("name", _name, "choose a name of small letters, digits and hyphens", ("type",)),
+    Check[_S]("name", _name, "choose a name of lower-case letters, digits and hyphens", ("type",)),
     Check[_S]("summary", lambda s: declared.check_line("summary", s.driver.summary), "say it in a line", ("type",)),
     Check[_S](
         "options-model",
@@ -242,7 +242,7 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
         "use types of options that pydantic writes as JSON and reads again",
         ("variants",),
     ),
-    Check[_S]("tunings", _tunings, "use the words of a study's `tuning`", ("type",)),
+    Check[_S]("tunings", _tunings, "use levels of the study's `tuning`", ("type",)),
     Check[_S]("network-limits", _network_limits, "return a NetworkLimits of positive sizes", ("variants",)),
     Check[_S](
         "probe-without-image",
@@ -250,17 +250,29 @@ CHECKS: tuple[Check[PlatformSubject], ...] = (
         "return a Probe with a reason; do not raise",
         ("variants",),
     ),
-    Check[_S]("probe", _probe, "start a guest, hear it, stop it, and return a Probe within 20 s", ("variants",), 60),
-    Check[_S]("probe-leaks", _probe_leaks, "stop what the probe starts; register it in a journal first", ("probe",)),
+    Check[_S](
+        "probe", _probe, "start a guest, wait for its agent, stop it, return a Probe within 20 s", ("variants",), 60
+    ),
+    Check[_S](
+        "probe-leaks",
+        _probe_leaks,
+        "stop everything that the probe starts; register it in a journal first",
+        ("probe",),
+    ),
     Check[_S]("start", _start, "run bootstrap.argv(...) in the guest with the channel as its stream", ("probe",)),
-    Check[_S]("journal", _journal, "spec.journal.register(...) before anything is made", ("start",)),
-    Check[_S]("run", _run, "leave the guest's processes and their exit status to the agent", ("start",)),
-    Check[_S]("files", _files, "set scratch to a directory that the guest may write", ("start",)),
+    Check[_S]("journal", _journal, "call spec.journal.register(...) before creating a resource", ("start",)),
+    Check[_S]("run", _run, "leave processes and exit statuses of the guest to the agent", ("start",)),
+    Check[_S]("files", _files, "set scratch to a writable directory of the guest", ("start",)),
     Check[_S]("image-files", _same_files, "start the guest from spec.image", ("start",)),
-    Check[_S]("limits", _limits, "enforce spec.resources, or name in notes what is not enforced", ("start",)),
+    Check[_S]("limits", _limits, "enforce spec.resources, or list unenforced limits in notes", ("start",)),
     Check[_S]("cpu-time", _cpu_time, "return seconds of CPU time since the guest's start", ("start",)),
-    Check[_S]("stop", _stop, "end the guest; a second call has nothing to do", ("start",)),
-    Check[_S]("leaks-after-stop", _leaks_after_stop, "remove in stop() what start() made", ("stop",)),
-    Check[_S]("leaks-after-kill", _leaks_after_kill, "register in spec.journal before making", ("leaks-after-stop",)),
+    Check[_S]("stop", _stop, "stop the guest; a second call does nothing", ("start",)),
+    Check[_S]("leaks-after-stop", _leaks_after_stop, "remove all resources of start() in stop()", ("stop",)),
+    Check[_S](
+        "leaks-after-kill",
+        _leaks_after_kill,
+        "register resources in spec.journal before creating them",
+        ("leaks-after-stop",),
+    ),
     Check[_S]("network", _network, "join spec.plugboard: plug_namespace(...) or taps()", ("leaks-after-stop",)),
 )

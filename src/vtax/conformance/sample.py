@@ -1,4 +1,4 @@
-"""Runs with invented figures, for views to be tried on. They are shown to nobody as results."""
+"""Runs with synthetic values, to check views."""
 
 from __future__ import annotations
 

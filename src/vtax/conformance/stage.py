@@ -1,4 +1,4 @@
-"""Where checks start guests: an image, a journal, and native guests at the ends of a topology."""
+"""Guests for checks: an image, a journal, and native guests at the ends of a topology."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ MEMORY_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
-class Grounds:
-    """What starting guests needs. image: None when there is none, or who asks is not root; reason: why."""
+class CheckEnvironment:
+    """The environment of guests. image: None without a built image or without root; reason: why."""
 
     home: Home
     image: Image | None
     reason: str = ""
 
     @classmethod
-    def here(cls) -> Grounds:
-        """Those of this host."""
+    def here(cls) -> CheckEnvironment:
+        """The environment of this host."""
         home = Home.from_environment()
         if os.geteuid() != 0:
             return cls(home, None, "guests are started as root")
         image = checked(home)
-        return cls(home.ensure(), image, "" if image else "there is no image: vtax image build makes one")
+        return cls(home.ensure(), image, "" if image else "the guest image is not built: sudo vtax image build")
 
     def need_image(self) -> Image:
-        """The image. Raises Skipped."""
+        """The image. Raises Skipped without one."""
         if self.image is None:
             raise Skipped(self.reason)
         return self.image
 
 
-class Stage:
-    """A journal, and the guests that are started with it. Leaving it stops them and closes the journal."""
+class GuestStage:
+    """A journal and the guests started with it. On exit, guests are stopped and the journal is closed."""
 
-    def __init__(self, grounds: Grounds) -> None:
-        self.image = grounds.need_image()
-        self._home = grounds.home
+    def __init__(self, environment: CheckEnvironment) -> None:
+        self.image = environment.need_image()
+        self._home = environment.home
         self._stack = ExitStack()
-        self.journal = self._stack.enter_context(Journal(grounds.home.journal))
+        self.journal = self._stack.enter_context(Journal(environment.home.journal))
         self.endpoints: dict[str, Endpoint] = {}
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class Stage:
         return path
 
     def spec(self, end: End | None = None) -> GuestSpec:
-        """A guest with one vCPU, to be joined to an end."""
+        """A guest with one vCPU, connected to an end."""
         name = f"vtax-{secrets.token_hex(3)}"
         resources = Resources(1, MEMORY_BYTES, tuple(sorted(os.sched_getaffinity(0)))[-1:])
         return GuestSpec(name, self.image, resources, self.directory(name), self.journal, end)
@@ -93,19 +93,19 @@ class Stage:
         return running
 
     def guest(self, role: str = "guest") -> Guest:
-        """The calls into a started guest."""
+        """The agent connection of a started guest."""
         return self.endpoints[role].guest
 
     def start_ends(self, links: Links, platforms: Mapping[str, Platform]) -> None:
-        """Start a guest at every end: of a platform by its role, or a native one. The links are closed at the end."""
+        """Start a guest at every end: of the role's platform, else native. The links are closed on exit."""
         self._stack.callback(links.close)
         for end in links.ends:
             self.start(platforms.get(end.role) or registry.get("native"), end, end.role)
-            end.connected(partial(must, self.guest(end.role)))
+            end.connected(partial(run_checked, self.guest(end.role)))
 
 
-def must(guest: Guest, argv: Sequence[str]) -> str:
-    """What a command prints in a guest. Raises GuestError when it fails."""
+def run_checked(guest: Guest, argv: Sequence[str]) -> str:
+    """Run a command in a guest and return its output. Raises GuestError when it fails."""
     result = guest.run(argv, timeout_s=30.0)
     if result.status != 0:
         raise GuestError(f"{' '.join(argv)} failed in the guest: {result.stderr.strip()[-300:]}")

@@ -1,4 +1,4 @@
-"""The plug-in that is checked: from a file, an importable module, or an entry point of an installed package."""
+"""The plug-in under test: from a file, an importable module, or an entry point of an installed package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FORMS = "a file such as my_package/unshare.py, a module such as my_package.unsh
 
 @dataclass(frozen=True)
 class Target:
-    """A plug-in. kind: a key of ATTRIBUTES. argument: as it was named on the command line."""
+    """The plug-in under test. kind: a key of ATTRIBUTES. argument: of the command line."""
 
     kind: str
     plugin: Any
@@ -34,15 +34,15 @@ class Target:
 
     @property
     def shipped_names(self) -> frozenset[str]:
-        """Names that a plug-in of this kind cannot have, since a shipped one has them; none for a shipped one."""
+        """Names of shipped plug-ins of this kind; empty when the plug-in itself is shipped."""
         modules = "" if self.argument.startswith("vtax.") else SHIPPED.get(GROUPS[self.kind], "")
         return frozenset(modules.replace("_", "-").split())
 
 
 def find(argument: str) -> list[Target]:
-    """Every plug-in that a file, a module or an entry point's name leads to, in the order of ATTRIBUTES.
+    """All plug-ins of a file, a module or an entry point, in the order of ATTRIBUTES.
 
-    Raises BadInput when there is none, or when its code cannot be imported.
+    Raises BadInput when there is none, or when the import fails.
     """
     try:
         found = _plugins(argument)
@@ -72,7 +72,7 @@ def _from_file(path: Path) -> ModuleType:
     name = f"vtax_conformance_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadInput(f"{path} is no Python module", hint=f"name {_FORMS}")
+        raise BadInput(f"{path} is not a Python module", hint=f"name {_FORMS}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # pydantic resolves annotations through it
     spec.loader.exec_module(module)

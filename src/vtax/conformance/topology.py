@@ -1,4 +1,4 @@
-"""What vtax expects of a topology: its declarations, its ends and flows, traffic over its links, and its traces."""
+"""Checks of a topology: its declarations, ends, flows, traffic and leaks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, get_args
 from vtax.conformance import declared, host
 from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.host import Host
-from vtax.conformance.stage import Grounds, Stage
+from vtax.conformance.stage import CheckEnvironment, GuestStage
 from vtax.conformance.target import Target
 from vtax.errors import BadInput
 from vtax.host.journal import Journal
@@ -25,20 +25,20 @@ _OTHER_MTU = 1400
 class TopologySubject:
     """A topology with its default settings."""
 
-    def __init__(self, target: Target, grounds: Grounds) -> None:
-        self.target, self.grounds = target, grounds
+    def __init__(self, target: Target, environment: CheckEnvironment) -> None:
+        self.target, self.environment = target, environment
         self.topology: Topology[LinkSettings] = target.plugin
         self.token = secrets.token_hex(8)
 
     @property
     def settings(self) -> LinkSettings:
-        """The defaults, with the first attachment that it can be built with. Raises BadInput."""
+        """The default settings with the first supported attachment. Raises BadInput."""
         return settings_of(self.topology)
 
     def with_links(self, use: Callable[[Links], None]) -> None:
         """Build the lab, use it and remove it."""
-        self.grounds.need_image()
-        with Journal(self.grounds.home.journal) as journal:
+        self.environment.need_image()
+        with Journal(self.environment.home.journal) as journal:
             links = built(self.topology, journal)
             try:
                 use(links)
@@ -47,7 +47,7 @@ class TopologySubject:
 
 
 def settings_of(topology: Topology[LinkSettings]) -> LinkSettings:
-    """Default settings that a topology can be built with."""
+    """Default settings with an attachment that the topology supports."""
     default = topology.Settings.model_fields["attachment"].default
     attachment = default if default in topology.attachments else topology.attachments[0]
     return topology.Settings.of({} if attachment == default else {"attachment": attachment})
@@ -84,7 +84,7 @@ def _sizes(subject: TopologySubject) -> None:
 
 
 def _host(subject: TopologySubject) -> None:
-    subject.grounds.need_image()
+    subject.environment.need_image()
     try:
         subject.topology.check(subject.settings)
     except BadInput as error:
@@ -131,14 +131,14 @@ def _flows(subject: TopologySubject) -> None:
             )
             for address in (flow.client_address, flow.server_address):
                 own = any(ip_address(address) in network for network in _LAB)
-                require(own, f"{address} is no address of 198.18.0.0/15 or 2001:2::/48")
+                require(own, f"{address} is not an address of 198.18.0.0/15 or 2001:2::/48")
 
     subject.with_links(use)
 
 
 def _traffic(subject: TopologySubject) -> None:
     settings = subject.settings
-    with Stage(subject.grounds) as stage:
+    with GuestStage(subject.environment) as stage:
         links = built(subject.topology, stage.journal)
         stage.start_ends(links, {})
         links.apply(settings)
@@ -152,7 +152,7 @@ def _traffic(subject: TopologySubject) -> None:
 
 def _mtu(subject: TopologySubject) -> None:
     settings = subject.settings
-    with Stage(subject.grounds) as stage:
+    with GuestStage(subject.environment) as stage:
         links = built(subject.topology, stage.journal)
         stage.start_ends(links, {})
         links.apply(settings)
@@ -162,17 +162,17 @@ def _mtu(subject: TopologySubject) -> None:
 
 
 def _host_untouched(subject: TopologySubject) -> None:
-    before = Host.now(subject.grounds.home, subject.token).found["interface"]
+    before = Host.now(subject.environment.home, subject.token).found["interface"]
 
     def use(links: Links) -> None:
-        new = Host.now(subject.grounds.home, subject.token).found["interface"] - before
+        new = Host.now(subject.environment.home, subject.token).found["interface"] - before
         require(not new, f"the host has new interfaces: {', '.join(sorted(new))}")
 
     subject.with_links(use)
 
 
 def _close(subject: TopologySubject) -> None:
-    home = subject.grounds.home
+    home = subject.environment.home
     before = Host.now(home, subject.token)
 
     with host.tagged(subject.token), Journal(home.journal) as journal:
@@ -180,12 +180,12 @@ def _close(subject: TopologySubject) -> None:
         links.close()
         links.close()
         left = [str(resource) for resource in journal.registered]
-        require(not left, f"registered still after close(): {', '.join(left[:5])}")
-    host.check_nothing_left(before, home, subject.token)
+        require(not left, f"still registered after close(): {', '.join(left[:5])}")
+    host.check_no_leaks(before, home, subject.token)
 
 
 def _killed(subject: TopologySubject) -> None:
-    host.check_killed(subject.target, subject.grounds.home, subject.token)
+    host.check_killed(subject.target, subject.environment.home, subject.token)
 
 
 _S = TopologySubject
@@ -194,7 +194,7 @@ CHECKS: tuple[Check[TopologySubject], ...] = (
     Check[_S](
         "name",
         lambda s: declared.check_name(s.topology.name, s.target.shipped_names),
-        "choose a name of small letters, digits and hyphens",
+        "choose a name of lower-case letters, digits and hyphens",
         ("type",),
     ),
     Check[_S]("summary", lambda s: declared.check_line("summary", s.topology.summary), "say it in a line", ("type",)),
@@ -217,12 +217,12 @@ CHECKS: tuple[Check[TopologySubject], ...] = (
     Check[_S]("ends", _ends, "make the ends that guests, interfaces and native_platforms name", ("build",)),
     Check[_S]("flows", _flows, "name ends by their roles, with addresses of network.lab.address", ("build",)),
     Check[_S](
-        "host-untouched", _host_untouched, "make interfaces in namespaces of the lab, none on the host", ("build",)
+        "host-untouched", _host_untouched, "create interfaces in namespaces of the lab, none on the host", ("build",)
     ),
-    Check[_S]("close", _close, "make everything through the lab, which removes it", ("build",)),
+    Check[_S]("close", _close, "create all resources through the lab, which removes them", ("build",)),
     Check[_S](
-        "traffic", _traffic, "join every end's interfaces to segments that reach each other", ("ends", "flows")
+        "traffic", _traffic, "connect the interfaces of all ends to segments that reach each other", ("ends", "flows")
     ),
     Check[_S]("mtu-change", _mtu, "put interfaces between segments into more_hops", ("traffic",)),
-    Check[_S]("leaks-after-kill", _killed, "lab.register(...) before anything is made", ("close",)),
+    Check[_S]("leaks-after-kill", _killed, "call lab.register(...) before creating a resource", ("close",)),
 )

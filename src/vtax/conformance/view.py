@@ -1,4 +1,4 @@
-"""What vtax expects of a view: its declarations, and a document that every renderer can show."""
+"""Checks of a view: its declarations, and a document for every renderer."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _WIDTHS = (80, 160)
 
 
 class ViewSubject:
-    """A view, and runs with invented figures."""
+    """The view under test and runs with synthetic values."""
 
     def __init__(self, target: Target) -> None:
         self.view: View = target.plugin
 
     @contextmanager
     def documents(self) -> Iterator[list[Document]]:
-        """Of a run without trials and of one with trials, a failed one among them, at every depth."""
+        """Documents of a run without trials and of a run with trials, one of them failed, at every depth."""
         if self.view.arguments:
-            raise Skipped("its option takes arguments, which only its author knows")
+            raise Skipped("its option needs arguments")
         with sample.runs() as stores:
             yield [self._document(source_of(store)) for store in stores]
 
@@ -48,11 +48,11 @@ class ViewSubject:
 
 
 def _type(subject: ViewSubject) -> None:
-    require(isinstance(subject.view, View), f"VIEW is {subject.view!r}, no vtax.report.views.base.View")
+    require(isinstance(subject.view, View), f"VIEW is {subject.view!r}, not a vtax.report.views.base.View")
 
 
 def _name(subject: ViewSubject) -> None:
-    require(_OPTION.fullmatch(subject.view.name), f"--{subject.view.name} is no option's name")
+    require(_OPTION.fullmatch(subject.view.name), f"--{subject.view.name} is not a valid option name")
 
 
 def _help(subject: ViewSubject) -> None:
@@ -78,23 +78,26 @@ def _rendered(subject: ViewSubject) -> None:
             for width in _WIDTHS:
                 render(document, Console(file=io.StringIO(), width=width, highlight=False))
             for renderer in (html, markdown, latex):
-                require(isinstance(renderer(document), str), f"{renderer.__name__} shows no text")
+                require(isinstance(renderer(document), str), f"{renderer.__name__} returns no text")
 
 
 def _repeatable(subject: ViewSubject) -> None:
     with subject.documents() as first:
         shown = [as_json(document) for document in first]
     with subject.documents() as second:
-        require(shown == [as_json(document) for document in second], "the same run gives another document")
+        require(
+            shown == [as_json(document) for document in second],
+            "a second call for the same run returns another document",
+        )
 
 
 _S = ViewSubject
 CHECKS: tuple[Check[ViewSubject], ...] = (
     Check[_S]("type", _type, "VIEW = View(name, title, help, document)"),
-    Check[_S]("name", _name, "choose a name of small letters and hyphens", ("type",)),
+    Check[_S]("name", _name, "choose a name of lower-case letters and hyphens", ("type",)),
     Check[_S]("help", _help, "say it in a line", ("type",)),
     Check[_S]("document", _document, "return a Document, also of a run without trials", ("type",)),
-    Check[_S]("json", _json, "give plain values as `data`, or tables with keys of columns", ("document",)),
+    Check[_S]("json", _json, "return plain values as `data`, or tables with column keys", ("document",)),
     Check[_S]("rendered", _rendered, "use the parts and cells of report/document", ("document",)),
-    Check[_S]("repeatable", _repeatable, "let the document depend on the run alone", ("document",)),
+    Check[_S]("repeatable", _repeatable, "make the document depend on the run only", ("document",)),
 )
