@@ -28,7 +28,7 @@ def lock(tmp_path: Path, private_home: Home, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("os.geteuid", lambda: 0)
     for module in (probing, cli_image, shell):
         monkeypatch.setattr(module, "measuring_lock", partial(measuring_lock, path=path))
-    monkeypatch.setattr(examine, "watch", partial(examine.watch, 0.01))
+    monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
     return path
 
 

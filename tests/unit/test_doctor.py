@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from vtax.cli.main import group
 from vtax.doctor import checks, examine, tunables
 from vtax.doctor.examine import Examination, probe_all
-from vtax.doctor.load import Load, watch
+from vtax.doctor.load import Load, sample_load
 from vtax.errors import VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Cleaned, Journal, clean
@@ -64,7 +64,7 @@ def laptop(tmp_path):
 
 def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop):
     found = {finding.name: finding for finding in checks.findings(laptop)}
-    assert {name: finding.level for name, finding in found.items()} == {
+    assert {name: finding.severity for name, finding in found.items()} == {
         "CPUs": "warn",
         "frequency governor": "warn",
         "turbo": "warn",
@@ -78,18 +78,18 @@ def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop):
         "battery": "bad",
         "heat": "warn",
     }
-    assert found["frequency governor"].shows == "performance, powersave"
-    assert found["swap"].shows == "977 MiB of 1.91 GiB in use"
-    assert found["NUMA"].shows == "2 nodes, and the kernel moves memory between them"
+    assert found["frequency governor"].observed == "performance, powersave"
+    assert found["swap"].observed == "977 MiB of 1.91 GiB in use"
+    assert found["NUMA"].observed == "2 nodes, and the kernel moves memory between them"
     assert all(finding.why for finding in found.values())
-    assert all(finding.hint for finding in found.values() if finding.level != "ok")
+    assert all(finding.hint for finding in found.values() if finding.severity != "ok")
     tunable = {name for name, finding in found.items() if finding.tunable}
     assert tunable == {"frequency governor", "turbo", "transparent huge pages", "address layout", "NUMA"}
 
 
 def test_a_good_host_has_nothing_to_fix(tmp_path):
     found = checks.findings(host(tmp_path, SERVER))
-    assert {finding.level for finding in found} == {"ok"}
+    assert {finding.severity for finding in found} == {"ok"}
     assert {finding.hint for finding in found} == {""}
     assert not any(finding.tunable for finding in found)
     assert "battery" not in {finding.name for finding in found}
@@ -100,7 +100,7 @@ def test_tuning_is_promised_only_where_it_is_the_hint(tmp_path):
     found = {finding.name: finding for finding in checks.findings(host(tmp_path, {**LAPTOP, **unused}))}
     assert found["swap"].tunable
     assert "swappiness=1" in found["swap"].hint
-    assert found["NUMA"].level == "warn"
+    assert found["NUMA"].severity == "warn"
     assert not found["NUMA"].tunable
 
 
@@ -109,7 +109,7 @@ def test_the_battery_of_a_mouse_is_not_the_hosts(tmp_path):
     host(tmp_path, {**SERVER, **mouse, "sys/class/power_supply/hidpp_battery_0/scope": "Device\n"})
     assert "battery" not in {finding.name for finding in checks.findings(tmp_path)}
     host(tmp_path, {"sys/class/power_supply/BAT0/status": "Charging\n"})
-    assert {finding.name: finding.level for finding in checks.findings(tmp_path)}["battery"] == "ok"
+    assert {finding.name: finding.severity for finding in checks.findings(tmp_path)}["battery"] == "ok"
 
 
 def test_a_host_that_shows_nothing_is_not_judged(tmp_path):
@@ -123,7 +123,7 @@ def test_a_virtual_host_is_named(tmp_path):
         {"proc/cpuinfo": "flags\t\t: fpu hypervisor\n", "sys/class/dmi/id/product_name": "Standard PC\n"},
     )
     seen = checks.VirtualHost().look(root)
-    assert (seen.level, seen.shows) == ("warn", "yes (Standard PC)")
+    assert (seen.severity, seen.observed) == ("warn", "yes (Standard PC)")
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,12 @@ def test_a_virtual_host_is_named(tmp_path):
 )
 def test_load_and_steal_are_judged_by_share(load, levels):
     found = checks.judge_load(load)
-    assert [finding.level for finding in found] == levels
-    assert ("most: make (7) 30%" in found[0].shows) == bool(load.busiest)
+    assert [finding.severity for finding in found] == levels
+    assert ("busiest: make (7) 30%" in found[0].observed) == bool(load.busiest)
 
 
 def test_watching_gives_shares_that_can_be():
-    seen = watch(0.05)
+    seen = sample_load(0.05)
     assert 0 <= seen.busy_cpus <= seen.cpus
     assert 0 <= seen.steal <= 1
 
@@ -236,10 +236,10 @@ class DyingDriver(FakeDriver):
 
 
 def platform(name, driver, level):
-    return Platform(name, driver, Level(level))
+    return Platform(name, driver, Severity(level))
 
 
-class Level:
+class Severity:
     """An option."""
 
     def __init__(self, level):
@@ -267,7 +267,7 @@ def test_a_probe_that_does_not_end_is_undone_in_the_middle_of_its_start(tmp_path
     assert time.monotonic() - started_at < 12
     assert probes["quick"].available
     assert not probes["slow"].available
-    assert probes["slow"].reason == "its probe did not end in the time of this examination"
+    assert probes["slow"].reason == "its probe exceeded the time limit of the examination"
     assert "slow 1" in book.read_text()
     assert tagged_pids("vtax-hangs") == tagged_pids("vtax-hangs-too") == []
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
@@ -276,7 +276,7 @@ def test_a_probe_that_does_not_end_is_undone_in_the_middle_of_its_start(tmp_path
 def test_what_a_late_probe_leaves_behind_all_the_same_is_reported(tmp_path, private_home, monkeypatch):
     monkeypatch.setattr(examine, "clean", lambda directory: Cleaned((), ("mount /x: busy",)))
     probes = probe_all([platform("slow", HangingDriver("slow", tmp_path / "book"), 1)], None, time.monotonic() + 0.5)
-    assert "left behind: mount /x: busy" in probes["slow"].reason
+    assert "leaked resources: mount /x: busy" in probes["slow"].reason
     assert probes["slow"].hint == "sudo vtax clean"
     monkeypatch.undo()
     clean(private_home.journal)
@@ -289,7 +289,7 @@ def test_a_probe_that_fails_costs_its_own_answer(tmp_path):
     probes = probe_all(wanted, None, started_at + 20)
     assert time.monotonic() - started_at < 10
     assert probes["raises"].reason == "its probe failed: RuntimeError: not so"
-    assert probes["dies"].reason == "its probe ended without an answer"
+    assert probes["dies"].reason == "its probe ended without a result"
     assert [name for name, probe in probes.items() if probe.available] == ["answers"]
 
 
@@ -315,4 +315,4 @@ def test_cures_are_printed_whole_and_what_the_host_does_not_show_is_named(tmp_pa
     at = next(i for i, line in enumerate(lines) if line.startswith("transparent huge pages (vtax run --tune-host"))
     assert lines[at + 1] == "    echo never > /sys/kernel/mm/transparent_hugepage/enabled"
     assert "not observable on this host: battery" in lines
-    assert examination.as_json()["not_shown"] == ["battery"]
+    assert examination.as_json()["not_observed"] == ["battery"]

@@ -71,16 +71,16 @@ def _print_findings(examination: Examination) -> None:
 
     rows = [
         (
-            Text(finding.level, style=_STYLES[finding.level]),
+            Text(finding.severity, style=_STYLES[finding.severity]),
             finding.name,
-            finding.shows,
-            "" if finding.level == "ok" else finding.why,
+            finding.observed,
+            "" if finding.severity == "ok" else finding.why,
         )
         for finding in examination.findings
     ]
     print_table(("severity", "check", "observed", "why it matters"), rows)
-    if examination.not_shown:
-        click.echo(f"not observable on this host: {', '.join(examination.not_shown)}\n")
+    if examination.not_observed:
+        click.echo(f"not observable on this host: {', '.join(examination.not_observed)}\n")
     _print_hints(
         {
             finding.name + (" (vtax run --tune-host does it)" if finding.tunable else ""): finding.hint

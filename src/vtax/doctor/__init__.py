@@ -1,1 +1,1 @@
-"""What can run here, and what makes this host a bad place to measure."""
+"""Checks which platforms run here and what disturbs measurements on this host."""

@@ -1,7 +1,7 @@
-"""What makes a host a bad place to measure: one small class per check.
+"""Checks of the host for disturbances of measurements: one class per check.
 
-A check reads files below a root (so that tests can hand it another host's), says nothing where the host does not show
-the thing, and judges what it sees. It changes nothing: changing is what tunables do.
+A check reads files below a root directory (tests pass another host's files) and rates what it observes. It returns
+None where the host does not expose the setting. Checks change nothing; tunables do.
 """
 
 from __future__ import annotations
@@ -13,49 +13,49 @@ from pathlib import Path
 from typing import Protocol
 
 from vtax.doctor import tunables
-from vtax.doctor.finding import Finding, Level, Observation
+from vtax.doctor.finding import Finding, Observation, Severity
 from vtax.doctor.load import Load
 from vtax.study.units import about_size, format_percent
 
 GIB = 1 << 30
 STEAL_WARN, STEAL_BAD = 0.01, 0.05
 BUSY_WARN_CPUS, BUSY_BAD_SHARE = 0.1, 0.25
-LITTLE_MEMORY, TOO_LITTLE_MEMORY = 2 * GIB, 1 * GIB
+MEMORY_WARN, MEMORY_BAD = 2 * GIB, 1 * GIB
 
 
 class Check(Protocol):
-    """name: also of the tunable that does its hint, if there is one. why: what it does to a measurement."""
+    """name: also the name of the tunable that applies its hint, if any. why: its effect on a measurement."""
 
     name: str
     why: str
 
     def look(self, root: Path) -> Observation | None:
-        """What this host shows; None when it does not show it."""
+        """The observation on this host; None when the host does not expose the setting."""
         ...
 
 
 class Processors:
-    """How many CPUs there are to measure on."""
+    """The number of usable CPUs."""
 
     name = "CPUs"
-    why = "guest, peer, vtax and the rest of the host share what there is"
+    why = "guest, peer, vtax and the rest of the host share the CPUs"
 
     def look(self, root: Path) -> Observation | None:
-        """Count those this process may use."""
+        """Count the CPUs that this process may use."""
         usable = len(os.sched_getaffinity(0)) if root == Path("/") else _count_processors(root)
         hint = "use a host with four CPUs or more, and pin guests to some of them"
         if usable == 1:
-            return Observation("bad", "1 CPU: nothing can run beside a guest without taking its time", hint)
+            return Observation("bad", "1 CPU: every other process takes CPU time from the guest", hint)
         if usable < 4:
             return Observation("warn", f"{usable} CPUs: network peers and QEMU's own threads share with guests", hint)
         return Observation("ok", f"{usable} CPUs")
 
 
 class FrequencyGovernor:
-    """Whether CPUs keep their speed."""
+    """The CPU frequency governor."""
 
     name = tunables.FrequencyGovernor.name
-    why = "a governor that saves power changes the CPU's speed in the middle of a trial"
+    why = "a power-saving governor changes the CPU frequency during a trial"
 
     def look(self, root: Path) -> Observation | None:
         """All governors must be `performance`."""
@@ -68,13 +68,13 @@ class FrequencyGovernor:
 
 
 class Turbo:
-    """Whether CPUs speed up while they are cool."""
+    """Turbo boost."""
 
     name = tunables.Turbo.name
-    why = "turbo depends on heat and on what other cores do: the first trials run faster than the later ones"
+    why = "turbo depends on temperature and on the load of other cores: the first trials run faster than later ones"
 
     def look(self, root: Path) -> Observation | None:
-        """intel_pstate says no_turbo, other drivers boost."""
+        """intel_pstate has no_turbo, other drivers have boost."""
         tunable = tunables.Turbo(root)
         if not tunable.files():
             return None
@@ -85,10 +85,10 @@ class Turbo:
 
 
 class SiblingThreads:
-    """Whether CPUs are halves of cores."""
+    """Simultaneous multithreading."""
 
     name = "sibling threads"
-    why = "two threads of one core share its units: a guest slows down when its sibling works"
+    why = "two threads of a core share its execution units: a busy sibling slows a guest down"
 
     def look(self, root: Path) -> Observation | None:
         """The kernel's summary of simultaneous multithreading."""
@@ -102,28 +102,28 @@ class SiblingThreads:
 
 
 class TransparentHugePages:
-    """Whether memory is given in huge pages unasked."""
+    """The policy of transparent huge pages."""
 
     name = tunables.TransparentHugePages.name
-    why = "huge pages speed up what gets them; QEMU asks for them, other programs get them by luck or not at all"
+    why = "huge pages speed up programs; QEMU requests them, other programs get them by chance or not at all"
 
     def look(self, root: Path) -> Observation | None:
-        """The chosen word of three."""
+        """The selected policy."""
         tunable = tunables.TransparentHugePages(root)
         if not tunable.files():
             return None
         chosen = tunable.show()
         if chosen == "never":
             return Observation("ok", "never")
-        message = "always: by luck" if chosen == "always" else "madvise: for QEMU's guests, not for containers"
+        message = "always: by chance" if chosen == "always" else "madvise: for QEMU's guests, not for containers"
         return Observation("warn", message, "echo never > /sys/kernel/mm/transparent_hugepage/enabled")
 
 
 class AddressLayout:
-    """Whether every process gets a layout of its own."""
+    """Address space layout randomization."""
 
     name = tunables.AddressLayout.name
-    why = "where code and data lie changes speed by per cents; only random layouts average that out over trials"
+    why = "the address layout changes speed by some percent; only randomization averages this out over trials"
 
     def look(self, root: Path) -> Observation | None:
         """Full randomization is good here (Mytkowicz et al., ASPLOS 2009; Curtsinger and Berger, ASPLOS 2013)."""
@@ -132,15 +132,15 @@ class AddressLayout:
             return None
         if found == ["2"]:
             return Observation("ok", "random for every process")
-        return Observation("warn", "fixed: one layout would be measured, not the typical one",
+        return Observation("warn", "fixed: one layout is measured, not the typical one",
                     "sysctl kernel.randomize_va_space=2")  # fmt: skip
 
 
 class Swap:
-    """Whether memory is on disk."""
+    """Swap space in use."""
 
     name = tunables.Swappiness.name
-    why = "memory that was swapped out must be read back in the middle of a trial"
+    why = "swapped memory is read back during a trial"
 
     def look(self, root: Path) -> Observation | None:
         """Used and total."""
@@ -148,7 +148,7 @@ class Swap:
         total, free = memory.get("SwapTotal", 0), memory.get("SwapFree", 0)
         if total == 0:
             return Observation("ok", "none")
-        if total - free > 16 << 20:  # a low swappiness brings nothing back
+        if total - free > 16 << 20:  # a low swappiness does not swap memory in
             return Observation(
                 "warn", f"{about_size(total - free)} of {about_size(total)} in use", "swapoff -a", False
             )
@@ -159,10 +159,10 @@ class Swap:
 
 
 class Numa:
-    """Whether memory is near or far."""
+    """NUMA nodes and automatic balancing."""
 
     name = tunables.NumaBalancing.name
-    why = "memory of another node is slower to reach, and balancing moves it about while a trial runs"
+    why = "remote memory is slower, and balancing migrates pages during a trial"
 
     def look(self, root: Path) -> Observation | None:
         """Nodes, and whether the kernel moves memory between them."""
@@ -176,7 +176,7 @@ class Numa:
 
 
 class FreeMemory:
-    """Whether guests have room."""
+    """Available memory."""
 
     name = "free memory"
     why = "a host short of memory reclaims and swaps while it measures"
@@ -187,18 +187,18 @@ class FreeMemory:
         if available is None:
             return None
         hint = "stop other programs, or use smaller guests ([guest] memory)"
-        level: Level = "bad" if available < TOO_LITTLE_MEMORY else "warn" if available < LITTLE_MEMORY else "ok"
+        level: Severity = "bad" if available < MEMORY_BAD else "warn" if available < MEMORY_WARN else "ok"
         return Observation(level, f"{about_size(available)} available", "" if level == "ok" else hint)
 
 
 class VirtualHost:
-    """Whether the host is itself a guest."""
+    """Whether the host is a virtual machine."""
 
     name = "virtual host"
-    why = "a host below this one shares the CPUs unseen, and hardware virtualization is missing or twice as deep"
+    why = "other guests of the outer host use the CPUs unseen, and hardware virtualization is missing or nested"
 
     def look(self, root: Path) -> Observation | None:
-        """The CPU flag `hypervisor` and what the firmware calls the machine."""
+        """The CPU flag `hypervisor` and the machine's DMI names."""
         with suppress(OSError):
             flags = (root / "proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
             if "hypervisor" not in flags:
@@ -208,7 +208,7 @@ class VirtualHost:
                 *_values(root, "sys/class/dmi/id/product_name"),
             ]
             kind = f" ({' '.join(names)})" if names else ""
-            return Observation("warn", f"yes{kind}", "use a physical machine; else say so with every figure")
+            return Observation("warn", f"yes{kind}", "use a physical machine; otherwise state it with every figure")
         return None
 
 
@@ -216,7 +216,7 @@ class Battery:
     """Whether the host runs on its battery."""
 
     name = "battery"
-    why = "on battery the firmware holds the CPU back"
+    why = "on battery the firmware limits the CPU frequency"
 
     def look(self, root: Path) -> Observation | None:
         """Discharging batteries of the host; those of a mouse have the scope `Device` (sysfs-class-power)."""
@@ -225,14 +225,18 @@ class Battery:
         if not own:
             return None
         discharging = any(_values(path, "status") == ["Discharging"] for path in own)
-        return Observation("bad", "discharging", "plug it in") if discharging else Observation("ok", "on mains")
+        return (
+            Observation("bad", "discharging", "connect the power supply")
+            if discharging
+            else Observation("ok", "on AC power")
+        )
 
 
 class Throttling:
-    """Whether CPUs have been too hot."""
+    """Thermal throttling."""
 
     name = "heat"
-    why = "a hot CPU is slowed without telling anyone"
+    why = "a hot CPU is slowed down without notice"
 
     def look(self, root: Path) -> Observation | None:
         """Throttling events since boot."""
@@ -241,10 +245,8 @@ class Throttling:
             return None
         events = max(int(count) for count in counts)
         if events == 0:
-            return Observation("ok", "never throttled since it booted")
-        return Observation(
-            "warn", f"a core was throttled {events} times since it booted", "better cooling, or turbo off"
-        )
+            return Observation("ok", "no throttling since boot")
+        return Observation("warn", f"{events} throttling events since boot", "improve cooling, or disable turbo")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -254,32 +256,34 @@ CHECKS: tuple[Check, ...] = (
 
 
 def findings(root: Path = Path("/"), checks: Iterable[Check] = CHECKS) -> list[Finding]:
-    """What the checks see below root, in their order."""
+    """Findings of the checks below root, in their order."""
     tunable = {tunable.name for tunable in tunables.all_tunables(root) if tunable.available()}
     found = []
     for check in checks:
         if (seen := check.look(root)) is not None:
-            can = check.name in tunable and seen.by_tunable and seen.level != "ok"
-            found.append(Finding(check.name, seen.level, seen.shows, check.why, seen.hint, can))
+            can = check.name in tunable and seen.by_tunable and seen.severity != "ok"
+            found.append(Finding(check.name, seen.severity, seen.observed, check.why, seen.hint, can))
     return found
 
 
 def judge_load(load: Load) -> list[Finding]:
-    """Findings about what the host did while it was watched."""
-    steal_level: Level = "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
+    """Findings about the load of the host while it was sampled."""
+    steal_severity: Severity = "bad" if load.steal > STEAL_BAD else "warn" if load.steal > STEAL_WARN else "ok"
     busy_share = load.busy_cpus / load.cpus
-    busy_level: Level = "bad" if busy_share > BUSY_BAD_SHARE else "warn" if load.busy_cpus > BUSY_WARN_CPUS else "ok"
-    maximum = f"; most: {', '.join(load.busiest)}" if load.busiest and busy_level != "ok" else ""
+    busy_severity: Severity = (
+        "bad" if busy_share > BUSY_BAD_SHARE else "warn" if load.busy_cpus > BUSY_WARN_CPUS else "ok"
+    )
+    maximum = f"; busiest: {', '.join(load.busiest)}" if load.busiest and busy_severity != "ok" else ""
     return [
         Finding(
-            "other load", busy_level, f"{load.busy_cpus:.2f} of {load.cpus} CPUs busy{maximum}",
-            "other programs take time, caches and bandwidth from what is measured",
-            "" if busy_level == "ok" else "stop other programs while measuring", False,
+            "other load", busy_severity, f"{load.busy_cpus:.2f} of {load.cpus} CPUs busy{maximum}",
+            "other programs take CPU time, cache and bandwidth from the guests",
+            "" if busy_severity == "ok" else "stop other programs while measuring", False,
         ),
         Finding(
-            "steal", steal_level, f"{format_percent(load.steal)} of CPU time",
-            "time that the machine below this host gave to somebody else",
-            "" if steal_level == "ok" else "a dedicated machine, or a quieter hour", False,
+            "steal", steal_severity, f"{format_percent(load.steal)} of CPU time",
+            "the hypervisor of this host gave this CPU time to other guests",
+            "" if steal_severity == "ok" else "use a dedicated machine, or measure at a time of lower load", False,
         ),
     ]  # fmt: skip
 
@@ -296,7 +300,7 @@ def meminfo(root: Path) -> dict[str, int]:
 
 
 def _values(root: Path, pattern: str) -> list[str]:
-    """The different contents of all files a pattern names, sorted."""
+    """The distinct contents of all files that match a pattern, sorted."""
     found = set()
     for path in root.glob(pattern):
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""The whole examination: what can run here, and what makes this host a bad place to measure, within 30 seconds.
+"""The whole examination within 30 seconds: which platforms run here, and what disturbs measurements.
 
-Drivers are probed in child processes, so that a probe that takes too long can be ended in the middle of a start:
-it is killed with the programs it runs, and its journal tells what to undo.
+Drivers are probed in child processes, so that a slow probe can be killed with the programs it runs. Its journal lists
+the resources to remove.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from vtax.doctor.checks import CHECKS, findings, judge_load
 from vtax.doctor.finding import Finding
-from vtax.doctor.load import watch
+from vtax.doctor.load import sample_load
 from vtax.errors import RunInterrupted
 from vtax.host.deferred_interrupts import deferred_interrupts
 from vtax.host.home import Home
@@ -31,15 +31,15 @@ from vtax.platforms.base import Platform, Probe
 
 BOUND_S = 30.0
 _WORKERS = 2
-_KEPT_FOR_THE_END_S = 5.0  # to undo what late probes had begun
+_CLEANUP_S = 5.0  # to remove resources of killed probes
 _FORK = get_context("fork")  # children of a process of one thread, which have the drivers loaded already
 
 
 @dataclass(frozen=True)
 class Examination:
-    """platforms: name -> probe, the baseline first. findings: of the host. seconds: it took.
+    """platforms: name -> probe, the baseline first. findings: of the host. seconds: its duration.
 
-    not_probed: why no platform was probed, each being None then; else empty.
+    not_probed: why no platform was probed (all probes are None then), else empty.
     """
 
     platforms: Mapping[str, Probe | None]
@@ -49,13 +49,13 @@ class Examination:
 
     @property
     def worst(self) -> str:
-        """The worst level of all findings."""
-        levels = {finding.level for finding in self.findings}
+        """The highest severity of all findings."""
+        levels = {finding.severity for finding in self.findings}
         return next((level for level in ("bad", "warn") if level in levels), "ok")
 
     @property
-    def not_shown(self) -> tuple[str, ...]:
-        """Checks for which this host has nothing to look at: what they watch for may be there, unseen."""
+    def not_observed(self) -> tuple[str, ...]:
+        """Checks without an observation on this host: the disturbance may exist unseen."""
         seen = {finding.name for finding in self.findings}
         return tuple(check.name for check in CHECKS if check.name not in seen)
 
@@ -67,7 +67,7 @@ class Examination:
             ],
             "not_probed": self.not_probed,
             "findings": [asdict(finding) for finding in self.findings],
-            "not_shown": list(self.not_shown),
+            "not_observed": list(self.not_observed),
             "seconds": round(self.seconds, 3),
         }
 
@@ -75,18 +75,18 @@ class Examination:
 def examine(
     image: Image | None, progress: Callable[[str], None] = lambda line: None, not_probed: str = ""
 ) -> Examination:
-    """Watch the host, look at it, then probe every platform. image: None before one is built.
+    """Sample the load, run the checks, then probe every platform. image: None before one is built.
 
-    progress: called with a line as each platform is known. not_probed: why guests must not be started now, if so;
-    platforms are only listed then.
+    progress: called with a line per probed platform. not_probed: why no guest may be started now, or empty; platforms
+    are only listed then.
     """
     started_at = time.monotonic()
-    progress("the host itself")
-    found = (*judge_load(watch()), *findings())
+    progress("checking the host")
+    found = (*judge_load(sample_load()), *findings())
     if not_probed:
         return Examination(dict.fromkeys(registry.names()), found, time.monotonic() - started_at, not_probed)
     platforms = [registry.get(name) for name in registry.names()]
-    probes = probe_all(platforms, image, started_at + BOUND_S - _KEPT_FOR_THE_END_S, progress)
+    probes = probe_all(platforms, image, started_at + BOUND_S - _CLEANUP_S, progress)
     return Examination(probes, found, time.monotonic() - started_at)
 
 
@@ -96,10 +96,10 @@ def probe_all(
     deadline: float,
     progress: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Probe]:
-    """Probe platforms, two drivers at a time and each driver's own one after another.
+    """Probe platforms, two drivers at a time, the platforms of a driver one after another.
 
-    Platforms of equal options are probed once. One not known at the deadline (time.monotonic()) is reported as such,
-    and what its probe had begun is undone.
+    Platforms of equal options are probed once. A probe that exceeds the deadline (time.monotonic()) is killed, its
+    resources are removed, and the platform is reported as not available.
     """
     wanted = list(platforms)
     by_driver: dict[str, dict[str, Platform]] = {}
@@ -111,7 +111,7 @@ def probe_all(
     try:
         while (waiting or working) and time.monotonic() < deadline:
             while waiting and len(working) < _WORKERS:
-                working.update([_begin(waiting.popleft(), image)])
+                working.update([_start_probes(waiting.popleft(), image)])
             ready = wait(list(working), timeout=max(0.0, deadline - time.monotonic()))
             for answers in [connection for connection in working if connection in ready]:
                 try:
@@ -122,22 +122,24 @@ def probe_all(
                 known[identity] = probe
                 progress(f"{len(known)} of {len({_identity(p) for p in wanted})} platforms")
     finally:
-        unanswered = _unanswered(bool(waiting or working), _end(working.values()))
+        unanswered = _missing_probe(bool(waiting or working), _end(working.values()))
     return {platform.name: known.get(_identity(platform), unanswered) for platform in wanted}
 
 
-def _unanswered(late: bool, left: Sequence[str]) -> Probe:
-    """What is said of a platform without an answer. left: what its probe left behind all the same."""
+def _missing_probe(late: bool, left: Sequence[str]) -> Probe:
+    """The probe of a platform without a result. left: resources that its probe leaked."""
     if left:
-        reason = f"its probe did not end in the time of this examination; left behind: {'; '.join(left)}"
+        reason = f"its probe exceeded the time limit of the examination; leaked resources: {'; '.join(left)}"
         return Probe(False, reason, "sudo vtax clean")
     if late:
-        return Probe(False, "its probe did not end in the time of this examination", "vtax platforms takes its time")
-    return Probe(False, "its probe ended without an answer")
+        return Probe(
+            False, "its probe exceeded the time limit of the examination", "vtax platforms has no time limit"
+        )
+    return Probe(False, "its probe ended without a result")
 
 
-def _begin(platforms: Sequence[Platform], image: Image | None) -> tuple[Connection, ForkProcess]:
-    """A child that probes these platforms, and where its answers arrive, which ends with the child."""
+def _start_probes(platforms: Sequence[Platform], image: Image | None) -> tuple[Connection, ForkProcess]:
+    """A child process that probes these platforms, and the connection for its results."""
     answers, to_parent = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=_probe_each, args=(platforms, image, to_parent), daemon=True)
     process.start()
@@ -146,20 +148,20 @@ def _begin(platforms: Sequence[Platform], image: Image | None) -> tuple[Connecti
 
 
 def _probe_each(platforms: Sequence[Platform], image: Image | None, to_parent: Connection) -> None:
-    """In the child. It leads a session of its own, so that the programs it runs end with it and Ctrl-C is not its."""
+    """In the child: it leads a session, so that its programs are killed with it and Ctrl-C does not reach it."""
     os.setsid()
-    with suppress(BrokenPipeError, RunInterrupted):  # whoever asks it to stop wants no answer
+    with suppress(BrokenPipeError, RunInterrupted):  # a stopped probe has no result
         for platform in platforms:
             to_parent.send((_identity(platform), platform.probe(image)))
 
 
 def _end(processes: Iterable[ForkProcess]) -> tuple[str, ...]:
-    """Kill children that still probe and undo what they had begun; what could not be undone."""
+    """Kill children that still probe and remove their resources; returns resources that could not be removed."""
     late = list(processes)
     with deferred_interrupts():
         for process in late:
             if process.pid:
-                with suppress(ProcessLookupError):  # it does not lead its group yet, and has run nothing
+                with suppress(ProcessLookupError):  # it does not lead its group yet and has started no program
                     os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.join()

@@ -1,22 +1,22 @@
-"""What a check of the host finds: a value that travels to the terminal, to JSON and into a report."""
+"""Observations and findings of the host checks, for the terminal and for JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-Level = Literal["ok", "warn", "bad"]
+Severity = Literal["ok", "warn", "bad"]
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What one look at the host showed. level: `warn` moves figures, `bad` makes them worthless. hint: if any.
+    """Result of one observation. severity: `warn` shifts figures, `bad` makes them useless. hint: may be empty.
 
-    by_knob: whether the tunable of the check's name does the hint, if there is one.
+    by_tunable: whether the tunable of the check's name applies the hint, if there is one.
     """
 
-    level: Level
-    shows: str
+    severity: Severity
+    observed: str
     hint: str = ""
     by_tunable: bool = True
 
@@ -26,8 +26,8 @@ class Finding:
     """Result of a check. why: effect on a measurement. tunable: `--tune-host` applies and reverts the hint."""
 
     name: str
-    level: Level
-    shows: str
+    severity: Severity
+    observed: str
     why: str
     hint: str
     tunable: bool

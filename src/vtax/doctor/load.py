@@ -1,4 +1,4 @@
-"""What the host does while nobody measures: CPU time of other programs and time stolen by a host below."""
+"""Load of the idle host: CPU time of other programs and steal time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Load:
     busiest: tuple[str, ...] = ()
 
 
-def watch(seconds: float = 1.0) -> Load:
-    """Watch the host for a while, sleeping meanwhile. This process's own time is left out."""
+def sample_load(seconds: float = 1.0) -> Load:
+    """Sample the load over some seconds. CPU time of this process is excluded."""
     before, programs_before = HostSample.take(), _programs()
     time.sleep(seconds)
     after, programs_after = HostSample.take(), _programs()

@@ -1,6 +1,6 @@
-"""Host settings that `vtax run --tune-host` changes and puts back: one class per tunable.
+"""Host settings that `vtax run --tune-host` changes and restores: one class per tunable.
 
-The old value is in the journal before the new one is written, so a killed run's changes are undone by `vtax clean`.
+The old value is registered in the journal before the new one is written: `vtax clean` restores it after a crash.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Tunable:
         self._root = root
 
     def files(self) -> list[Path]:
-        """Where it is set on this host; none when this host does not have it."""
+        """The files of the setting on this host; none when the host does not have it."""
         return sorted(self._root.glob(self.pattern))
 
     def read(self, path: Path) -> str:
-        """The value in force, as it must be written to get it back."""
+        """The effective value, in the form that restores it when written."""
         return path.read_text().strip()
 
     def wanted(self, path: Path) -> str:
@@ -40,15 +40,15 @@ class Tunable:
         return self.value
 
     def available(self) -> bool:
-        """Whether it is there and may be written."""
+        """Whether it exists and is writable."""
         return bool(self.files()) and all(os.access(path, os.W_OK) for path in self.files())
 
     def show(self) -> str:
-        """The values in force."""
+        """The effective values."""
         return ", ".join(sorted({self.read(path) for path in self.files()}))
 
     def apply(self, journal: Journal) -> list[Registration]:
-        """Set it where it is not set; returns what to undo. Raises VtaxError, having undone its part."""
+        """Set the value where it differs; returns registrations that restore it. Raises VtaxError after restoring."""
         return change(
             journal,
             ((path, self.read(path), self.wanted(path)) for path in self.files()),
@@ -57,7 +57,7 @@ class Tunable:
 
 
 class FrequencyGovernor(Tunable):
-    """Every CPU at its full speed."""
+    """All CPUs at their maximum frequency."""
 
     name = "frequency governor"
     pattern = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
@@ -65,12 +65,12 @@ class FrequencyGovernor(Tunable):
 
 
 class Turbo(Tunable):
-    """No speed that only cool CPUs have."""
+    """Turbo disabled."""
 
     name = "turbo"
 
     def files(self) -> list[Path]:
-        """intel_pstate's switch where there is one, else that of other drivers."""
+        """The file of intel_pstate, else that of other drivers."""
         places = ("sys/devices/system/cpu/intel_pstate/no_turbo", "sys/devices/system/cpu/cpufreq/boost")
         return [path for place in places if (path := self._root / place).exists()][:1]
 
@@ -80,7 +80,7 @@ class Turbo(Tunable):
 
 
 class TransparentHugePages(Tunable):
-    """Small pages for everybody."""
+    """No transparent huge pages."""
 
     name = "transparent huge pages"
     pattern = "sys/kernel/mm/transparent_hugepage/enabled"
@@ -92,7 +92,7 @@ class TransparentHugePages(Tunable):
 
 
 class AddressLayout(Tunable):
-    """A random layout for every process."""
+    """Full address space layout randomization."""
 
     name = "address layout"
     pattern = "proc/sys/kernel/randomize_va_space"
@@ -100,7 +100,7 @@ class AddressLayout(Tunable):
 
 
 class Swappiness(Tunable):
-    """Swap only rather than run out."""
+    """Swap only when memory is short."""
 
     name = "swap"
     pattern = "proc/sys/vm/swappiness"
@@ -108,7 +108,7 @@ class Swappiness(Tunable):
 
 
 class NumaBalancing(Tunable):
-    """Memory stays where it was first touched."""
+    """No automatic NUMA balancing."""
 
     name = "NUMA"
     pattern = "proc/sys/kernel/numa_balancing"
@@ -127,7 +127,7 @@ def all_tunables(root: Path = Path("/")) -> list[Tunable]:
 
 @contextmanager
 def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
-    """Set every tunable this host has while the context lasts; gives what was changed, as `name: before -> after`."""
+    """Within the block, all tunables of this host are set; yields the changes as `name: before -> after`."""
     changed: list[Registration] = []
     changes = []
     try:
