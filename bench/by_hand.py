@@ -41,7 +41,7 @@ from vtax.host.process import run
 from vtax.host.resources import NetworkNamespace
 from vtax.image.build import find
 from vtax.network.settings import LinkSettings
-from vtax.runner.events import Silent
+from vtax.runner.events import NullObserver
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, make_plan, split_cpus
 from vtax.runner.session import OpenSession
@@ -79,7 +79,7 @@ def through_vtax(plan: Plan) -> Iterator[Measure]:
         store = Store.open(f"sqlite:///{directory}/store.sqlite")
         session = plan.sessions(0)[0]
         handle = begin(store, plan, vtax_version="bench")
-        with OpenSession(session, plan, handle, home, journal, Silent()) as opened:
+        with OpenSession(session, plan, handle, home, journal, NullObserver()) as opened:
 
             def measure() -> Values:
                 result = opened.trial(session.cells[0])

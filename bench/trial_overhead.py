@@ -30,7 +30,7 @@ from vtax.guest.guest import CommandResult
 from vtax.host.home import Home
 from vtax.image.build import find
 from vtax.platforms import registry as platform_registry
-from vtax.runner.events import Figure, Progress, Silent
+from vtax.runner.events import Figure, NullObserver, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.store.store import Store
@@ -74,7 +74,7 @@ class TrueBenchmark:
         return Outcome({"seconds": self.last.inside_s})
 
 
-class Watch(Silent):
+class Watch(NullObserver):
     """Times every trial from its start to its commit."""
 
     def __init__(self, benchmark: TrueBenchmark) -> None:

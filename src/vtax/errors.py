@@ -1,7 +1,7 @@
-"""The one exception family for everything a user can cause or mend.
+"""The exception family for all errors that a user can cause or fix.
 
-Every error says what happened, where, and what to do. The command line prints these three and nothing else; a
-traceback is reserved for defects of vtax itself.
+Every error has what failed, where, and a hint. The command line prints these three parts; only bugs of vtax produce a
+traceback.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class VtaxError(Exception):
-    """An error a person can act on.
+    """An error that a user can act on.
 
-    what: one sentence, what happened. where: file, table and key, platform or trial (may be empty).
-    hint: what to do about it (may be empty). exit_status: 2 for bad input, 1 for what failed.
+    what: what failed, one sentence. where: file, table and key, platform or trial (may be empty).
+    hint: how to fix it (may be empty). exit_status: 2 for bad input, 1 for a failure.
     """
 
     exit_status = 1
@@ -40,7 +40,7 @@ class VtaxError(Exception):
 
 
 class BadInput(VtaxError):
-    """What was asked for cannot be understood or cannot be done: exit status 2."""
+    """The request is invalid or cannot be served: exit status 2."""
 
     exit_status = 2
 
@@ -65,7 +65,7 @@ class BadInputs(BadInput):
 
 
 def all_of(problems: Iterable[BadInput], *, where: str, hint: str) -> BadInput:
-    """One error for all problems of a file: the only one itself, or BadInputs. where, hint: of the file."""
+    """One error for all problems of a file: a single problem itself, else BadInputs. where, hint: of the file."""
     flat: list[BadInput] = []
     for problem in problems:
         flat += problem.problems if isinstance(problem, BadInputs) else [problem]
@@ -73,13 +73,13 @@ def all_of(problems: Iterable[BadInput], *, where: str, hint: str) -> BadInput:
 
 
 class Problems:
-    """Collects what several checks refuse, so that all of it can be shown at once."""
+    """Collects the problems that several checks raise, to report them together."""
 
     def __init__(self) -> None:
         self.found: list[BadInput] = []
 
     def of(self, check: Callable[[], T], where: str = "") -> T | None:
-        """What a check returns; None when it raised BadInput, which is kept. where: of an error that does not say."""
+        """The result of a check; None when it raised BadInput, which is collected. where: default of its `where`."""
         try:
             with placed(where):
                 return check()
@@ -90,7 +90,7 @@ class Problems:
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Give a BadInput that does not say where it is this place."""
+    """Set `where` of a BadInput that has none."""
     try:
         yield
     except BadInput as error:
@@ -111,30 +111,30 @@ class PlatformError(VtaxError):
 
 
 class GuestError(VtaxError):
-    """A guest sent garbage, died, or fell silent: the trial fails, the run goes on."""
+    """A guest sent invalid data, died, or stopped responding: the trial fails, the run continues."""
 
 
 class NetworkError(VtaxError):
-    """The lab's links could not be made or do not behave as asked."""
+    """The links of the lab could not be created or do not have the requested settings."""
 
 
 class BenchmarkError(VtaxError):
-    """A tool failed or its output could not be parsed: the trial fails, the run goes on."""
+    """A tool failed or its output could not be parsed: the trial fails, the run continues."""
 
 
 class StoreError(VtaxError):
-    """The database is missing, corrupt, full, or of a schema this version does not know."""
+    """The database is missing, corrupt, full, or of an unknown schema version."""
 
 
 class StoreBusy(StoreError):
-    """Another process holds the lock of the database for longer than a transaction waits for it."""
+    """Another process held the lock of the database longer than the busy timeout."""
 
 
 class RunInterrupted(BaseException):
-    """The run was stopped on request; everything measured so far is kept.
+    """The run was stopped on request; all committed trials are kept.
 
-    Not an error, so that nothing which turns errors into failed trials or lost guests can take it for one.
-    signal: the number of the one that asked; the exit status tells it as shells do.
+    It is not an Exception, so that no handler of errors turns it into a failed trial or a lost guest.
+    signal: number of the signal; the exit status is 128 + signal, as in shells.
     """
 
     def __init__(self, what: str, *, signal: int = SIGINT, hint: str = "") -> None:
@@ -145,10 +145,10 @@ class RunInterrupted(BaseException):
         self.exit_status = 128 + signal
 
     def __str__(self) -> str:
-        """What happened, and how to go on."""
+        """What happened, and the hint."""
         return f"{self.what}\n  hint: {self.hint}" if self.hint else self.what
 
 
 def with_hint(what: str, hint: str) -> str:
-    """What happened and its hint (may be empty) as running text, whether or not what ends in a full stop."""
-    return f"{what.rstrip('. ')}. To do: {hint}" if what and hint else what or hint
+    """What happened and its hint (may be empty) as one text."""
+    return f"{what.rstrip('. ')}. Hint: {hint}" if what and hint else what or hint

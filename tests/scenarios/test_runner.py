@@ -27,7 +27,7 @@ from vtax.host.home import Home
 from vtax.host.resources import Tree
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
-from vtax.runner.events import Figure, Progress, Silent
+from vtax.runner.events import Figure, NullObserver, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import combined, own_cpu_s
@@ -121,7 +121,7 @@ def test_a_parser_that_stumbles_fails_the_trial_and_the_run_goes_on(
     data = load_run(store.engine, run)
     assert run.status == "finished"
     assert data.trials.is_ok.sum() == 1
-    assert [f.error.partition(": ")[0] for f in data.failures] == ["python3's output is not understood"] * 3
+    assert [f.error.partition(": ")[0] for f in data.failures] == ["python3's output could not be parsed"] * 3
     assert {output.stdout for output in outputs(store.engine, run)} == {"2\n", "garbage\n", "nan\n", "\n"}
 
 
@@ -182,7 +182,7 @@ def test_a_request_to_stop_keeps_everything_and_resuming_completes_the_same_plan
     assert list(home.journal.iterdir()) == []
     assert all(guest.process.poll() is not None for guest in driver.started)
 
-    execute(plan, store.open_run(run.name), home, Silent())
+    execute(plan, store.open_run(run.name), home, NullObserver())
     trials = load_run(store.engine, store.open_run(run.name)).trials
     assert store.open_run(run.name).status == "finished"
     assert trials.id.tolist()[:5] == kept
@@ -200,7 +200,7 @@ def test_a_budget_of_a_resumed_run_need_not_hold_again_what_is_made(
         execute(plan, run, home, StopAfter(11))
     monkeypatch.setattr(RunHandle, "spent_s", lambda run: spent_s)
     run = store.open_run(run.name)
-    execute(plan, run, home, Silent())
+    execute(plan, run, home, NullObserver())
     assert len(load_run(store.engine, run).trials.id) == trials
     assert ("time budget" in run.stopped_because) == (trials == 11)
 
@@ -213,14 +213,14 @@ def test_a_request_to_stop_in_the_middle_of_a_trial_ends_it_at_once_and_owes_it_
     run = begin(store, plan, vtax_version="test")
     started_at = time.monotonic()
     with pytest.raises(RunInterrupted):
-        execute(plan, run, home, Silent())
+        execute(plan, run, home, NullObserver())
     assert time.monotonic() - started_at < 30
     assert run.status == "interrupted"
     assert len(load_run(store.engine, run).trials.id) == 0
     assert all(guest.process.poll() is not None for guest in driver.started)
 
 
-class Recording(Silent):
+class Recording(NullObserver):
     """Keeps every progress and message."""
 
     def __init__(self) -> None:
@@ -274,7 +274,7 @@ def test_a_resumed_run_goes_on_counting(driver: ScriptedDriver, store: Store, ho
 def test_an_observer_that_fails_does_not_fail_the_run(
     driver: ScriptedDriver, store: Store, home: Home, reason: BaseException
 ) -> None:
-    class Broken(Silent):
+    class Broken(NullObserver):
         def trial_ended(self, *_: Any) -> None:
             raise reason
 

@@ -20,7 +20,7 @@ from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.platforms.base import GuestSpec
 from vtax.runner.containment import Failure, contained
-from vtax.runner.events import Silent
+from vtax.runner.events import NullObserver
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import make_plan
 from vtax.store import database
@@ -188,13 +188,13 @@ def test_an_image_that_is_removed_during_a_run_ends_it_and_its_trials_are_still_
     monkeypatch.setattr(driver, "start", start)
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(ImageError, match="was removed during the run") as caught:
-        execute(plan, run, home, Silent())
+        execute(plan, run, home, NullObserver())
     assert f"vtax resume {run.name}" in caught.value.hint
     assert (run.status, len(run.done())) == ("failed", 6)
     plan.image.directory.mkdir()
     again = store.open_run(run.name)
     monkeypatch.setattr(driver, "start", true)
-    execute(plan, again, home, Silent())
+    execute(plan, again, home, NullObserver())
     assert (again.status, len(again.done())) == ("finished", 9)
     assert load(store.engine, again).trials.is_ok.all()
 
@@ -213,7 +213,7 @@ def test_a_host_on_which_no_platform_starts_any_more_ends_the_run(
     monkeypatch.setattr(driver, "start", start)
     run = begin(store, plan, vtax_version="test")
     with pytest.raises(PlatformError, match=r"the last 3 guests did not start, on any platform: .*no space left"):
-        execute(plan, run, home, Silent())
+        execute(plan, run, home, NullObserver())
     assert (run.status, len(run.done())) == ("failed", 6)
 
 
@@ -226,7 +226,7 @@ def test_one_platform_that_never_starts_does_not_end_the_run(
     assert sorted(data.trials.position.tolist()) == list(range(30))
 
 
-class Locked(Silent):
+class Locked(NullObserver):
     """After the first trial the store is locked by another process's transaction for a while."""
 
     def __init__(self, file: Path, seconds: float) -> None:

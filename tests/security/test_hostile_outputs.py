@@ -20,7 +20,7 @@ from vtax.foreign_text import one_line
 from vtax.guest.audit import checked
 from vtax.guest.guest import CommandResult
 from vtax.host.home import Home
-from vtax.runner.containment import Failure, contained, understood
+from vtax.runner.containment import Failure, contained, parsing
 from vtax.runner.execute import trial_record
 from vtax.runner.trial import TrialResult, bounded_outputs, failed
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
@@ -200,7 +200,7 @@ def test_no_output_fact_or_version_of_a_guest_stops_the_run_or_a_view(campaign: 
         forum.run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts=facts, notes=[random.choice(WORDS)])
         benchmark = registry.get(REPORTS[index][0])
         try:
-            with understood(benchmark.tool):
+            with parsing(benchmark.tool):
                 version = one_line(benchmark.version_of(random.choice(WORDS) + random.choice(WORDS)))
             forum.run.set_tool_version(benchmark.name, version)
         except BenchmarkError as error:

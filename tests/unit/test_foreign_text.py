@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtax.foreign_text import DEEPEST, LONGEST_TEXT, MAX_ITEMS, clean, cleaned, escaped, one_line
+from vtax.foreign_text import MAX_DEPTH, MAX_ITEMS, MAX_TEXT_CHARS, clean, cleaned, escaped, one_line
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=60)
 
@@ -42,7 +42,7 @@ def test_what_is_cut_off_is_shown():
     assert clean("x" * 10, 10) == "x" * 10
     assert clean("x" * 11, 10) == "x" * 9 + "…"
     cut = clean("x" * 10**6)
-    assert LONGEST_TEXT - 10 < len(cut) <= LONGEST_TEXT
+    assert MAX_TEXT_CHARS - 10 < len(cut) <= MAX_TEXT_CHARS
     kept, _, more = cut.partition("…")
     assert more == f" ({10**6 - len(kept)} characters more)"
 
@@ -77,6 +77,6 @@ def test_depth_and_size_of_a_value_are_bounded():
     deep = []
     for _ in range(5000):
         deep = [deep]
-    assert json.dumps(cleaned(deep)).count("[") == DEEPEST
+    assert json.dumps(cleaned(deep)).count("[") == MAX_DEPTH
     assert len(cleaned([0] * 10**6)) <= MAX_ITEMS
     assert cleaned({"n": 10**400, "m": -(10**400), "x": float("nan")}) == {"n": "\ufffd", "m": "-\ufffd", "x": "nan"}

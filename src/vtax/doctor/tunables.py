@@ -14,7 +14,7 @@ from typing import ClassVar
 from vtax.errors import VtaxError
 from vtax.host.journal import Journal, Registration
 from vtax.host.resources import chosen
-from vtax.host.settings import change, put_back
+from vtax.host.settings import change, restore
 
 
 class Tunable:
@@ -139,4 +139,4 @@ def tuned(journal: Journal, root: Path = Path("/")) -> Iterator[list[str]]:
                     changes.append(f"{tunable.name}: {before} -> {tunable.show()}")
         yield changes
     finally:
-        put_back(changed)
+        restore(changed)

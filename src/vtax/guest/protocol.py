@@ -20,7 +20,7 @@ from vtax.guest.channel import Channel
 MAGIC = b"\xabvtx"
 MAX_HEADER = 1 << 20
 MAX_PAYLOAD = 1 << 26
-DEEPEST = 4  # levels of lists and objects in a header: the header, its fields, an audit's facts, a fact's items
+MAX_DEPTH = 4  # levels of lists and objects in a header: the header, its fields, an audit's facts, a fact's items
 
 
 def encode(header: dict[str, Any], payload: bytes = b"") -> bytes:
@@ -71,8 +71,8 @@ def _parse(text: bytes) -> dict[str, Any]:
         raise GuestError(f"an answer of the guest is not JSON: {str(error)[:100]}") from error
     if not isinstance(header, dict):
         raise GuestError("an answer of the guest is not a JSON object")
-    if _is_deeper(header, DEEPEST):
-        raise GuestError(f"an answer of the guest is nested more than {DEEPEST} deep")
+    if _is_deeper(header, MAX_DEPTH):
+        raise GuestError(f"an answer of the guest is nested more than {MAX_DEPTH} deep")
     return header
 
 

@@ -1,1 +1,1 @@
-"""The machine under vtax: running programs, where files live, what was made and must be undone."""
+"""The host: running programs, locations of files, registered resources and their removal."""

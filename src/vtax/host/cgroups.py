@@ -1,9 +1,9 @@
 """Control groups of guests: the same CPUs and the same memory limit on cgroup v1, v2 and both at once.
 
-A guest's cgroup is one directory in every hierarchy that the host mounts (one on v2, one per controller on v1), made
-in the journal and removed with everything below it. Runtimes that set limits themselves are told to work below it.
-Where systemd owns a v2 tree, vtax asks it for a delegated unit and works inside that, since systemd may take
-controllers away from directories it does not know.
+A guest's cgroup is one directory in every hierarchy that the host mounts (one on v2, one per controller on v1),
+registered in the journal and removed with everything below it. Runtimes with own limits are configured to work below
+it. Where systemd owns a v2 tree, vtax requests a delegated unit and works inside it, since systemd may remove
+controllers from directories that it does not manage.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class Limits:
-    """Host CPUs a group may use, bytes of memory it may hold, swap included, and how many CPUs' time it gets.
+    """Limits of a group: host CPUs, bytes of memory including swap, and CPU time.
 
-    cpu_count: at most the time of that many CPUs; None: all of its CPUs'.
+    cpu_count: CPU time quota as a number of CPUs; None: no quota.
     """
 
     cpus: tuple[int, ...]
@@ -82,7 +82,7 @@ class Group:
         return None
 
     def child(self, name: str) -> Group:
-        """A group below this one, made now; it goes when this one is removed."""
+        """Create a child group; it is removed with this one."""
         made = Group(tuple((hierarchy, path / name) for hierarchy, path in self.directories))
         made.make()
         return made
@@ -93,7 +93,7 @@ class Group:
         return all(any(path.is_relative_to(top) for top in tops) for _, path in self.directories)
 
     def make(self) -> None:
-        """Make the directories; on v1 they start with the CPUs and memory nodes of their parents."""
+        """Create the directories; on v1 they inherit CPUs and memory nodes of their parents."""
         for hierarchy, path in self.directories:
             path.mkdir(exist_ok=True)
             if "cpuset" in hierarchy.controllers:
@@ -110,7 +110,7 @@ class Group:
     def pids(self, controller: str | None = None) -> list[int]:
         """Every process in it and below it, as this PID namespace numbers them.
 
-        controller: look in its hierarchy only, which is quicker; a runtime may leave processes out of others.
+        controller: read only its hierarchy, which is faster; runtimes may not place processes in the others.
         """
         only = self.directory(controller) if controller else None
         found: set[int] = set()
@@ -131,7 +131,7 @@ class Group:
                 os.close(fd)
 
     def cpu_s(self) -> float | None:
-        """CPU seconds used by it and everything below it, ended processes included; None when not known."""
+        """CPU seconds used by the group and its descendants, including ended processes; None when unknown."""
         with suppress(OSError, ValueError):
             if (path := self._v1("cpuacct")) is not None:
                 return int((path / "cpuacct.usage").read_text()) / 1e9
@@ -141,7 +141,7 @@ class Group:
         return None
 
     def limit(self, limits: Limits) -> list[str]:
-        """Put limits in force and read them back; returns notes on what this host's kernel could not do."""
+        """Apply limits and verify them; returns notes on limits that this host's kernel cannot enforce."""
         notes = []
         if (path := self.directory("cpuset")) is not None:
             (path / "cpuset.cpus").write_text(",".join(map(str, limits.cpus)))
@@ -160,7 +160,7 @@ class Group:
         return notes + self.check(limits)
 
     def check(self, limits: Limits) -> list[str]:
-        """Notes on every limit that is not in force as asked; empty when all are."""
+        """Notes on limits whose effective value differs from the requested one; empty when none does."""
         notes = []
         cpus, memory = self.in_force()
         if cpus is None:
@@ -180,21 +180,21 @@ class Group:
         return notes
 
     def cpu_count(self) -> float | None:
-        """How many CPUs' time the kernel really gives it, by this group or one above it; None without a limit."""
+        """The effective CPU time quota in CPUs, of this group or an ancestor; None without a quota."""
         found = [count for path in self._upwards("cpu") if (count := _cpu_count(path)) is not None]
         return min(found, default=None)
 
     def in_force(self) -> tuple[tuple[int, ...] | None, int | None]:
-        """The CPUs and the memory limit that the kernel really applies, by this group or one above it.
+        """The effective CPUs and memory limit, of this group or an ancestor.
 
-        None for what it does not tell; NO_LIMIT is no limit.
+        None for an unknown value; NO_LIMIT without a limit.
         """
         cpus = next(filter(None, (_effective_cpus(path) for path in self._upwards("cpuset"))), None)
         limits = [limit for path in self._upwards("memory") if (limit := _memory_limit(path)) is not None]
         return cpus, min(limits, default=None)
 
     def _upwards(self, controller: str) -> list[Path]:
-        """The directories where a controller may act on this group, its own first."""
+        """The directories of this group and its ancestors for a controller, its own first."""
         for unified in (False, True):
             for hierarchy, path in self.directories:
                 if hierarchy.unified == unified and (unified or controller in hierarchy.controllers):
@@ -206,7 +206,7 @@ class Group:
 
 
 def create(name: str, journal: Journal) -> tuple[Group, Registration]:
-    """A new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when they refuse."""
+    """A new empty group. Raises VtaxError when this host's cgroups cannot be used, OSError when creation fails."""
     group = _named(name, journal)
     registered = journal.register(_resource(group))
     group.make()
@@ -214,7 +214,7 @@ def create(name: str, journal: Journal) -> tuple[Group, Registration]:
 
 
 def register_again(name: str, journal: Journal) -> Registration:
-    """Hold a group of this name before what may make it once more after it was removed: it then goes at last, too."""
+    """Register a group again before a process that may recreate it, so that it is also removed after that process."""
     return journal.register(_resource(_named(name, journal)))
 
 
@@ -266,7 +266,7 @@ def _bases(journal: Journal) -> list[tuple[Hierarchy, Path]]:
 
 
 def _delegate(unified: Hierarchy, journal: Journal) -> Path:
-    """Ask systemd for a unit whose cgroup is ours (Delegate=), kept by a sleeping process in a leaf of its own."""
+    """Request a systemd unit with a delegated cgroup (Delegate=); a sleeping process in a child cgroup keeps it."""
     unit = f"vtax-{journal.token}.service"
     journal.register(RestoreCommand(f"unit {unit}", ("systemctl", "stop", unit), _NO_SUCH_UNIT))
     settings = ("Delegate=yes", "TasksMax=infinity", "OOMPolicy=continue")

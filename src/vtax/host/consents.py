@@ -1,4 +1,4 @@
-"""What root consented to run because a study file names it: a file in the home that only root can read and write."""
+"""Recorded consents to programs that study files have root run, in a file that only root can read and write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Consent:
-    """That programs may run for a study. digest: SHA-256 of its file. source: where the file was."""
+    """Consent to programs of a study. digest: SHA-256 of its file. source: path of the file."""
 
     digest: str
     source: str
@@ -28,16 +28,16 @@ class Consent:
 
 
 def has_consent(home: Home, programs: Iterable[Program], digest: str) -> bool:
-    """Whether all of the programs were consented to for the file of a digest; empty: for any file.
+    """Whether there is consent to all programs for the file of a digest; empty: for any file.
 
-    Raises BadInput when others than root could have written the answer.
+    Raises BadInput when a user other than root could have written the consents.
     """
     wanted = set(programs)
     return any(wanted <= set(known.programs) for known in _consents(home) if digest in ("", known.digest))
 
 
 def record_consent(home: Home, consent: Consent) -> None:
-    """Remember a consent. Raises BadInput when it cannot be written, or others than root could have."""
+    """Record a consent. Raises BadInput when the file is not writable, or when other users could have written it."""
     known = [each for each in _consents(home) if each != consent]
     path = home.consents
     beside = path.with_name(f".{path.name}-{os.getpid()}")
@@ -49,7 +49,7 @@ def record_consent(home: Home, consent: Consent) -> None:
             json.dump([asdict(each) for each in (*known, consent)], file, indent=1)
         beside.replace(path)
     except OSError as error:
-        raise BadInput(f"the consent cannot be kept: {error.strerror}", where=str(path)) from error
+        raise BadInput(f"the consent cannot be recorded: {error.strerror}", where=str(path)) from error
 
 
 def _consents(home: Home) -> list[Consent]:
@@ -60,23 +60,23 @@ def _consents(home: Home) -> list[Consent]:
             for each in json.loads(text or "[]")
         ]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return []  # damaged: one asks again
+        return []  # damaged: consent is requested again
 
 
 def _read(path: Path) -> str:
-    """What a file holds that only this user can change; empty when there is none. Raises BadInput."""
+    """The content of a file that only this user can change; empty without a file. Raises BadInput."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise BadInput(f"what was consented to cannot be read: {error.strerror}", where=str(path)) from error
+        raise BadInput(f"the recorded consents cannot be read: {error.strerror}", where=str(path)) from error
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise BadInput(
-                "others could have written what was consented to",
+                "other users could have written the recorded consents",
                 where=str(path),
-                hint=f"remove {path}; vtax asks again",
+                hint=f"remove {path}; vtax requests consent again",
             )
         return file.read(_MAX_BYTES).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Clean-up that no request to stop breaks off: the request waits until everything is undone."""
+"""Clean-up that requests to stop do not interrupt: they are deferred until it is complete."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class _UnderWay:
-    """How many clean-ups are under way, one within the other, and the request that came meanwhile."""
+class _CleanupState:
+    """Nesting depth of running clean-ups, and the deferred request."""
 
     depth = 0
     postponed: BaseException | None = None
@@ -15,20 +15,20 @@ class _UnderWay:
 
 @contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Within the block no request to stop raises; one that came is raised at the end of the outermost block."""
-    _UnderWay.depth += 1
+    """Within the block no request to stop raises; a deferred one is raised at the end of the outermost block."""
+    _CleanupState.depth += 1
     try:
         yield
     finally:
-        _UnderWay.depth -= 1
-        if _UnderWay.depth == 0 and (request := _UnderWay.postponed):
-            _UnderWay.postponed = None
+        _CleanupState.depth -= 1
+        if _CleanupState.depth == 0 and (request := _CleanupState.postponed):
+            _CleanupState.postponed = None
             raise request
 
 
 def postpone(request: BaseException) -> bool:
-    """Have a request to stop raised once everything is undone; False when no clean-up is under way."""
-    if _UnderWay.depth == 0:
+    """Defer a request to stop to the end of the clean-up; False when no clean-up is running."""
+    if _CleanupState.depth == 0:
         return False
-    _UnderWay.postponed = request
+    _CleanupState.postponed = request
     return True

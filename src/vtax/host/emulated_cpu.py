@@ -1,4 +1,4 @@
-"""How long to wait on this host: where its own processor is emulated, all that starts takes ten times as long."""
+"""The factor of start timeouts on this host: an emulated CPU is about ten times slower."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ EMULATED_FACTOR = 10.0
 
 @cache
 def timeout_factor() -> float:
-    """What to multiply the time with that something may take to start: 1 on real and on virtual processors."""
+    """Factor of timeouts for starts: 1 on physical and virtualized CPUs, more on emulated ones."""
     return EMULATED_FACTOR if is_emulated(Path("/proc/cpuinfo").read_text()) else 1.0
 
 
 def is_emulated(cpuinfo: str) -> bool:
-    """Whether QEMU plays the processor, by the name it gives it (target/i386/cpu.c), in the text of /proc/cpuinfo."""
+    """Whether the text of /proc/cpuinfo names a CPU that QEMU emulates (target/i386/cpu.c)."""
     return "QEMU TCG CPU" in cpuinfo.partition("model name")[2].partition("\n")[0]

@@ -1,7 +1,7 @@
-"""Where vtax keeps its files. `VTAX_HOME` moves all of them; the default is `/var/lib/vtax`.
+"""The directories of vtax. `VTAX_HOME` moves all of them; the default is `/var/lib/vtax`.
 
-Everybody may enter the home and read the store; only the user who runs vtax, as a rule root, may enter what holds
-programs with setuid bits, what is executed, and locks (docs/architecture.md, "Where things are").
+All users may enter the home and read the store; only the user who runs vtax (usually root) may enter directories
+with setuid programs, executed files and locks (docs/architecture.md, "Where things are").
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from vtax.errors import BadInput
 from vtax.host.trust import private_directory, refuse_foreign
 
 DEFAULT_HOME = Path("/var/lib/vtax")
-_HOME_MODE = 0o755  # whatever the umask of who begins: the store is for everybody
+_HOME_MODE = 0o755  # independent of the umask: all users may read the store
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Home:
 
     @property
     def journal(self) -> Path:
-        """One journal file per vtax process that holds resources."""
+        """One journal file per vtax process with registered resources."""
         return self.root / "journal"
 
     @property
@@ -45,12 +45,12 @@ class Home:
 
     @property
     def consents(self) -> Path:
-        """What root consented to run because study files name it."""
+        """Recorded consents to programs of study files."""
         return self.root / "consents.json"
 
     @property
     def docker(self) -> Path:
-        """What private Docker daemons keep from run to run: copies of images."""
+        """Data of private Docker daemons that persists between runs: copies of images."""
         return self.root / "docker"
 
     @property
@@ -59,9 +59,9 @@ class Home:
         return os.environ.get("VTAX_STORE") or self.root / "store.sqlite"
 
     def ensure(self) -> Home:
-        """Make the directories, and close those to others that are not for them; returns self.
+        """Create the directories with their modes; returns self.
 
-        Raises BadInput when they cannot be made, and for a home that others own or may change.
+        Raises BadInput when creation fails, and for a home that other users own or can write to.
         """
         refuse_foreign(self.root)
         try:
@@ -71,12 +71,12 @@ class Home:
                     path.chmod(_HOME_MODE)
         except OSError as error:
             raise BadInput(
-                f"the home of vtax cannot be made: {error.strerror}",
+                f"the home of vtax cannot be created: {error.strerror}",
                 where=str(path),
                 hint="free some space, or name another directory in VTAX_HOME",
             ) from error
         for path in (self.images, self.journal, self.guests):
             private_directory(path)
-        if self.docker.exists():  # of a version that left it open
+        if self.docker.exists():  # older versions created it with a wider mode
             private_directory(self.docker)
         return self

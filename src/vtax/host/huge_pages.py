@@ -1,7 +1,7 @@
-"""Huge pages for what runs on this host: the kernel's policy of transparent huge pages, set and put back.
+"""The kernel's policy of transparent huge pages: set for some guests and restored afterwards.
 
-The policy is the host's, not a process' own: while it is set, everything that asks for memory gets huge pages where
-they fit. Old values are in the journal before new ones are written (Documentation/admin-guide/mm/transhuge.rst).
+The policy applies to the whole host: while it is set, all processes get huge pages where possible. Old values are
+registered in the journal before new ones are written (Documentation/admin-guide/mm/transhuge.rst).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def available(policy: Path = POLICY) -> bool:
 
 
 def always(journal: Journal, policy: Path = POLICY) -> list[Registration]:
-    """Have the kernel use huge pages wherever it can; returns what to release afterwards, last first.
+    """Set the policy to huge pages everywhere; returns registrations that restore it, last first.
 
-    Raises PlatformError when the kernel refuses, having undone its part.
+    Raises PlatformError when the kernel refuses, after restoring its values.
     """
     there = [path for name in _ALWAYS if (path := policy / name).exists()]
     return change(

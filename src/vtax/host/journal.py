@@ -1,15 +1,15 @@
-"""What vtax has made and must undo: written down before it is made, struck out after it is gone.
+"""Registers resources before they are created and deregisters them after they are removed.
 
 A journal is one append-only file of JSON lines in `VTAX_HOME/journal`, named after the process it belongs to, which
-may have several, and the boot of the host. A `hold` line is written before a resource is made, a `gone` line after it
-was removed. A process that ends cleanly leaves an empty list and deletes its file; a killed one leaves a file whose
-owner is dead, and `clean` undoes what all of these hold, last made first. A lost line cannot happen through SIGKILL,
-since the kernel has the bytes once write(2) returns. A reboot takes everything but files, a host daemon's containers
-and what is on other machines with it, and what then has the same name is no longer ours.
+may have several, and the boot of the host. A `register` line is written before a resource is created, a
+`deregister` line after it is removed. A process that ends cleanly deletes its file; a killed one leaves it. `clean`
+removes the resources of all journals of dead processes, last created first. SIGKILL loses no line, since the kernel
+has the bytes once write(2) returns. Only files, containers of the host's daemons and resources on other machines
+survive a reboot; other resources with the same name then belong to somebody else.
 
-What a killed process had run may go on and make the very thing that is being undone, so such programs are ended
-first. They are found by their mark, which they carry only once they are executed; until then they keep the lock on
-their parent's journal, as the kernel drops it when the last descriptor of the forked is closed.
+Child programs of a killed process may still create resources, so they are terminated first. They are found by their
+tag, which they have only after exec; until then they hold the lock on their parent's journal, which the kernel drops
+when the last descriptor is closed.
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ from vtax.host.process import start_time_of, tag_of_run
 from vtax.host.resources import Remote, Resource, TaggedProcesses, Tree, from_record, to_record
 from vtax.host.trust import is_trusted_file, private_directory, refuse_foreign
 
-_NOT_OURS = "it may hold anybody's commands, and none was run; look at it, then remove it, or vtax clean --forget"
-_DAMAGED = "what they recorded is not removed; look at the file, then vtax clean --forget"
-_OUTLIVE_A_BOOT = (Tree.kind, Remote.kind)
-_FORKED_S = 5.0  # how long a program may take from fork to exec before it is taken for one that stays
-_CLEAN_S = 120.0  # how long another clean may take
+_UNTRUSTED_JOURNAL = (
+    "it may contain commands of other users, and none was run; inspect it, then remove it, or vtax clean --forget"
+)
+_DAMAGED = "their resources are not removed; inspect the file, then vtax clean --forget"
+_SURVIVE_REBOOT = (Tree.kind, Remote.kind)
+_FORKED_S = 5.0  # timeout from fork to exec of a program
+_CLEAN_S = 120.0  # timeout of waiting for another clean
 _MAX_BYTES = 256 << 20  # of a journal
 _MAX_LINE_BYTES = 1 << 20  # bytes
-_BEGINNINGS = (b'{"register": ', b'{"deregister": ', b'{"hold": ', b'{"gone": ')
-_FORMER_KEYS = {"hold": "register", "gone": "deregister"}  # of a release before
-_EXEC_S = 0.05  # what it takes an exec from closing descriptors until the environment can be read
+_RECORD_PREFIXES = (b'{"register": ', b'{"deregister": ', b'{"hold": ', b'{"gone": ')
+_FORMER_KEYS = {"hold": "register", "gone": "deregister"}  # of older releases
+_EXEC_S = 0.05  # time of an exec from closing descriptors until the environment is readable
 
 
 @cache
@@ -58,7 +60,7 @@ def boot_id() -> str:
 
 @dataclass
 class Registration:
-    """A resource in the journal. `release` removes it and strikes it out; it may be called twice."""
+    """A registered resource. `release` removes and deregisters it; it may be called twice."""
 
     resource: Resource
     number: int
@@ -66,21 +68,22 @@ class Registration:
     released: bool = False
 
     def release(self) -> None:
-        """Remove the resource, then strike it out. Errors leave it in the journal for `vtax clean`."""
+        """Remove the resource, then deregister it. After an error it stays in the journal for `vtax clean`."""
         if not self.released:
             self.resource.remove()
             self.journal.deregister(self)
 
     def forget(self) -> None:
-        """Strike out a resource that is already gone (or was handed over) without removing it."""
+        """Deregister a resource without removing it: it is already gone or has another owner."""
         if not self.released:
             self.journal.deregister(self)
 
 
 class Journal:
-    """The journal of this process. Use as a context manager: leaving it undoes whatever is still held.
+    """Registers resources before they are created, so that `vtax clean` can remove them after a crash.
 
-    tell: given a sentence for everything that could not be undone when it is left, and stays for `vtax clean`.
+    As a context manager it removes all registered resources on exit. notify: called with a line per resource that
+    could not be removed; it stays in the journal.
     """
 
     def __init__(self, directory: Path, notify: Callable[[str], None] | None = None) -> None:
@@ -100,9 +103,9 @@ class Journal:
         self._next = 0
 
     def register(self, resource: Resource) -> Registration:
-        """Write a resource down before it is made. Call this first, make it second.
+        """Register a resource. Call this before creating the resource.
 
-        Raises VtaxError when that cannot be written, on a full disk.
+        Raises VtaxError when the journal cannot be written (disk full).
         """
         registered = Registration(resource, self._next, self)
         self._next += 1
@@ -111,7 +114,7 @@ class Journal:
         return registered
 
     def deregister(self, registered: Registration) -> None:
-        """Note that a resource is gone; without room for the note, `clean` will look for it once more."""
+        """Record that a resource is gone; on a full disk the record is missing, and `clean` removes it again."""
         with suppress(VtaxError):
             self._write({"deregister": registered.number, "kind": registered.resource.kind})
         registered.released = True
@@ -119,11 +122,11 @@ class Journal:
 
     @property
     def registered(self) -> tuple[Resource, ...]:
-        """What is held now, in the order it was made."""
+        """Registered resources in their order of creation."""
         return tuple(registered.resource for registered in self._registered)
 
     def release_all(self) -> list[str]:
-        """Undo everything still held, last made first; returns what could not be undone."""
+        """Remove all registered resources, last created first; returns those that could not be removed."""
         problems = []
         for registered in reversed(self._registered.copy()):
             try:
@@ -133,7 +136,7 @@ class Journal:
         return problems
 
     def close(self) -> list[str]:
-        """Release everything and delete the file; a file with leftovers stays for `vtax clean`."""
+        """Release everything and delete the file; a file with remaining resources is kept for `vtax clean`."""
         problems = self.release_all()
         os.close(self._file)
         if not problems:
@@ -148,10 +151,10 @@ class Journal:
     ) -> None:
         with deferred_interrupts():
             for problem in self.close():
-                self._notify(f"left behind: {problem.splitlines()[0]} (hint: sudo vtax clean)")
+                self._notify(f"leaked: {problem.splitlines()[0]} (hint: sudo vtax clean)")
 
     def _write(self, record: dict[str, object]) -> None:
-        """A line of its own: the newline before it keeps it apart from one that a full disk cut."""
+        """Append a line; the leading newline separates it from a line that a full disk truncated."""
         left = f"\n{json.dumps(record)}\n".encode()
         try:
             while left:
@@ -171,18 +174,18 @@ def _on_stderr(text: str) -> None:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What `clean` did: descriptions of what was removed, and of what could not be, each with the reason."""
+    """Result of `clean`: removed resources, and those that could not be removed, each with the reason."""
 
     removed: tuple[str, ...]
     problems: tuple[str, ...]
 
 
 def clean(directory: Path, notify: Callable[[str], None] | None = None, *, forget: bool = False) -> Cleaned:
-    """Undo what dead vtax processes left, last made first. Journals of living processes are not touched.
+    """Remove leaked resources of dead vtax processes, last created first. Running processes are not affected.
 
-    tell: given a sentence before a wait, as for another clean. forget: give up what cannot be undone, where it
-    otherwise stays in the journal. Raises BadInput for a journal directory that others own or may change, since what
-    is written there is executed, and VtaxError when another clean does not end.
+    notify: called with a line before a wait, as for another clean. forget: deregister resources that cannot be
+    removed. Raises BadInput for a journal directory that other users own or can write to, since journals contain
+    commands, and VtaxError when another clean does not end.
     """
     removed: list[str] = []
     problems: list[str] = []
@@ -190,12 +193,14 @@ def clean(directory: Path, notify: Callable[[str], None] | None = None, *, forge
         refuse_foreign(directory)
         return Cleaned((), ())
     private_directory(directory)
-    with _alone(directory, notify or _on_stderr):
+    with _clean_lock(directory, notify or _on_stderr):
         dead = [left for path in sorted(directory.glob("*.jsonl")) if (left := _journal_of_dead(path))]
         failed = {left.path for left in dead if not left.is_trusted}
-        problems += [f"journal {path.name} is not of this user alone ({_NOT_OURS})" for path in sorted(failed)]
-        _await_executed([left.path for left in dead if left.of_this_boot and left.is_trusted], notify or _on_stderr)
-        records, damaged = _last_made_first(left for left in dead if left.is_trusted)
+        problems += [
+            f"journal {path.name} is not of this user alone ({_UNTRUSTED_JOURNAL})" for path in sorted(failed)
+        ]
+        _wait_for_exec([left.path for left in dead if left.of_this_boot and left.is_trusted], notify or _on_stderr)
+        records, damaged = _removal_order(left for left in dead if left.is_trusted)
         failed.update(damaged)
         problems += [f"journal {path.name}: {problem} ({_DAMAGED})" for path, problem in damaged.items()]
         for record, left in records:
@@ -227,21 +232,21 @@ class _DeadJournal:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether nobody but this user can have written it: a link, or a file of another, is nothing to execute."""
+        """Whether only this user can have written it: links and files of other users are not executed."""
         with suppress(OSError):
             return is_trusted_file(self.path, self.path.lstat())
         return True  # it is gone
 
     def deregister(self, number: int | None) -> None:
-        """Strike out what was undone, lest it is undone once more after somebody else made or set the same."""
+        """Deregister a removed resource, so that it is not removed again after another process recreated it."""
         if number is not None:
             with suppress(OSError), self.path.open("a") as file:
                 file.write(f'\n{{"deregister": {number}}}\n')
 
 
 @contextmanager
-def _alone(directory: Path, notify: Callable[[str], None]) -> Iterator[None]:
-    """One clean at a time: two would take each other's things away under their hands."""
+def _clean_lock(directory: Path, notify: Callable[[str], None]) -> Iterator[None]:
+    """Allow one clean at a time: concurrent cleans would remove the same resources."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         wait_for_lock(descriptor, "cleans up in this home", notify, _CLEAN_S)
@@ -251,9 +256,9 @@ def _alone(directory: Path, notify: Callable[[str], None]) -> Iterator[None]:
 
 
 def _journal_of_dead(path: Path) -> _DeadJournal | None:
-    """A journal of a process that is no more, None for any other file: that is not ours to judge.
+    """The journal of a dead process; None for any other file.
 
-    A name without a boot is taken for one of this boot.
+    A name without a boot id counts as one of this boot.
     """
     name = re.fullmatch(r"(\d+)-(\d+)-\w+(?:-([0-9a-f]{32}))?", path.stem)
     if name is None:
@@ -267,22 +272,20 @@ def _journal_of_dead(path: Path) -> _DeadJournal | None:
     )
 
 
-def _await_executed(paths: Sequence[Path], notify: Callable[[str], None]) -> None:
-    """Wait until whatever the dead had forked carries its mark; one that stays is passed over."""
+def _wait_for_exec(paths: Sequence[Path], notify: Callable[[str], None]) -> None:
+    """Wait until forked children of dead processes have their tag; a child that never executes is ignored."""
     deadline = time.monotonic() + _FORKED_S
     for path in paths:
         with suppress(FileNotFoundError, VtaxError), path.open("rb") as file:
-            wait_for_lock(file.fileno(), "a killed vtax began", notify, deadline - time.monotonic())
+            wait_for_lock(file.fileno(), "was started by a killed vtax process", notify, deadline - time.monotonic())
     if paths:
         time.sleep(_EXEC_S)
 
 
-def _last_made_first(
+def _removal_order(
     dead: Iterable[_DeadJournal],
 ) -> tuple[list[tuple[dict[str, Any], _DeadJournal]], dict[Path, str]]:
-    """What is to be undone, from all journals together, after the programs that might go on making some of it; and
-    which journals are damaged, and how.
-    """
+    """Resources of all journals in removal order, programs first; and damaged journals with the reason."""
     damaged: dict[Path, str] = {}
     programs: list[tuple[dict[str, Any], _DeadJournal]] = []
     made: list[tuple[dict[str, Any], _DeadJournal]] = []
@@ -295,14 +298,14 @@ def _last_made_first(
         made += [
             (record, left)
             for record in unreleased
-            if left.of_this_boot or record.get("kind") in _OUTLIVE_A_BOOT or record.get("outlives_boot")
+            if left.of_this_boot or record.get("kind") in _SURVIVE_REBOOT or record.get("outlives_boot")
         ]
     made.sort(key=lambda each: each[0].get("at", 0))
     return programs + made[::-1], damaged
 
 
 def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
-    """What a journal holds, and how it is damaged: empty when it is not."""
+    """Registered records of a journal, and its damage (empty when intact)."""
     registered: dict[int, dict[str, Any]] = {}
     damaged = 0
     try:
@@ -315,7 +318,7 @@ def _unreleased(path: Path) -> tuple[list[dict[str, Any]], str]:
                 try:
                     record = _record(line)
                 except json.JSONDecodeError:
-                    damaged += not _is_cut(line, following)
+                    damaged += not _is_truncated(line, following)
                 except (ValueError, RecursionError):
                     damaged += 1
                 else:
@@ -351,12 +354,14 @@ def _record(line: bytes) -> dict[str, Any]:
     return record
 
 
-def _is_cut(line: bytes, following: bytes) -> bool:
-    """Whether the write of a line that is no JSON was cut, by a full disk or SIGKILL: its resource was not made.
+def _is_truncated(line: bytes, following: bytes) -> bool:
+    """Whether a line was truncated by a full disk or SIGKILL; its resource was then not created.
 
     A whole line has its end, and the next write leaves an empty line after it; see Journal._write.
     """
-    begins = line.startswith(_BEGINNINGS) or any(each.startswith(line.rstrip(b"\n")) for each in _BEGINNINGS)
+    begins = line.startswith(_RECORD_PREFIXES) or any(
+        each.startswith(line.rstrip(b"\n")) for each in _RECORD_PREFIXES
+    )
     return begins and (not line.endswith(b"\n") or bool(following.strip()))
 
 

@@ -1,7 +1,7 @@
-"""Locks that only root can open, and whoever waits for one says for whom: nobody else can stop vtax by holding it.
+"""Locks that only root can open, so that no other user can block vtax by holding one.
 
-One measuring run per host at a time holds the lock file `HOST_LOCK`, which also has its name. Who is not root cannot
-open it, and learns from /proc/locks whether it is held.
+One measuring run per host at a time holds the lock file `HOST_LOCK`, which contains its name. Other users cannot open
+it; they read from /proc/locks whether it is held.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from vtax.errors import BadInput, VtaxError
 from vtax.host.trust import is_this_users
 from vtax.host.waiting import wait_until
 
-# Of the host, not of a home: two homes would disturb each other as well. Not the name of earlier versions: others may
-# still have their file open.
+# One lock per host, not per home: runs of two homes disturb each other. The name differs from earlier versions, whose
+# file other users may have open.
 HOST_LOCK = Path("/run/vtax-measuring.lock")
 _POLL_S = 0.01
-_QUIET_S = 0.2  # a wait that needs no announcement
+_QUIET_S = 0.2  # a wait without notification
 _COMMAND_SHOWN = 80
 
 
@@ -29,8 +29,8 @@ _COMMAND_SHOWN = 80
 def measuring_lock(name: str, path: Path = HOST_LOCK) -> Iterator[Callable[[str], None]]:
     """Hold the host's measuring lock while the block runs. The kernel drops it when the process dies.
 
-    name: of what measures, shown to whoever is refused; the block is given a function that changes it, for when the
-    run has its own name. Raises BadInput with the holder's name when it is taken, or when the file cannot be opened.
+    name: of the run, shown to a refused one; the block gets a function that changes it once the run has a name.
+    Raises BadInput with the holder's name when it is taken, or when the file cannot be opened.
     """
     descriptor = open_lock(path)
     try:
@@ -53,7 +53,7 @@ def measuring_lock(name: str, path: Path = HOST_LOCK) -> Iterator[Callable[[str]
 
 
 def is_measuring(path: Path = HOST_LOCK) -> bool:
-    """Whether a live process holds the measuring lock; needs no root, and says yes when it cannot be found out."""
+    """Whether a running process holds the measuring lock; needs no root; true when unknown."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def is_measuring(path: Path = HOST_LOCK) -> bool:
 
 
 def open_lock(path: Path) -> int:
-    """A lock file that only this user can open, made when it is not there. Raises BadInput."""
+    """Open (or create) a lock file that only this user can open. Raises BadInput."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -90,10 +90,10 @@ def open_lock(path: Path) -> int:
 
 
 def wait_for_lock(descriptor: int, does: str, notify: Callable[[str], None], timeout_s: float) -> None:
-    """Take the lock of an open file or directory, for at most timeout_s after whoever holds it.
+    """Take the lock of an open file or directory; wait at most timeout_s for its holder.
 
-    does: what its holder does, as in `cleans up`. tell: given a sentence when there is somebody to wait for. Raises
-    VtaxError that names the holder.
+    does: the holder's activity, as in `cleans up`. notify: called with a line before waiting. Raises VtaxError that
+    names the holder.
     """
     take = partial(_take, descriptor)
     if wait_until(take, min(_QUIET_S, timeout_s), _POLL_S):
@@ -105,8 +105,8 @@ def wait_for_lock(descriptor: int, does: str, notify: Callable[[str], None], tim
         timeout_s - _QUIET_S,
         _POLL_S,
         otherwise=lambda: VtaxError(
-            f"{holder_of(descriptor)} {does}, and holds the lock after {timeout_s:g} s",
-            hint="wait for it to end, or end that process, then try again",
+            f"{holder_of(descriptor)} {does} and still holds the lock after {timeout_s:g} s",
+            hint="wait for it to end, or terminate that process, then try again",
         ),
     )
 
@@ -120,7 +120,7 @@ def holder_of(descriptor: int) -> str:
 
 
 def locker_of(path: Path) -> str:
-    """Which other process holds a record lock (fcntl(2)) on a file; empty when none is seen."""
+    """The other process with a record lock (fcntl(2)) on a file; empty when unknown."""
     with suppress(OSError):
         pid = _holder_pid(path.stat(), "POSIX", but=os.getpid())
         return _process(pid) if pid else ""

@@ -1,8 +1,8 @@
-"""Namespaces and mounts made in a child between fork and exec, so that they end with it and never touch the host.
+"""Creates namespaces and mounts in a child between fork and exec, so that they end with it and are not on the host.
 
 A guest's or a private daemon's mounts are made in a mount namespace of its own: when its last process ends, killed
-or not, the kernel takes every one of them away, and the host's mount table never showed them. What the host unmounts
-meanwhile is unmounted there too (MS_SLAVE), so nothing of the host's is kept busy. Python 3.11 has no `unshare` or
+or not, the kernel removes them; the host's mount table never contains them. Unmounts on the host propagate to it
+(MS_SLAVE), so that it keeps no file system of the host busy. Python 3.11 has no `unshare` or
 `mount`, so the C library is called directly; everything is encoded before the fork.
 """
 
@@ -32,7 +32,7 @@ _MNT_DETACH = 2
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH, _AT_EMPTY_PATH, _AT_FDCWD = 1, 4, 0x1000, -100
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_IDMAP = 0x1, 0x100000
-MAPPING_IDS = "mapping the ids of"  # in what a step says that fails
+MAPPING_IDS = "mapping the ids of"  # in the error of a failed step
 _OVERLAY_SPECIAL = frozenset(":,\\")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -42,7 +42,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class MountStep:
     """One mount(2) call. flags: MS_* values. data: of the file system, such as overlay's directories.
 
-    make: target is made first, and what is missing above it. id_mapped: not mount(2), but source read-only at a
+    make: create target and missing parents first. id_mapped: not mount(2), but source read-only at a
     second place, where its files belong to the ids that a user namespace maps theirs to.
     """
 
@@ -102,7 +102,7 @@ def private(
     Joins the cgroups whose open cgroup.procs files are given, enters a new mount namespace (and, with network, a new
     and empty network namespace; with network_of, the one of this open file), makes the mounts in order, and makes
     new_root the root directory, leaving nothing of the old one reachable. ids_of: an open user namespace, for
-    id-mapped mounts. A step that fails is named on stderr and raises OSError, which spawn reports.
+    id-mapped mounts. A failed step is printed on stderr and raises OSError, which spawn reports.
     """
     steps = [_encode(step) for step in mounts]
     flags = CLONE_NEWNS | (CLONE_NEWNET if network else 0)
@@ -129,7 +129,7 @@ def private(
 
 
 def enter_user_namespace() -> None:
-    """What to run between fork and exec for a user namespace that maps no ids yet. Raises OSError."""
+    """Enter a new user namespace without id mappings (between fork and exec). Raises OSError."""
     _check(_libc.unshare(CLONE_NEWUSER), "making a user namespace")
 
 

@@ -1,8 +1,8 @@
-"""Finds plug-ins: what the modules of a package define under a known name, and what other packages register.
+"""Discovers plug-ins: modules of a package with a known attribute, and entry points of other packages.
 
 A module of the package that defines the attribute is a plug-in; so is every entry point of the group named like
-the package. Both are objects with a `name`. Somebody else's broken package costs its own plug-ins and nothing else.
-A plug-in that vtax does not ship has an `Origin`, which is recorded with every run that used it.
+the package. Both are objects with a `name`. A broken third-party package disables only its own plug-ins.
+A third-party plug-in has an `Origin`, which is recorded with every run that uses it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ figure depends) every module beside its `__init__.py` is taken for a part of vta
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a plug-in that vtax does not ship comes from.
+    """The origin of a third-party plug-in.
 
     package, version: of the distribution that registers it; empty for a module without one. source: what the package
     was installed from when no index has it: a URL of a version control system with its revision, `local` for a
@@ -53,14 +53,14 @@ def discover(
 ) -> dict[str, Any]:
     """Plug-ins by their `name`, the shipped ones first: an entry point may not replace one of them.
 
-    shape: what an entry point must be, see problem_of. tell: given a sentence for
-    every entry point that is left out; standard error when absent. Raises nothing for those.
+    shape: what an entry point must be, see problem_of. notify: called with a line for
+    each skipped entry point, by default on stderr. Skipped entry points raise nothing.
     """
     return {plugin.name: plugin for plugin, _ in _found(package, attribute, shape, notify or _on_stderr)}
 
 
 def origins(package: ModuleType, attribute: str, shape: type) -> dict[str, Origin]:
-    """Of the plug-ins that `discover` finds, by name, where those come from that vtax does not ship. Silent."""
+    """The origins of third-party plug-ins that `discover` finds, by name. Prints nothing."""
     found = _found(package, attribute, shape, lambda _: None)
     return {plugin.name: _origin(entry) for plugin, entry in found if entry is not None}
 
@@ -79,10 +79,10 @@ def _found(
         try:
             plugin = _loaded(entry, shape)
             if plugin.name in names:
-                raise ValueError(f"there is one of the name {plugin.name!r} already")
-        except (Exception, SystemExit) as error:  # whatever somebody else's package does when it is imported
+                raise ValueError(f"a plug-in with the name {plugin.name!r} exists already")
+        except (Exception, SystemExit) as error:  # a third-party package may raise anything on import
             reason = f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else str(error)
-            notify(f"left out: {entry.name} ({entry.value}) of {_package_of(entry)}: {reason}")
+            notify(f"skipped plug-in: {entry.name} ({entry.value}) of {_package_of(entry)}: {reason}")
         else:
             names.add(plugin.name)
             yield plugin, entry

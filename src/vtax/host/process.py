@@ -1,8 +1,8 @@
-"""The one way to run an external program: argv lists, a timeout, captured output, one error type.
+"""Runs external programs: argv lists, a timeout, captured output, one error type.
 
-Every child carries a mark in its environment (`VTAX_MARK`), so that a process whose PID was never written down,
-because vtax was killed in between, is still found and ended by `vtax clean`: one that its journal names for what
-lives long (`spawn`), and one made of the PID and start time of this vtax for what it waits for (`run`).
+Every child has a tag in its environment (`VTAX_MARK`): `vtax clean` finds and terminates it even when vtax was killed
+before it recorded the PID. Long-lived programs (`spawn`) have a tag that the journal registers; programs that
+vtax waits for (`run`) have one made of its PID and start time.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from vtax.errors import CommandFailed
 
 TAG_VARIABLE = "VTAX_MARK"
 DEFAULT_TIMEOUT_S = 60.0
-_SEEN_BY_GUESTS = ("PATH", "HOME")
+_GUEST_VARIABLES = ("PATH", "HOME")
 _SHOWN_TAIL = 600
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a finished program left: argv, exit status, and its two outputs as text."""
+    """Result of a finished program: argv, exit status, stdout and stderr as text."""
 
     argv: tuple[str, ...]
     status: int
@@ -44,7 +44,7 @@ def start_time_of(pid: int) -> int | None:
 
 
 def tag_of_run(pid: int, start_time: int | None) -> str:
-    """The mark of every program that the vtax process with this PID and start time runs without a mark of its own."""
+    """The default tag of programs run by the vtax process with this PID and start time."""
     return f"vtax-run-{pid}-{start_time}"
 
 
@@ -62,9 +62,9 @@ def find_program(name: str) -> str | None:
 def child_environment(
     extra: Mapping[str, str] | None = None, tag: str | None = None, *, only: Collection[str] | None = None
 ) -> dict[str, str]:
-    """The environment every child gets: the C locale (tools are parsed), the full PATH, the mark.
+    """The environment of a child: the C locale (output is parsed), the full PATH, the tag.
 
-    only: the variables of ours that it may see; all when absent.
+    only: inherited variables; all when absent.
     """
     environment = {k: v for k, v in os.environ.items() if only is None or k in only}
     environment = {k: v for k, v in environment.items() if not k.startswith("LC_") and k != "LANG"}
@@ -91,7 +91,7 @@ def run(
 
     network_namespace: a name under /run/netns to enter first (through nsenter, which, unlike `ip netns exec`,
     leaves /sys and the cgroups visible).
-    mark: another than that of this process, for what the journal is to end on its own.
+    tag: replaces the tag of this process, for programs with their own registration.
     Raises CommandFailed when the program is missing, cannot be started, outlives timeout_s (it is killed), or, with
     check, exits with a status other than 0.
     """
@@ -134,10 +134,10 @@ def spawn(
     pass_fds: Sequence[int] = (),
     before_exec: Callable[[], None] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a long-lived program in a session of its own; the caller has journalled `mark` (resources.Marked).
+    """Start a long-lived program in its own session; the caller has registered `tag` (resources.TaggedProcesses).
 
-    It is a guest's or a daemon, and sees nothing of our environment but where programs and the home directory are.
-    cwd: where it runs, and where runtimes leave files of their own (conmon its `oom`); ours when absent.
+    It belongs to a guest or a daemon and inherits only PATH and HOME. cwd: its working directory, where runtimes
+    create files (conmon its `oom`); that of vtax when absent.
     pass_fds stay open in the child under their numbers. before_exec runs in the child between fork and exec: joining
     cgroups and namespaces, nothing that allocates much. Unset streams are /dev/null. Raises CommandFailed when the
     program is missing or does not start.
@@ -150,7 +150,7 @@ def spawn(
             stdin=null if stdin is None else stdin,
             stdout=null if stdout is None else stdout,
             stderr=null if stderr is None else stderr,
-            env=child_environment(environment, tag, only=_SEEN_BY_GUESTS),
+            env=child_environment(environment, tag, only=_GUEST_VARIABLES),
             cwd=cwd,
             pass_fds=pass_fds,
             preexec_fn=before_exec,  # noqa: PLW1509 - beside it only a thread without locks runs (cli.streams)

@@ -1,7 +1,7 @@
-"""The kinds of things vtax makes on a host, each able to remove itself from its description alone.
+"""The kinds of resources that vtax creates on a host; each can be removed from its description alone.
 
-`remove` must work from another process after a crash, must be harmless when the thing was never made or is already
-gone (returning False then), and must touch nothing that vtax did not make.
+`remove` works from another process after a crash. It returns False when the resource was never created or is already
+gone. It touches nothing that vtax did not create.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _GRACE_S = 3.0
 _POLL_INTERVAL_S = 0.2
 _REPEAT_REQUEST_S = 10.0
 _KIND_SHOWN = 60  # characters
-_FORMER_FIELDS = {"mark": "tag"}  # of a release before
+_FORMER_FIELDS = {"mark": "tag"}  # of older releases
 
 
 class Resource(Protocol):
-    """Something made on the host. A frozen dataclass of strings, numbers and lists of them."""
+    """A resource on the host: a frozen dataclass of strings, numbers and lists of them."""
 
     kind: ClassVar[str]
 
     def remove(self) -> bool:
-        """Remove it; True when there was something to remove. Raises VtaxError or OSError when it stays."""
+        """Remove it; False when it did not exist. Raises VtaxError or OSError when removal fails."""
         ...
 
 
 def tagged_pids(tag: str) -> list[int]:
-    """Processes whose environment carries the mark (environments are read from /proc)."""
+    """Processes with the tag in their environment (/proc/PID/environ)."""
     wanted = f"{TAG_VARIABLE}={tag}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -50,9 +50,9 @@ def tagged_pids(tag: str) -> list[int]:
 
 
 def end_processes(find: Any, what: str, *, graceful: bool = True) -> bool:
-    """SIGTERM, then SIGKILL after a grace, until `find()` (a function to a list of PIDs) is empty.
+    """Send SIGTERM, then SIGKILL after a grace period, until `find()` (returns PIDs) is empty.
 
-    Not politely: SIGKILL at once, and again for whatever was started meanwhile.
+    graceful=False: send SIGKILL at once, repeatedly for new processes.
     """
     had_any = False
     kill_at = time.monotonic() + (_GRACE_S if graceful else 0.0)
@@ -82,14 +82,14 @@ def end_processes(find: Any, what: str, *, graceful: bool = True) -> bool:
 
 @dataclass(frozen=True)
 class TaggedProcesses:
-    """All processes that carry a mark in their environment (see host.process.spawn), children included."""
+    """All processes with a tag in their environment (see host.process.spawn), including children."""
 
     kind: ClassVar[str] = "processes"
     tag: str
     what: str
 
     def remove(self) -> bool:
-        """End them, politely first."""
+        """Terminate them, after a grace period kill them."""
         return end_processes(lambda: tagged_pids(self.tag), self.what)
 
     def __str__(self) -> str:
@@ -135,13 +135,13 @@ class Mount:
 
 @dataclass(frozen=True)
 class Tree:
-    """A file or a whole directory that vtax made for itself."""
+    """A file or directory tree that vtax created."""
 
     kind: ClassVar[str] = "files"
     path: str
 
     def remove(self) -> bool:
-        """Delete it; refuses when something is still mounted below it, so no mounted data is ever deleted."""
+        """Delete it; refuses when a file system is mounted below it, so that mounted data is never deleted."""
         path = Path(self.path)
         if not path.exists() and not path.is_symlink():
             return False
@@ -168,10 +168,10 @@ class ControlGroup:
     paths: tuple[str, ...]
 
     def remove(self) -> bool:
-        """End every process in them and remove the directories, deepest first.
+        """Kill every process in them and remove the directories, deepest first.
 
-        Both again while a directory is busy: a process that a killed vtax had forked may join after the look, and a
-        container's monitor makes groups of its own when its container ends.
+        Repeat while a directory is busy: a forked child of a killed vtax may join later, and a container's monitor
+        creates groups when its container ends.
         """
         directories = [Path(path) for path in self.paths if Path(path).is_dir()]
         if not directories:
@@ -198,7 +198,7 @@ class ControlGroup:
 
 @dataclass(frozen=True)
 class RestoreCommand:
-    """Anything a single command removes: a container, a domain, a daemon's record.
+    """A resource that one command removes: a container, a domain, a daemon's record.
 
     argv: the command. if_any: one that fails when there is nothing to remove, asked first where argv would not tell.
     harmless_statuses: exit statuses that mean there was nothing to remove, if stderr also has one of harmless_words
@@ -221,7 +221,7 @@ class RestoreCommand:
     within_s: float = 0.0
 
     def remove(self) -> bool:
-        """Run the command, and wait for what it asked for."""
+        """Run the command and wait for its effect."""
         removed = wait_until(self._ask, self.late_s, _POLL_INTERVAL_S)
         if removed and self.until:
             self._wait()
@@ -241,7 +241,7 @@ class RestoreCommand:
                 self._ask()
             return False
 
-        late = f"{' '.join(self.argv)} was accepted, and had no effect within {self.within_s:g} s"
+        late = f"{' '.join(self.argv)} had no effect within {self.within_s:g} s"
         wait_until(ended, self.within_s, _POLL_INTERVAL_S, otherwise=lambda: VtaxError(late))
 
     def _ask(self) -> bool:
@@ -272,14 +272,14 @@ def chosen(options: str) -> str:
 
 @dataclass(frozen=True)
 class FileValue:
-    """A kernel setting (under /proc/sys or /sys) that vtax changed, with the value to put back."""
+    """A kernel setting (under /proc/sys or /sys) that vtax changed, with the value to restore."""
 
     kind: ClassVar[str] = "setting"
     path: str
     before: str
 
     def remove(self) -> bool:
-        """Write the old value back, unless it is in force (of several words, the one in brackets is)."""
+        """Restore the old value, unless it is effective (of several words, the one in brackets is)."""
         path = Path(self.path)
         if not path.exists():
             return False
@@ -295,7 +295,7 @@ class FileValue:
 
 @dataclass(frozen=True)
 class Remote:
-    """What a guest needs on another machine: a directory, processes, a network interface.
+    """Resources of a guest on another machine: a directory, processes, a network interface.
 
     path: the directory. argv: ends and removes all of it there; status 3 says that there was nothing, 126 and 127
     that what would have made it is not installed.
@@ -307,7 +307,7 @@ class Remote:
     argv: tuple[str, ...]
 
     def remove(self) -> bool:
-        """Have the machine do it."""
+        """Run the removal on the machine."""
         result = run(list(self.argv), check=False)
         if result.status not in (0, 3, 126, 127):
             message = result.stderr.strip()[-300:] or f"status {result.status}"
@@ -347,7 +347,7 @@ def from_record(record: dict[str, Any]) -> Resource:
             raise ValueError("a relative path")
     except (KeyError, TypeError, ValueError) as error:
         kind = repr(record.get("kind"))[:_KIND_SHOWN]
-        raise VtaxError(f"this version of vtax cannot undo {kind}", hint="use the version that made it") from error
+        raise VtaxError(f"this version of vtax cannot remove {kind}", hint="use the version that made it") from error
     return made
 
 

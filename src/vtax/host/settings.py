@@ -1,4 +1,4 @@
-"""Kernel settings below /proc/sys and /sys, changed for a while; old values are in the journal before the change."""
+"""Changes kernel settings below /proc/sys and /sys temporarily; old values are registered in the journal first."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vtax.host.resources import FileValue
 def change(
     journal: Journal, settings: Iterable[tuple[Path, str, str]], refused: Callable[[Path, OSError], VtaxError]
 ) -> list[Registration]:
-    """Set what is not set yet; returns what to put back, see `put_back`.
+    """Write the values that differ; returns registrations for `restore`.
 
-    settings: file, value in force, wanted value. refused: what to raise, having undone its part, when the kernel
-    does not take a value.
+    settings: file, value in force, wanted value. refused: makes the error that is raised, after restoring, when the
+    kernel rejects a value.
     """
     changed: list[Registration] = []
     for path, before, wanted in settings:
@@ -26,12 +26,12 @@ def change(
         try:
             path.write_text(wanted)
         except OSError as error:
-            put_back(changed)
+            restore(changed)
             raise refused(path, error) from error
     return changed
 
 
-def put_back(changed: list[Registration]) -> None:
-    """Put old values back, last changed first. Raises OSError when one cannot be; it stays in the journal."""
+def restore(changed: list[Registration]) -> None:
+    """Restore old values, last changed first. Raises OSError on failure; the value stays in the journal."""
     for registered in reversed(changed):
         registered.release()

@@ -1,4 +1,4 @@
-"""Directories that a vtax of root's may trust: nobody else owns them, can change them, or can swap them for others.
+"""Checks that directories are trusted: no other user owns, can write to, or can replace them.
 
 What lies in a home is executed: guests run an image's programs, and `vtax clean` the commands of a journal. A home is
 therefore used only where every directory on the way to it, symbolic links included, belongs to root or to the user of
@@ -24,7 +24,7 @@ _ACCESS_LIST = "system.posix_acl_access"
 
 
 def refuse_foreign(path: Path) -> None:
-    """Raise BadInput when others own or may change a directory, or anything on the way to it; it may be missing."""
+    """Raise BadInput when other users own or can write to a directory or its ancestors; it may be missing."""
     at, left, links = Path("/"), list(path.absolute().parts[1:]), 0
     _refuse_directory(at, at.lstat(), final=not left)
     while left:
@@ -49,7 +49,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def private_directory(path: Path) -> None:
-    """Make a directory that only this user can enter, or make one that is there such a directory.
+    """Create a directory that only this user can enter, or restrict an existing one.
 
     Raises BadInput when it belongs to somebody else, or when its mode cannot be set.
     """
@@ -68,7 +68,7 @@ def private_directory(path: Path) -> None:
             os.fchmod(descriptor, PRIVATE_MODE)
     except OSError as error:
         raise BadInput(
-            f"others may enter the directory, and its mode cannot be changed: {error.strerror}",
+            f"other users can enter the directory, and its mode cannot be changed: {error.strerror}",
             where=str(path),
             hint=f"chmod {PRIVATE_MODE:o} {path}, or name another directory in VTAX_HOME",
         ) from error
@@ -107,7 +107,7 @@ def _refuse_directory(path: Path, seen: os.stat_result, *, final: bool) -> None:
     _refuse_owner(path, seen)
     if _others_may_write(path, seen) and (final or not seen.st_mode & stat.S_ISVTX):
         raise BadInput(
-            f"other users may write to {path}, and so decide what vtax executes",
+            f"other users may write to {path}, and vtax executes files from it",
             where="VTAX_HOME",
             hint=f"chmod go-w {path}, or name another directory in VTAX_HOME",
         )
@@ -129,7 +129,7 @@ def _foreign(path: Path, seen: os.stat_result) -> BadInput:
         owner = str(seen.st_uid)
     mine = "run vtax with sudo, or " if seen.st_uid == 0 else ""
     return BadInput(
-        f"{path} belongs to user {owner}, who decides what is executed from it",
+        f"{path} belongs to user {owner}, and vtax would execute files from it",
         where="VTAX_HOME",
         hint=f"{mine}name a directory of your own in VTAX_HOME",
     )

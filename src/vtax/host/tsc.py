@@ -1,7 +1,8 @@
-"""How fast the CPU's time stamp counter runs, measured.
+"""Measures the frequency of the CPU's time stamp counter.
 
 An emulated CPU hands its guest this very counter, and a guest that must find out its rate by itself, with emulated
-timers on a busy host, finds it slowly and inexactly; some machine types give it no timer to try. So it is told.
+timers on a busy host, finds it slowly and inexactly; some machine types have no timer for it.
+vtax therefore passes the rate to the guest.
 """
 
 from __future__ import annotations

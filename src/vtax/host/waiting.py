@@ -1,4 +1,4 @@
-"""The one way to wait for something that nobody reports: look again and again, for a limited time.
+"""Polls a condition for a limited time.
 
 Where a file descriptor becomes ready instead, poll(2) waits without looking. What runs outside of vtax's own process
 (the agent, `_ssh_there`) cannot import this module.

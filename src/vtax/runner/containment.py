@@ -16,8 +16,8 @@ from pathlib import Path
 from vtax.errors import BenchmarkError, StoreError, VtaxError
 from vtax.foreign_text import clean
 
-_LONGEST_CAUSE = 200
-_DEEPEST_TRACE = 30  # calls
+_MAX_CAUSE_CHARS = 200
+_MAX_TRACE_CALLS = 30  # calls
 
 
 @dataclass
@@ -49,18 +49,18 @@ def contained(failure: Failure, saying: str = "") -> Iterator[None]:
     except Exception as error:
         failure.error = saying + _text(error)
         if not isinstance(error, VtaxError | OSError):
-            failure.traceback = clean("".join(traceback.format_exception(error, limit=-_DEEPEST_TRACE)), 1 << 16)
+            failure.traceback = clean("".join(traceback.format_exception(error, limit=-_MAX_TRACE_CALLS)), 1 << 16)
 
 
 @contextmanager
-def understood(tool: str) -> Iterator[None]:
+def parsing(tool: str) -> Iterator[None]:
     """Around whatever reads a tool's output: anything a parser stumbles over becomes a BenchmarkError."""
     try:
         yield
     except VtaxError:
         raise
     except Exception as error:
-        raise BenchmarkError(f"{tool}'s output is not understood: {_cause(error)}") from error
+        raise BenchmarkError(f"{tool}'s output could not be parsed: {_cause(error)}") from error
 
 
 def _text(error: Exception) -> str:
@@ -72,4 +72,4 @@ def _text(error: Exception) -> str:
 
 
 def _cause(error: Exception) -> str:
-    return clean(f"{type(error).__name__}: {error}", _LONGEST_CAUSE)
+    return clean(f"{type(error).__name__}: {error}", _MAX_CAUSE_CHARS)

@@ -53,7 +53,7 @@ class Observer(Protocol):
         ...
 
 
-class Silent:
+class NullObserver:
     """An observer that says nothing."""
 
     def message(self, text: str) -> None:
@@ -72,7 +72,7 @@ class Silent:
         """Nothing."""
 
 
-class Unfailing:
+class SafeObserver:
     """Tells another observer, and nobody once that has failed: a closed terminal or a full disk is no failed run."""
 
     def __init__(self, observer: Observer) -> None:
@@ -108,4 +108,4 @@ class Unfailing:
         try:
             yield self._observer
         except (Exception, SystemExit):  # rich exits the program when its pipe breaks
-            self._observer = Silent()
+            self._observer = NullObserver()

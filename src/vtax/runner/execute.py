@@ -18,7 +18,7 @@ from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.plugins import Origin
-from vtax.runner.events import Figure, Observer, Progress, Unfailing
+from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.plugins import plugins_of
@@ -94,7 +94,7 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
     committed, PlatformError when no guest starts any more; in every case the host is as it was before and the run can
     be resumed. An observer that fails does not fail the run.
     """
-    observer = Unfailing(observer)
+    observer = SafeObserver(observer)
     run.waiting = observer.message
     status, because = "failed", "vtax failed"
     with stop_requests(observer.message) as ignore_further:

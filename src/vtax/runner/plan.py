@@ -141,7 +141,7 @@ class Plan:
         generator = random.Random(f"{self.seed}/{block}")
         sequential = self.study.design.order == "sequential"
         sessions = []
-        for together in self._together:
+        for together in self._cells_by_guest:
             cells = list(together)
             if not sequential:
                 generator.shuffle(cells)
@@ -173,7 +173,7 @@ class Plan:
         return trial_s * self.trials_per_cell + 3.0 * guests
 
     @cached_property
-    def _together(self) -> list[tuple[Cell, ...]]:
+    def _cells_by_guest(self) -> list[tuple[Cell, ...]]:
         """The cells that guests of the same platform and configuration serve, in the study's order.
 
         A configuration is a network at a tuning. Benchmarks without a network ride in the first guest of their

@@ -26,7 +26,7 @@ from vtax.network.plugboard import Plugboard
 from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import tuning
 from vtax.runner.check import resolve_platform
-from vtax.runner.containment import Failure, contained, understood
+from vtax.runner.containment import Failure, contained, parsing
 from vtax.runner.events import Observer
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
@@ -241,7 +241,7 @@ class OpenSession:
 
 def _version(benchmark: Benchmark, guest: Guest) -> str:
     result = guest.run(benchmark.version_argv, timeout_s=30.0)
-    with understood(benchmark.tool):
+    with parsing(benchmark.tool):
         return one_line(benchmark.version_of(result.stdout + result.stderr))
 
 

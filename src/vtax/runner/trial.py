@@ -23,7 +23,7 @@ from vtax.foreign_text import clean, cleaned
 from vtax.guest.guest import CommandResult, Guest, skew_warning
 from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
-from vtax.runner.containment import Failure, contained, understood
+from vtax.runner.containment import Failure, contained, parsing
 from vtax.runner.plan import Cell
 
 PREPARE_TIMEOUT_S = 120.0
@@ -175,7 +175,7 @@ def parsed(benchmark: Benchmark, parameters: Any, context: Context, results: Map
 
     Raises BenchmarkError, whatever the output is.
     """
-    with understood(benchmark.tool):
+    with parsing(benchmark.tool):
         outcome = benchmark.parse(parameters, context, results)
         json.dumps(dict(outcome.effective), allow_nan=False)
         values = {name: _finite(name, value) for name, value in outcome.values.items()}

@@ -36,7 +36,7 @@ _DRIVERS = {
 }
 _URLS = "write sqlite:////absolute/path or postgresql://user@host/database"
 
-_SQLITE_SAID = {
+_SQLITE_ERRORS = {
     "SQLITE_NOTADB": (
         "the store is not a database, or is damaged beyond its first page",
         "nothing was changed; move the file away, or name another store with VTAX_STORE",
@@ -79,7 +79,7 @@ def make_engine(place: str | Path) -> Engine:
             "a PostgreSQL store needs the Python package psycopg", hint="pip install 'vtax[postgresql]'"
         ) from error
     if engine.url.get_backend_name() == "sqlite":
-        event.listen(engine, "do_connect", _read_what_cannot_be_written)
+        event.listen(engine, "do_connect", _open_read_only)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         event.listen(engine, "close", _remove_snapshot)
@@ -155,7 +155,7 @@ def translated_errors(url: URL) -> Iterator[None]:
     except DBAPIError as error:
         raise _explained(error.orig or error, url) from error
     except UnicodeDecodeError as error:  # what SQLite says quotes a damaged page
-        what, hint = _SQLITE_SAID["SQLITE_CORRUPT"]
+        what, hint = _SQLITE_ERRORS["SQLITE_CORRUPT"]
         raise StoreError(what, where=shown(url), hint=hint) from error
     except PermissionError as error:
         raise _not_readable(Path(error.filename or shown(url))) from error
@@ -182,17 +182,17 @@ def _explained(error: BaseException, url: URL) -> StoreError:
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith("SQLITE_IOERR") and _disk_is_full(url):
         name = "SQLITE_FULL"
-    for known, (what, hint) in _SQLITE_SAID.items():
+    for known, (what, hint) in _SQLITE_ERRORS.items():
         if name.startswith(known):
             if known == "SQLITE_BUSY":
-                return StoreBusy(what + _by_whom(url), where=where, hint=hint)
+                return StoreBusy(what + _lock_holder(url), where=where, hint=hint)
             return StoreError(what, where=where, hint=hint)
     sqlstate = getattr(error, "sqlstate", None) or ""
     if sqlstate == "53100":  # PostgreSQL: disk_full
-        what, hint = _SQLITE_SAID["SQLITE_FULL"]
+        what, hint = _SQLITE_ERRORS["SQLITE_FULL"]
         return StoreError(what, where=where, hint=hint)
     if sqlstate == "25006":  # PostgreSQL: read_only_sql_transaction
-        what, hint = _SQLITE_SAID["SQLITE_READONLY"]
+        what, hint = _SQLITE_ERRORS["SQLITE_READONLY"]
         return StoreError(what, where=where, hint=hint)
     if url.get_backend_name() == "postgresql" and (not sqlstate or sqlstate[:2] in ("08", "28", "3D", "57")):
         return StoreError(f"the store cannot be reached: {str(error).strip()}", where=where,
@@ -200,7 +200,7 @@ def _explained(error: BaseException, url: URL) -> StoreError:
     return StoreError(f"the store failed: {str(error).strip()}", where=where)
 
 
-def _by_whom(url: URL) -> str:
+def _lock_holder(url: URL) -> str:
     """Who holds locks on a SQLite store, as an addition to a sentence; empty when that cannot be seen."""
     file = sqlite_file(url)
     found = [locker_of(each) for each in (index_of(file), file)] if file else []
@@ -215,7 +215,7 @@ def _disk_is_full(url: URL) -> bool:
     return space.f_bavail * space.f_frsize < _NEARLY_FULL_BYTES
 
 
-def _read_what_cannot_be_written(dialect: object, record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
+def _open_read_only(dialect: object, record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
     """Turn a connection to a file that this user may not write into one that only reads. Raises StoreError."""
     if not arguments or str(arguments[0]).startswith((":memory:", "file:")):
         return

@@ -30,7 +30,7 @@ from vtax.store.rows import check_declared, check_host, fetch, reading_rows
 
 MAX_UNPACKED = 32 << 20  # bytes of one output
 BUSY_TIMEOUT_S = 300.0
-_LONGEST_SOURCE = 500  # of a URL
+_MAX_SOURCE_CHARS = 500  # of a URL
 _COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 
 
@@ -312,7 +312,7 @@ def _plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
     for value in values:
         if not isinstance(value, dict) or set(value) != known or not all(isinstance(v, str) for v in value.values()):
             raise ValueError(f"a plug-in is {clean(repr(value), 60)}")
-    texts = ({name: one_line(text, _LONGEST_SOURCE) for name, text in value.items()} for value in values)
+    texts = ({name: one_line(text, _MAX_SOURCE_CHARS) for name, text in value.items()} for value in values)
     return tuple(PluginRecord(**each) for each in texts)
 
 

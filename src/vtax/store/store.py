@@ -35,15 +35,15 @@ __all__ = ["KILLED", "LAST", "RunHandle", "Store"]
 class Store:
     """One open database. Make it with `open`, or with `existing` to look at it."""
 
-    def __init__(self, engine: Engine, *, only_looks: bool = False) -> None:
+    def __init__(self, engine: Engine, *, read_only: bool = False) -> None:
         self.engine = engine
-        self._only_looks = only_looks
+        self._only_looks = read_only
 
     @classmethod
-    def open(cls, place: str | Path, *, only_looks: bool = False) -> Self:
+    def open(cls, place: str | Path, *, read_only: bool = False) -> Self:
         """Open the store of a SQLAlchemy URL or of an SQLite file, made or brought up to date when needed.
 
-        only_looks: see `existing`.
+        read_only: see `existing`.
         Raises StoreError: damaged, of a newer schema, out of reach, not writable, or not a store.
         """
         engine = make_engine(place)
@@ -55,7 +55,7 @@ class Store:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, only_looks=only_looks)
+        return cls(engine, read_only=read_only)
 
     @classmethod
     def existing(cls, place: str | Path) -> Self:
@@ -67,8 +67,8 @@ class Store:
             missing = file is not None and not file.exists()
         engine.dispose()
         if missing:
-            raise no_run(engine.url)
-        return cls.open(place, only_looks=True)
+            raise no_runs_error(engine.url)
+        return cls.open(place, read_only=True)
 
     def close(self) -> None:
         """Close every connection; SQLite then folds its write-ahead log into the file."""
@@ -222,14 +222,14 @@ class Store:
     def _unknown(self, name: str) -> BadInput:
         names = self._run_names()
         if not names:
-            return no_run(self.engine.url)
+            return no_runs_error(self.engine.url)
         near = difflib.get_close_matches(name, names, n=3)
         latest = f"the latest are {', '.join(names[-3:])}; see vtax list"
         hint = f"did you mean {', '.join(near)}?" if near else latest
         return BadInput(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
 
 
-def no_run(url: URL) -> BadInput:
+def no_runs_error(url: URL) -> BadInput:
     """What to say of a store without a run, or without a file."""
     return BadInput("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
 

@@ -36,40 +36,40 @@ def cut(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Leaf:
+class Declaration:
     """A type with the constraints that stand beside it."""
 
     annotation: Any
     metadata: tuple[Any, ...]
 
 
-def walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[str | int, ...], Leaf | None]:
+def walk(model: type[BaseModel], location: Sequence[str | int]) -> tuple[tuple[str | int, ...], Declaration | None]:
     """(the part of a location that is in the file, what is declared there); pydantic's own marks are left out."""
     place: list[str | int] = []
-    leaf: Leaf | None = Leaf(model, ())
+    declaration: Declaration | None = Declaration(model, ())
     for part in location:
-        annotation: Any = leaf.annotation if leaf else None
+        annotation: Any = declaration.annotation if declaration else None
         if is_model(annotation):
             info = annotation.model_fields.get(str(part))
             if info is None and str(part).startswith("function-"):
                 continue
-            leaf = Leaf(info.annotation, tuple(info.metadata)) if info else _further(annotation)
+            declaration = Declaration(info.annotation, tuple(info.metadata)) if info else _further(annotation)
         elif get_origin(annotation) is list and isinstance(part, int):
-            leaf = Leaf(get_args(annotation)[0], ())
+            declaration = Declaration(get_args(annotation)[0], ())
         elif get_origin(annotation) is dict:
-            leaf = Leaf(get_args(annotation)[1], ())
+            declaration = Declaration(get_args(annotation)[1], ())
         else:
             break
         place.append(part)
-    return tuple(place), leaf
+    return tuple(place), declaration
 
 
-def _further(model: type[BaseModel]) -> Leaf | None:
+def _further(model: type[BaseModel]) -> Declaration | None:
     """What keys may hold that a model does not name, when it takes such."""
     if model.model_config.get("extra") != "allow":
         return None
     declared = get_type_hints(model, include_extras=True).get("__pydantic_extra__")
-    return Leaf(get_args(declared)[1], ()) if get_origin(declared) is dict else Leaf(Any, ())
+    return Declaration(get_args(declared)[1], ()) if get_origin(declared) is dict else Declaration(Any, ())
 
 
 def is_model(annotation: Any) -> bool:
@@ -77,23 +77,23 @@ def is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def leaves_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Leaf]:
+def alternatives_of(annotation: Any, metadata: tuple[Any, ...]) -> Iterator[Declaration]:
     """The kinds of a union, each with its own constraints and those of the whole; None is left out."""
     if get_origin(annotation) in (Union, types.UnionType):
         for each in get_args(annotation):
             if each is not type(None):
-                yield from leaves_of(each, metadata)
+                yield from alternatives_of(each, metadata)
     elif get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
         beside = [m for each in more for m in (each.metadata if isinstance(each, FieldInfo) else [each])]
-        yield from leaves_of(inner, (*beside, *metadata))
+        yield from alternatives_of(inner, (*beside, *metadata))
     else:
-        yield Leaf(annotation, metadata)
+        yield Declaration(annotation, metadata)
 
 
 def allowed_words(annotation: Any, metadata: tuple[Any, ...], unit: str = "") -> str:
     """What a key may hold, as one phrase: `a whole number from 1 to 128`."""
-    words = dict.fromkeys(_words(leaf, unit) for leaf in leaves_of(annotation, metadata))
+    words = dict.fromkeys(_words(declaration, unit) for declaration in alternatives_of(annotation, metadata))
     if _KINDS[float] in words:
         words.pop(_KINDS[int], None)
     return _either(list(words))
@@ -103,20 +103,20 @@ def _either(words: Sequence[str]) -> str:
     return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _words(leaf: Leaf, unit: str) -> str:
-    annotation, origin = leaf.annotation, get_origin(leaf.annotation)
+def _words(declaration: Declaration, unit: str) -> str:
+    annotation, origin = declaration.annotation, get_origin(declaration.annotation)
     if origin is Literal:
         return _either([shown(value) for value in get_args(annotation)])
     if origin is list:
-        return _list(is_model(get_args(annotation)[0]), leaf.metadata)
+        return _list(is_model(get_args(annotation)[0]), declaration.metadata)
     if origin is dict or is_model(annotation):
         return "a table"
-    bounds = bounds_of(leaf.metadata)
-    if conversion := conversion_of(leaf.metadata):
+    bounds = bounds_of(declaration.metadata)
+    if conversion := conversion_of(declaration.metadata):
         kind, own = ("a size", "bytes") if conversion is size_bytes else ("a duration", "seconds")
         written = {name: written_bound(bound, conversion) for name, bound in bounds.items()}
         return f"{kind}{_within(written)}, in {own} or with a unit"
-    if pattern := next((p for each in leaf.metadata if (p := getattr(each, "pattern", None))), ""):
+    if pattern := next((p for each in declaration.metadata if (p := getattr(each, "pattern", None))), ""):
         return f"text of the form {pattern}"
     numbers = {name: f"{bound:.15g}" for name, bound in bounds.items()}
     beside = f" {unit}" if unit else ""

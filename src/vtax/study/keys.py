@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from vtax.study.declared import Leaf, allowed_words, bounds_of, conversion_of, leaves_of, shown, unit_of
+from vtax.study.declared import Declaration, allowed_words, alternatives_of, bounds_of, conversion_of, shown, unit_of
 from vtax.study.units import format_size, size_bytes
 
 Mark = TypeVar("Mark")
@@ -53,26 +53,26 @@ def marked(model: type[BaseModel], kind: type[Mark]) -> dict[str, Mark]:
     return {
         name: tag
         for name, info in model.model_fields.items()
-        for leaf in leaves_of(info.annotation, tuple(info.metadata))
-        for tag in leaf.metadata
+        for declaration in alternatives_of(info.annotation, tuple(info.metadata))
+        for tag in declaration.metadata
         if isinstance(tag, kind)
     }
 
 
 def _key(name: str, info: FieldInfo) -> Key:
-    leaves = list(leaves_of(info.annotation, tuple(info.metadata)))
+    alternatives = list(alternatives_of(info.annotation, tuple(info.metadata)))
     bounds: dict[str, float] = {}
     choices: tuple[Any, ...] = ()
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     unit = str(extra.get("unit", unit_of(name)))
-    for leaf in leaves:
-        bounds |= bounds_of(leaf.metadata)
-        if get_origin(leaf.annotation) is Literal:
-            choices += get_args(leaf.annotation)
-        if conversion := conversion_of(leaf.metadata):
+    for declaration in alternatives:
+        bounds |= bounds_of(declaration.metadata)
+        if get_origin(declaration.annotation) is Literal:
+            choices += get_args(declaration.annotation)
+        if conversion := conversion_of(declaration.metadata):
             unit = "bytes" if conversion is size_bytes else "s"
     default = None if info.is_required() else info.get_default(call_default_factory=True, validated_data={})
-    is_size = any(map(_is_size, leaves)) and isinstance(default, int)
+    is_size = any(map(_is_size, alternatives)) and isinstance(default, int)
     text = "" if default is None else format_size(default) if is_size else shown(default).strip("'")
     return Key(
         name=name,
@@ -87,5 +87,5 @@ def _key(name: str, info: FieldInfo) -> Key:
     )
 
 
-def _is_size(leaf: Leaf) -> bool:
-    return conversion_of(leaf.metadata) is size_bytes
+def _is_size(declaration: Declaration) -> bool:
+    return conversion_of(declaration.metadata) is size_bytes

@@ -12,10 +12,10 @@ MAX_BYTES = 256 * 1024
 """Of a study file."""
 MAX_VALUES = 20_000
 """Values and tables in a study."""
-DEEPEST = 8
+MAX_DEPTH = 8
 """Tables and lists within one another."""
-LONGEST_KEY = 200
-LONGEST_TEXT = 4096
+MAX_KEY_CHARS = 200
+MAX_TEXT_CHARS = 4096
 INTEGERS = range(-(2**63), 2**63)
 """TOML 1.0, "Integer": 64 bits are to be handled without loss. The store keeps no longer ones."""
 MAX_PLATFORMS = 64
@@ -30,7 +30,7 @@ MAX_TRIALS_OF_A_CELL = 10_000
 MAX_TRIALS = 10_000_000
 """Of a run."""
 MAX_TRIAL_S = 30 * 86400.0
-LONGEST_RUN_S = 366 * 86400.0
+MAX_RUN_S = 366 * 86400.0
 
 Place = tuple[str | int, ...]
 
@@ -61,16 +61,16 @@ def values_of(data: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
 
 
 def _problem(place: Place, value: Any) -> str:
-    if len(place) > DEEPEST:
-        return f"tables and lists are nested more than {DEEPEST} deep"
+    if len(place) > MAX_DEPTH:
+        return f"tables and lists are nested more than {MAX_DEPTH} deep"
     name = next((part for part in reversed(place) if isinstance(part, str)), "")
-    if len(name) > LONGEST_KEY:
-        return f"a key has {len(name)} characters; at most {LONGEST_KEY}"
+    if len(name) > MAX_KEY_CHARS:
+        return f"a key has {len(name)} characters; at most {MAX_KEY_CHARS}"
     if escaped(name) != name or "\n" in name:
         return f"the key {name!r} holds a control character or a direction mark"
     if isinstance(value, str):
-        if len(value) > LONGEST_TEXT:
-            return f"{name} is a text of {len(value)} characters; at most {LONGEST_TEXT}"
+        if len(value) > MAX_TEXT_CHARS:
+            return f"{name} is a text of {len(value)} characters; at most {MAX_TEXT_CHARS}"
         if escaped(value) != value:
             return f"the text of {name} holds a control character or a direction mark"
     if isinstance(value, int) and value not in INTEGERS:

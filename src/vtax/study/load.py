@@ -22,7 +22,7 @@ from vtax.study.model import RULES, Study
 from vtax.study.renamed import with_current_names
 
 SHIPPED = Path(__file__).parent / "studies"
-_EXPLAINED = "docs/study-files.md explains every key; vtax schema prints them for an editor"
+_DOCS_HINT = "docs/study-files.md explains every key; vtax schema prints them for an editor"
 _KEYS_OF_RULES = {"blocks": ("fixed",), "max_blocks": ("precision", "verdict"), "spend": ("budget",)}
 
 
@@ -94,7 +94,7 @@ def examine(
 
 def refused(problems: Iterable[BadInput], source: str) -> BadInput:
     """One error for all problems of a study."""
-    return all_of(problems, where=source, hint=_EXPLAINED)
+    return all_of(problems, where=source, hint=_DOCS_HINT)
 
 
 def _names(platforms: Any) -> list[str]:
@@ -163,7 +163,7 @@ def _examined(
     current = with_current_names(data, warn)
     problems, study = checked(current)
     return [
-        BadInput(each.what, where=f"{source}: {describe_location(each.place, current)}", hint=each.hint or _EXPLAINED)
+        BadInput(each.what, where=f"{source}: {describe_location(each.place, current)}", hint=each.hint or _DOCS_HINT)
         for each in problems
     ], study
 

@@ -80,7 +80,7 @@ class DesignTable(_Table):
         600.0, gt=0, le=limits.MAX_TRIAL_S, description="longest one trial may take, e.g. '5min'"
     )
     budget: Duration | None = Field(
-        None, gt=0, le=limits.LONGEST_RUN_S, description="no block starts that would end after this time"
+        None, gt=0, le=limits.MAX_RUN_S, description="no block starts that would end after this time"
     )
     spend: Literal["widest", "evenly"] = Field(
         "widest",

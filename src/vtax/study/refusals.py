@@ -17,12 +17,12 @@ from pydantic import BaseModel, ValidationError
 
 from vtax.errors import BadInput
 from vtax.study.declared import (
-    Leaf,
+    Declaration,
     allowed_words,
+    alternatives_of,
     bounds_of,
     conversion_of,
     is_model,
-    leaves_of,
     shown,
     unit_of,
     walk,
@@ -82,13 +82,13 @@ def problems_of(model: type[BaseModel], error: ValidationError, word: str = "key
     """All that pydantic found, one problem a place, unknown keys first."""
     found: dict[tuple[Place, str], Problem] = {}
     for each in error.errors(include_url=False):
-        place, leaf = walk(model, each["loc"])
+        place, declaration = walk(model, each["loc"])
         if each["type"] == "disagreement":
             place = (*place, *each["ctx"]["key"])
             problem = Problem(place, each["ctx"]["text"], is_of_several=True)
             found.setdefault((place, problem.what), problem)
         else:
-            found.setdefault((place, ""), _problem(model, each, place, leaf, word))
+            found.setdefault((place, ""), _problem(model, each, place, declaration, word))
     return _unknown_first(list(found.values()))
 
 
@@ -110,13 +110,17 @@ def _converted_booleans(model: type[BaseModel], values: Mapping[str, Any], word:
     """True and false where a number must stand: Python takes them for 1 and 0."""
     for place, value in values_of(values):
         if isinstance(value, bool):
-            there, leaf = walk(model, place)
-            kinds = {each.annotation for each in leaves_of(leaf.annotation, leaf.metadata)} if leaf else set()
-            if leaf and there == place and kinds & {int, float} and bool not in kinds:
-                yield Problem(place, _refusal(value, place, leaf, word))
+            there, declaration = walk(model, place)
+            kinds = (
+                {each.annotation for each in alternatives_of(declaration.annotation, declaration.metadata)}
+                if declaration
+                else set()
+            )
+            if declaration and there == place and kinds & {int, float} and bool not in kinds:
+                yield Problem(place, _refusal(value, place, declaration, word))
 
 
-def _problem(model: type[BaseModel], each: Any, place: Place, leaf: Leaf | None, word: str) -> Problem:
+def _problem(model: type[BaseModel], each: Any, place: Place, declaration: Declaration | None, word: str) -> Problem:
     name = str(place[-1]) if place else "it"
     if each["type"] == "extra_forbidden":
         return _unknown(model, place, each["input"], word)
@@ -128,14 +132,17 @@ def _problem(model: type[BaseModel], each: Any, place: Place, leaf: Leaf | None,
         is_plain = isinstance(given, bool | int | float | str) and repr(given) not in text
         return Problem(place, f"{_called(place, word)} is {shown(given)}: {text}" if is_plain else text)
     return Problem(
-        place, _refusal(each["input"], place, leaf, word), _hint(each["input"], name, leaf), given=each["input"]
+        place,
+        _refusal(each["input"], place, declaration, word),
+        _hint(each["input"], name, declaration),
+        given=each["input"],
     )
 
 
 def _unknown(model: type[BaseModel], place: Place, given: Any, word: str) -> Problem:
     """`unknown key 'blcks'; did you mean blocks?`, `unknown table [[benchmarks]]; did you mean [[benchmark]]?`"""
     name = str(place[-1])
-    table = walk(model, place[:-1])[1] if len(place) > 1 else Leaf(model, ())
+    table = walk(model, place[:-1])[1] if len(place) > 1 else Declaration(model, ())
     fields = table.annotation.model_fields if table and is_model(table.annotation) else {}
     near = nearest(name, list(fields))
     called = f"{word} {name!r}"
@@ -171,32 +178,35 @@ def _called(place: Place, word: str) -> str:
     return f"{word} {name}" if word != "key" and place else name
 
 
-def _refusal(value: Any, place: Place, leaf: Leaf | None, word: str) -> str:
-    allowed = allowed_words(leaf.annotation, leaf.metadata) if leaf else "of another kind"
-    return f"{_called(place, word)} is {_given(value, leaf)}; it must be {allowed}"
+def _refusal(value: Any, place: Place, declaration: Declaration | None, word: str) -> str:
+    allowed = allowed_words(declaration.annotation, declaration.metadata) if declaration else "of another kind"
+    return f"{_called(place, word)} is {_given(value, declaration)}; it must be {allowed}"
 
 
-def _given(value: Any, leaf: Leaf | None) -> str:
+def _given(value: Any, declaration: Declaration | None) -> str:
     """A value as it was given, sizes and durations with their units."""
-    leaves = leaves_of(leaf.annotation, leaf.metadata) if leaf else ()
-    conversion = next(filter(None, (conversion_of(each.metadata) for each in leaves)), None)
+    alternatives = alternatives_of(declaration.annotation, declaration.metadata) if declaration else ()
+    conversion = next(filter(None, (conversion_of(each.metadata) for each in alternatives)), None)
     if isinstance(value, bool) or not isinstance(value, int | float) or conversion is None:
         return shown(value)
     return shown(value) if conversion is size_bytes and isinstance(value, float) else written_bound(value, conversion)
 
 
-def _hint(value: Any, name: str, leaf: Leaf | None) -> str:
+def _hint(value: Any, name: str, declaration: Declaration | None) -> str:
     """How to write what seems to be meant; empty when that is not plain."""
-    leaves = list(leaves_of(leaf.annotation, leaf.metadata)) if leaf else []
-    kinds = {get_origin(each.annotation) or each.annotation for each in leaves}
+    alternatives = list(alternatives_of(declaration.annotation, declaration.metadata)) if declaration else []
+    kinds = {get_origin(each.annotation) or each.annotation for each in alternatives}
     choices = [
-        str(value) for each in leaves if get_origin(each.annotation) is Literal for value in get_args(each.annotation)
+        str(value)
+        for each in alternatives
+        if get_origin(each.annotation) is Literal
+        for value in get_args(each.annotation)
     ]
     if isinstance(value, str) and (near := nearest(value, choices, 1)):
         return f"did you mean {near[0]!r}?"
     if isinstance(value, str) and kinds & {int, float}:
-        return _hint_of_number(value, name, leaves)
-    share = next((each for each in leaves if bounds_of(each.metadata).get("lt") == 1), None)
+        return _hint_of_number(value, name, alternatives)
+    share = next((each for each in alternatives if bounds_of(each.metadata).get("lt") == 1), None)
     if share and isinstance(value, int | float) and not isinstance(value, bool) and 1 < value < 100:
         return f"for {value:g} % write {value / 100:g}"
     if list in kinds and isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -206,14 +216,14 @@ def _hint(value: Any, name: str, leaf: Leaf | None) -> str:
     return ""
 
 
-def _hint_of_number(text: str, name: str, leaves: Sequence[Leaf]) -> str:
+def _hint_of_number(text: str, name: str, alternatives: Sequence[Declaration]) -> str:
     """`5%` for a share, `7s` for a number of seconds."""
     unit = unit_of(name)
     if percent := _PERCENT.fullmatch(text):
         value = float(percent[1])
         if unit == "%":
             return f"write {value:g}"
-        is_share = any(bounds_of(each.metadata).get("lt") == 1 for each in leaves)
+        is_share = any(bounds_of(each.metadata).get("lt") == 1 for each in alternatives)
         return f"for {value:g} % write {value / 100:g}" if is_share else ""
     with suppress(ValueError):
         if unit == "s":

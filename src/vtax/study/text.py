@@ -12,15 +12,15 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.study.declared import cut
-from vtax.study.limits import DEEPEST, MAX_BYTES
+from vtax.study.limits import MAX_BYTES, MAX_DEPTH
 from vtax.study.units import about_size
 
-_GIVE = "give the path of a TOML file; vtax studies lists the shipped ones"
-_WRITE = "correct that place; docs/study-files.md shows how a study is written"
+_PATH_HINT = "give the path of a TOML file; vtax studies lists the shipped ones"
+_SYNTAX_HINT = "correct that place; docs/study-files.md shows how a study is written"
 _TWO_KINDS = "platforms lists names; a platform of your own is made by a table [[platform]]"
 # tomllib needs time that grows with the square of the parts of a key: a.a.a.a...
 _LONG_KEY = re.compile(
-    rf"""(?<![\w."'-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{2 * DEEPEST}}}"""
+    rf"""(?<![\w."'-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{2 * MAX_DEPTH}}}"""
 )
 _OTHER_FILES = (
     (stat.S_ISDIR, "a directory"),
@@ -37,7 +37,7 @@ def read(path: Path) -> bytes:
         try:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode):
-                raise BadInput(f"{cut(str(path))!r} is {_kind(mode)}, not a study", hint=_GIVE)
+                raise BadInput(f"{cut(str(path))!r} is {_kind(mode)}, not a study", hint=_PATH_HINT)
             with open(descriptor, "rb", closefd=False) as file:
                 content = file.read(MAX_BYTES + 1)
         finally:
@@ -47,7 +47,7 @@ def read(path: Path) -> bytes:
         hint = "make it readable, or give another file"
         raise BadInput(f"the study cannot be read: {reason}", where=str(path), hint=hint) from error
     if len(content) > MAX_BYTES:
-        raise BadInput(f"a study file has at most {about_size(MAX_BYTES)}", where=str(path), hint=_GIVE)
+        raise BadInput(f"a study file has at most {about_size(MAX_BYTES)}", where=str(path), hint=_PATH_HINT)
     return content
 
 
@@ -63,16 +63,16 @@ def parse(content: bytes, source: str) -> dict[str, Any]:
             hint="save the file as UTF-8",
         ) from error
     if _LONG_KEY.search(text):
-        raise BadInput("a key of the study has too many parts", where=source, hint=_WRITE)
+        raise BadInput("a key of the study has too many parts", where=source, hint=_SYNTAX_HINT)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        hint = _TWO_KINDS if "'platforms'" in str(error) else _WRITE
+        hint = _TWO_KINDS if "'platforms'" in str(error) else _SYNTAX_HINT
         raise BadInput(f"the study is not valid TOML: {error}", where=source, hint=hint) from error
     except RecursionError as error:
-        raise BadInput("the study's lists or tables are nested too deep", where=source, hint=_WRITE) from error
+        raise BadInput("the study's lists or tables are nested too deep", where=source, hint=_SYNTAX_HINT) from error
     except ValueError as error:  # int() refuses thousands of digits
-        raise BadInput("whole numbers have at most 64 bits", where=source, hint=_WRITE) from error
+        raise BadInput("whole numbers have at most 64 bits", where=source, hint=_SYNTAX_HINT) from error
 
 
 def dump(values: Mapping[str, Any]) -> str:

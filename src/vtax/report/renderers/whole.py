@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.segment import Segment
 from rich.text import Text
 
-from vtax.foreign_text import LONGEST_TEXT, printable
+from vtax.foreign_text import MAX_TEXT_CHARS, printable
 
 _SPACES = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 _STAND_INS = "\ue000\ue001\ue002"  # of the private use area: nothing that vtax tells holds them
@@ -45,18 +45,18 @@ def put_right(text: str) -> str:
 
 def kept_text(text: Text) -> Text:
     """`kept` for a styled text: a copy."""
-    made = text.copy() if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT]
+    made = text.copy() if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS]
     made.plain = _kept(made.plain)  # as long as it was, so that its styles stand where they stood
     return made.append(_left_out(len(text)))
 
 
 def shortened(text: str) -> str:
-    """Text of at most LONGEST_TEXT characters, and how many there are more."""
-    return text[:LONGEST_TEXT] + _left_out(len(text))
+    """Text of at most MAX_TEXT_CHARS characters, and how many there are more."""
+    return text[:MAX_TEXT_CHARS] + _left_out(len(text))
 
 
 def _left_out(length: int) -> str:
-    return f"… ({length - LONGEST_TEXT} characters more: --json has them)" if length > LONGEST_TEXT else ""
+    return f"… ({length - MAX_TEXT_CHARS} characters more: --json has them)" if length > MAX_TEXT_CHARS else ""
 
 
 class Whole:
