@@ -288,7 +288,7 @@ def test_what_cannot_be_undone_is_reported_when_the_journal_is_left(
 ) -> None:
     printed: list[str] = []
     left_with_a_stuck_thing(tmp_path, monkeypatch, notify=printed.append)
-    assert printed == ["left behind: a stuck thing: it is busy (hint: sudo vtax clean)"]
+    assert printed == ["leaked: a stuck thing: it is busy (hint: sudo vtax clean)"]
     assert len(list(tmp_path.glob("*.jsonl"))) == 1
 
 
@@ -296,7 +296,7 @@ def test_without_a_listener_what_stays_is_reported_on_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left_with_a_stuck_thing(tmp_path, monkeypatch)
-    assert capsys.readouterr().err.startswith("left behind: a stuck thing: it is busy")
+    assert capsys.readouterr().err.startswith("leaked: a stuck thing: it is busy")
 
 
 def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
@@ -356,8 +356,8 @@ def test_what_another_version_made_stays_and_is_reported_and_the_rest_is_undone(
     cleaned = clean(tmp_path)
     assert cleaned.removed == (f"files {made}",)
     assert list(cleaned.problems) == [
-        "1-1-abc.jsonl: this version of vtax cannot undo 'files' (use the version that made it)",
-        "1-1-abc.jsonl: this version of vtax cannot undo 'tesseract' (use the version that made it)",
+        "1-1-abc.jsonl: this version of vtax cannot remove 'files' (use the version that made it)",
+        "1-1-abc.jsonl: this version of vtax cannot remove 'tesseract' (use the version that made it)",
     ]
     assert path.exists()
 

@@ -71,7 +71,7 @@ def test_a_shipped_driver_cannot_be_replaced(install, capsys):
     assert type(registry.get("qemu-tcg").driver).__module__ == "vtax.platforms.qemu"
     printed = capsys.readouterr().err
     assert "thirdparty 1.5" in printed
-    assert "one of the name 'qemu' already" in printed
+    assert "plug-in with the name 'qemu' exists already" in printed
 
 
 @pytest.mark.parametrize(

@@ -333,7 +333,7 @@ def test_only_root_can_read_and_write_consents(private_home: Home) -> None:
     record_consent(private_home, Consent("a", "s.toml", (PROGRAM.identity,)))
     assert stat.S_IMODE(private_home.consents.stat().st_mode) == 0o600
     private_home.consents.chmod(0o666)
-    with pytest.raises(BadInput, match="others could have written"):
+    with pytest.raises(BadInput, match="other users could have written"):
         has_consent(private_home, [PROGRAM.identity], "a")
 
 
