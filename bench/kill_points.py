@@ -1,4 +1,4 @@
-"""Kill vtax with SIGKILL anywhere in a run's life, and show that nothing is lost and nothing is left behind.
+"""Kill vtax with SIGKILL anywhere in a run's life, and show that no trial is lost and no resource leaks.
 
 A chain is one run of a small study, of one platform against native. It is killed again and again, each time in
 another stage at a seeded moment, and gone on with by `vtax resume`. Every kill is followed by `vtax clean` and the

@@ -76,7 +76,7 @@ class LabGuests:
         return self._output(self.guests[role], argv, timeout_s)
 
     def context(self, flow_number: int) -> Context:
-        """What a benchmark is told of a trial over one flow."""
+        """The context of a trial over one flow."""
         flow, settings = self.links.flows[flow_number], self.links.settings
         return Context(
             1,

@@ -138,7 +138,7 @@ def false_alarms(noise: Noise, studies: int) -> list[str]:
 def false_equivalence(noise: Noise, studies: int) -> list[str]:
     """Share of families (of one, of six) exactly at the margin with any `equivalent`; worst over CVs and ends.
 
-    "fixed 10, one" is the level of a t-test itself, so it is told from 5 by twenty times as many studies.
+    "fixed 10, one" is the level of a t-test itself, so it is distinguished from 5 by twenty times as many studies.
     """
     rates: dict[str, list[float]] = {name: [] for name in MARGIN_RULES}
     for cv in CVS[:3]:

@@ -37,11 +37,11 @@ from vtax.platforms.base import GuestSpec, Resources
 
 name, image = sys.argv[1], Path(sys.argv[2])
 spawn = stdio._spawn
-def told(*arguments):
+def traced(*arguments):
     spawned = spawn(*arguments)
     print("spawned", flush=True)
     return spawned
-stdio._spawn = told
+stdio._spawn = traced
 home = Home.from_environment()
 journal = Journal(home.journal)
 journal.register(Tree(str(home.guests / name)))

@@ -1,4 +1,4 @@
-"""Native and every container runtime of this host: equal limits, one image, and nothing left behind."""
+"""Native and every container runtime of this host: equal limits, one image, and no leaked resources."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""gVisor on this host, with the runsc on PATH: limits, its own network, and nothing left behind."""
+"""gVisor on this host, with the runsc on PATH: limits, its own network, and no leaked resources."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Boots a nested machine and talks to it: vtax's own agent, as a service of the machine, over a virtio serial port.
 
 Everything is bounded in time, and all of it on this host (a QEMU process, a directory) is in the journal. The disks
-are opened with `snapshot=on`: what a machine writes is gone with it. There is no network card in it at all.
+are opened with `snapshot=on`: what a machine writes is gone with it. It has no network interface.
 """
 
 from __future__ import annotations

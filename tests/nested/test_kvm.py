@@ -48,5 +48,5 @@ def test_every_interface_carries_traffic_by_the_kernel_or_by_qemu_as_requested(n
     message = nested.pytest(
         "tests/integration/test_platforms_qemu.py", "-rA", "-k", "carries_traffic and kvm", timeout_s=3000
     )
-    keep("cards.txt", message)
+    keep("interfaces.txt", message)
     assert "7 passed" in message

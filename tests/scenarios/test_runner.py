@@ -132,7 +132,7 @@ def test_what_a_trial_did_until_its_timeout_ended_it_is_counted(
     design = {"blocks": 1, "timeout": "100ms"}
     run = executed(plan_of(study(platforms=["native"], benchmark=[table], design=design)), store, home)
     (failure,) = load_run(store.engine, run).failures
-    assert "was ended after 0.1 s" in failure.error
+    assert "was killed after 0.1 s" in failure.error
     with store.engine.connect() as connection:
         counted = {row.name: row.value for row in connection.execute(select(schema.counter)) if row.place == "guest"}
     assert counted["cpu_user_s"] + counted["cpu_idle_s"] > 0
@@ -327,7 +327,7 @@ def test_what_stays_behind_is_reported_and_kept_with_the_run(
     watching = Recording()
     execute(plan, run, home, watching)
     assert run.status == "finished"
-    assert any(text.startswith("left behind: files ") for text in watching.messages)
+    assert any(text.startswith("leaked: files ") for text in watching.messages)
     warnings = [warning.text for warning in load_run(store.engine, run).warnings if warning.code == "left-behind"]
     assert len(warnings) == 2
     assert all("is busy (hint: sudo vtax clean)" in text for text in warnings)
@@ -376,7 +376,7 @@ def test_a_request_to_stop_while_cleaning_up_waits_for_the_end_of_it(
     watching = Recording()
     execute(plan, run, home, watching)
     assert run.status == "finished"
-    assert watching.messages == ["taking everything down, a moment ..."]
+    assert watching.messages == ["cleaning up, please wait ..."]
     assert not (home.root / "a").exists()
     assert not (home.root / "b").exists()
     assert list(home.journal.iterdir()) == []
@@ -416,7 +416,7 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
             "size is at most 100",
             "number 1 (script)",
         ),
-        ({"guest": {"vcpus": 4096}}, "4096 vCPUs are wanted", "[guest], key vcpus"),
+        ({"guest": {"vcpus": 4096}}, "4096 vCPUs are requested", "[guest], key vcpus"),
         (
             {
                 "design": {"timeout": "40ms"},
@@ -425,7 +425,7 @@ def test_signal_handlers_are_put_back(driver: ScriptedDriver, store: Store, home
             "a trial of script measures for 0.05 s, and the timeout ends it after 0.04 s",
             "test: [design], key timeout",
         ),
-        ({"guest": {"memory": "64TiB"}}, "64 TiB of memory are wanted", "[guest], key memory"),
+        ({"guest": {"memory": "64TiB"}}, "64 TiB of memory are requested", "[guest], key memory"),
         (
             {"platforms": ["absent"], "baseline": "absent"},
             "the baseline absent does not run here",

@@ -1,4 +1,4 @@
-"""A run goes on where it began: on the same machine, and what changed there meanwhile is told."""
+"""A run is resumed on the same machine only, and reports what changed there meanwhile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_another_machine_cannot_go_on_with_a_run(store: Store) -> None:
     run = begin(store, host=HOST)
-    with pytest.raises(BadInput, match="tour-1 was begun on another machine"):
+    with pytest.raises(BadInput, match="tour-1 was started on another machine"):
         check_host(run, {**HOST, "machine_id": "b2"})
     assert check_host(run, {**HOST, "measured_at": "now"}) == ""
 

@@ -63,7 +63,7 @@ def lying(driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 
 
 def numbered(change: Callable[..., Any]) -> Callable[..., Any]:
-    """The change of a call, told which one it is, from 1."""
+    """The change of a call, which is given its number, from 1."""
     calls: list[int] = []
 
     def changed(*arguments: Any, **named: Any) -> Any:

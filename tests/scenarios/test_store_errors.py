@@ -83,7 +83,7 @@ def test_a_database_of_another_program_is_not_written_into(file: Path) -> None:
     with sqlite3.connect(file) as other:
         other.execute("CREATE TABLE recipe (name TEXT)")
     before = file.read_bytes()
-    with pytest.raises(StoreError, match="belongs to something else"):
+    with pytest.raises(StoreError, match="belongs to another application"):
         Store.open(url(file))
     with sqlite3.connect(file) as other:
         assert [row[0] for row in other.execute("SELECT name FROM sqlite_master")] == ["recipe"]
@@ -122,7 +122,7 @@ def test_a_store_that_may_only_be_read_is_shown_and_refuses_to_be_written(file: 
     with Store.open(f"sqlite:///file:{file}?mode=ro&uri=true") as store:
         run = store.open_run("last")
         assert len(run.done()) == 50
-        with pytest.raises(StoreError, match="may not be written"):
+        with pytest.raises(StoreError, match="is not writable"):
             run.finish("finished", "", 1.0)
 
 
@@ -365,7 +365,7 @@ def test_an_ordinary_user_looks_at_a_store_and_cannot_write_it(stranger: Path) -
     with an_ordinary_user(stranger.parent), Store.open(url(stranger)) as store:
         run = store.open_run("last")
         assert load(store.engine, run).measurements.value.size == len(run.done()) == 50
-        with pytest.raises(StoreError, match="may not be written") as caught:
+        with pytest.raises(StoreError, match="is not writable") as caught:
             run.finish("finished", "", 1.0)
         assert "sudo" in caught.value.hint
     assert stranger.read_bytes() == before
@@ -395,6 +395,6 @@ def test_a_journal_that_an_ordinary_user_may_not_read_is_said(stranger: Path) ->
 def test_an_older_store_that_may_not_be_written_says_what_brings_it_up_to_date(stranger: Path) -> None:
     stranger.unlink()
     migrated(stranger, "0001")
-    with an_ordinary_user(stranger.parent), pytest.raises(StoreError, match="may not be written") as caught:
+    with an_ordinary_user(stranger.parent), pytest.raises(StoreError, match="is not writable") as caught:
         Store.open(url(stranger))
     assert "sudo" in caught.value.hint

@@ -95,12 +95,12 @@ def test_what_is_no_record_is_reported_and_the_rest_undone(journal: Path, tmp_pa
 def test_a_record_of_nothing_that_can_be_undone_is_reported(
     journal: Path, record: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with pytest.raises(VtaxError, match="cannot undo"):
+    with pytest.raises(VtaxError, match="cannot remove"):
         from_record(record)
     journal.write_text(json.dumps({"register": 0, **record}))
     done = cleaned(journal)
     assert done.removed == ()
-    assert [f"{NAME}: this version of vtax cannot undo" in problem for problem in done.problems] == [True]
+    assert [f"{NAME}: this version of vtax cannot remove" in problem for problem in done.problems] == [True]
     assert len(done.problems[0]) < 300
 
 

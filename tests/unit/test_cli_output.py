@@ -1,4 +1,4 @@
-"""What the terminal is told: listings as they are written, and a line a trial with what distinguishes it."""
+"""Terminal output: listings, and one line per trial with its levels."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(
     )
     assert caught.value.what == printed
     assert caught.value.where.endswith("[guest], key memory")
-    assert "less than 500 MiB a guest" in caught.value.hint
+    assert "less than 500 MiB per guest" in caught.value.hint
 
 
 def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:

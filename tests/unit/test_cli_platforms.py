@@ -78,7 +78,7 @@ def test_the_json_of_a_platform_is_that_of_its_driver_with_its_probe(monkeypatch
 
 
 @pytest.mark.parametrize("arguments", [("qemu",), ("lxc", "--no-probe"), ("ssh:me@there", "--no-probe")])
-def test_a_driver_is_not_probed_nor_what_was_not_asked_for(
+def test_a_driver_is_not_probed_nor_a_platform_that_was_not_requested(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = probed(monkeypatch, BROKEN)

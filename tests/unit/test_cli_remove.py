@@ -23,7 +23,7 @@ def store(private_home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store
         for name, status in (("tour-1", "finished"), ("tour-2", "interrupted")):
             run = begin(opened, name)
             fill(run, blocks=2)
-            run.finish(status, "as told", 2.0)
+            run.finish(status, "as expected", 2.0)
         begin(opened, "tour-3")
         yield opened
 

@@ -76,7 +76,7 @@ def test_a_run_that_failed_for_a_reason_of_the_host_is_offered(store: Store, hom
     assert offered()
 
 
-def test_a_finished_run_and_one_that_is_being_made_are_not_told_of(store: Store, home: Home) -> None:
+def test_a_finished_run_and_a_running_one_have_no_hint(store: Store, home: Home) -> None:
     begin_planned(store, home).finish("finished", "all blocks", 3.0)
     assert "resume" not in output_of("list") + output_of("show")
     assert json.loads(output_of("list", "--json"))[0]["resume_hint"] == ""
@@ -85,7 +85,7 @@ def test_a_finished_run_and_one_that_is_being_made_are_not_told_of(store: Store,
 def test_not_one_of_another_machine(store: Store, home: Home) -> None:
     interrupted(store, home)
     changed(store, host={"machine_id": "elsewhere"})
-    assert "it was begun on another machine" in reason()
+    assert "it was started on another machine" in reason()
 
 
 def test_not_one_whose_image_is_gone_or_in_another_home(store: Store, home: Home) -> None:

@@ -123,7 +123,7 @@ def test_a_run_of_another_machine_is_not_resumed_here(
         main(["resume"])
     printed = capsys.readouterr().err
     assert caught.value.code == 2
-    assert "tour-1 was begun on another machine" in printed
+    assert "tour-1 was started on another machine" in printed
     assert statuses() == {"tour-1": "running"}
 
 

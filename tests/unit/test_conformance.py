@@ -192,7 +192,7 @@ def test_the_command_names_checks_in_json_and_by_its_exit_status(tmp_path: Path,
     assert "hint: choose a name of lower-case letters" in " ".join(result.stdout.split())
 
 
-def test_skipped_checks_fail_only_when_asked_for(tmp_path: Path, monkeypatch: Any) -> None:
+def test_skipped_checks_fail_only_under_strict(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("vtax.cli.conformance.os.geteuid", lambda: 1000)
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
     path = tmp_path / "timeit.py"

@@ -206,7 +206,7 @@ class FakeDriver:
 
 
 class HangingDriver(FakeDriver):
-    """Begins a guest, and a command that never ends: what is left behind when nobody clears up."""
+    """Starts a guest and a command that never ends, and leaks both."""
 
     def probe(self, options, image):
         super().probe(options, image)

@@ -17,7 +17,7 @@ def apt(tmp_path):
 def test_deb822_sources_of_debian_12_and_later(apt):
     (apt / "sources.list.d/debian.sources").write_text(
         f"""Types: deb deb-src
-# a remark between fields
+# a comment between fields
 URIs: {DEBIAN}
 Suites: bookworm bookworm-updates
 Components: main
@@ -39,7 +39,7 @@ def test_one_line_sources(apt):
 
 
 def test_options_of_one_line_sources():
-    (source,) = parse_one_line(f"deb [ arch=amd64 signed-by={KEYS} ] {DEBIAN} sid main # remark")
+    (source,) = parse_one_line(f"deb [ arch=amd64 signed-by={KEYS} ] {DEBIAN} sid main # comment")
     assert (source.uris, source.suites, source.signed_by) == ((DEBIAN,), ("sid",), KEYS)
 
 

@@ -177,7 +177,7 @@ def test_after_a_reboot_only_files_and_what_is_elsewhere_are_undone(tmp_path: Pa
     resources = (
         Tree(str(made)),
         FileValue(str(setting), "0"),
-        RestoreCommand("a card", ("touch", str(tmp_path / "undone"))),
+        RestoreCommand("an interface", ("touch", str(tmp_path / "undone"))),
         Remote("host", "/x", ("touch", str(called))),
         RestoreCommand("a container", ("true",), outlives_boot=True),
     )

@@ -25,7 +25,7 @@ def hop(name: str, veth_pair: str = "") -> Hop:
 @pytest.mark.parametrize(
     ("sent", "received", "total"),
     [
-        ({"tx_drops": 5}, {"rx_drops": 5}, 5),  # one packet, told at both ends
+        ({"tx_drops": 5}, {"rx_drops": 5}, 5),  # one packet, counted at both ends
         ({"tx_drops": 5}, {}, 5),
         ({"tx_drops": 5}, {"rx_drops": 7}, 7),  # two more after they arrived
         ({"tx_drops": 5}, {"tx_drops": 5}, 10),  # one direction each

@@ -1,4 +1,4 @@
-"""What a container runtime is told, and what a probe says when it cannot even try."""
+"""Command lines of container runtimes, and probes that cannot start."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""User Mode Linux without starting it: what cannot be had is told with its hint; the stream never fills the line."""
+"""User Mode Linux without starting it: missing parts are reported with a hint; the stream never fills the line."""
 
 import os
 import socket

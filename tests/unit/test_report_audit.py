@@ -30,7 +30,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Analysis]:
             for block, offset_s in enumerate(offsets):
                 guest = run.begin_guest(platform, block, "", 1.0)
                 run.end_guest(guest, ready_s=0.1, clock_offset_s=offset_s, facts={"kernel": "6.1"}, notes=())
-        run.finish("finished", "as told", 2.0)
+        run.finish("finished", "as expected", 2.0)
         yield analyse(store, "clocks-1")
 
 
@@ -52,7 +52,7 @@ def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path:
         for platform, printed in facts.items():
             guest = run.begin_guest(platform, 0, "", 1.0)
             run.end_guest(guest, ready_s=0.1, clock_offset_s=None, facts=printed, notes=())
-        run.finish("finished", "as told", 2.0)
+        run.finish("finished", "as expected", 2.0)
         analysis = analyse(store, "facts-1")
     for text in (" ".join(drawn(view("audit", analysis), 100).split()), " ".join(page(analysis).split())):
         assert "+ marks items that some platforms lack" in text

@@ -1,4 +1,4 @@
-"""Warnings are told briefly: each once, with its range, its places and how often. Figures here are invented."""
+"""Warnings are merged: each once, with its range, its places and how often. Figures here are invented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only a guest with a kernel of its own is told to make huge pages: a shared one is the host's, which is put back."""
+"""Only a guest with its own kernel gets huge pages inside: a shared kernel is that of the host, which is restored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vtax.runner import tuning
 
 
 class Inside:
-    """Runs what a guest is asked to run as a process of this host, which may be told to be another machine."""
+    """Runs commands of a guest as processes of this host, with another boot id where set."""
 
     def __init__(self, boot_id: str) -> None:
         self._boot_id = boot_id

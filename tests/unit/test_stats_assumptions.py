@@ -58,7 +58,7 @@ def test_a_warning_says_what_dependent_blocks_are_worth():
     assert note.data["effective"] == pytest.approx(allowed.effective_blocks, abs=0.05)
 
 
-def test_noise_of_one_side_is_told_from_noise_of_both():
+def test_noise_of_one_side_is_distinguished_from_noise_of_both():
     shared, quiet, loud = 0.02 * rng.standard_normal(20), *rng.standard_normal((2, 20))
     assert unequal_noise(shared + 0.1 * loud, shared + 0.01 * quiet) > 3
     assert unequal_noise(shared + 0.01 * quiet, shared + 0.1 * loud) < 1 / 3

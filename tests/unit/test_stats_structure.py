@@ -143,7 +143,7 @@ def test_a_single_slow_first_trial_is_found():
         assert find_warmup(guests, rotations=499).trials == 1
 
 
-def test_guests_that_never_settle_are_told():
+def test_guests_that_never_settle_are_reported():
     found = find_warmup(np.linspace(0, 100, 80) + rng.standard_normal((3, 80)))
     assert found.trials == 40
     assert not found.steady

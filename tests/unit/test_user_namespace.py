@@ -1,4 +1,4 @@
-"""Which ids guests with a user namespace have on the host, what runtimes are told of them, what a refusal says."""
+"""Which ids guests with a user namespace have on the host, their form for runtimes, and errors."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def shifted():
         ("subgid", "alice:2013265920:131072", 2013396992),
         ("passwd", "alice:x:2013265921:100::/:/bin/sh", 2013331456),
         ("group", "staff:x:2013265920:alice", 2013331456),
-        ("subuid", "# a remark\nalice:many:65536\nalice:2013265920", 2013331456),
+        ("subuid", "# a comment\nalice:many:65536\nalice:2013265920", 2013331456),
     ],
 )
 def test_the_ids_are_those_of_nobody_on_the_host(name, line, first, tmp_path):

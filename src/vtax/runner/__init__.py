@@ -1,1 +1,1 @@
-"""Plan, execute, journal, resume, clean up."""
+"""Plans, executes and resumes runs."""

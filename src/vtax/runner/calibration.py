@@ -1,8 +1,8 @@
-"""How large an effect this host can see: native against native, with the design and the statistics of a real run.
+"""The smallest detectable effect of this host: native against native, with the design and statistics of a real run.
 
-Two platforms that are the same, native twice, each in fresh guests, in blocks of random order. What their ratios
-scatter by is what this host adds to any comparison made on it, and says how small an overhead a number of blocks can
-settle. A platform with noise of its own (a virtual machine) needs more.
+Two identical platforms (native twice) run in fresh guests, in blocks of random order. The variance of their ratios is
+the host's noise in any comparison; it determines the smallest overhead that a number of blocks detects. A platform
+with more noise (a virtual machine) needs more blocks.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _MIN_BLOCKS = 3
 
 @dataclass(frozen=True)
 class NoiseResult:
-    """What native against native showed of one benchmark.
+    """Result of native against native for one benchmark.
 
     ratio: of the two, which are the same. noise: standard deviation of a block's log-ratio, about its coefficient of
-    variation; noise_at_most: its upper 95 % bound, as it comes from few blocks. smallest: blocks -> smallest overhead
-    they settle; needed: overhead -> blocks that settle it, None for more than 10 000. Power 0.8, level 5 %.
+    variation; noise_upper: its upper 95 % bound. smallest: blocks -> smallest detectable overhead; needed: overhead
+    -> blocks that detect it, None for more than 10 000. Power 0.8, significance level 5 %.
     """
 
     benchmark: str
@@ -69,9 +69,9 @@ class NoiseResult:
 
 
 def calibrate(home: Home, image: Image, seconds: float, observer: Observer) -> tuple[NoiseResult, ...]:
-    """Measure native against native for about that many seconds; nothing of it enters the store.
+    """Measure native against native for about this many seconds; nothing is stored.
 
-    The processor alone below half a minute, memory and network beside it from there on. The caller holds the
+    Below 30 s only the CPU is measured, above also memory and network. The caller holds the
     measuring lock. Raises VtaxError when the time was too short, RunInterrupted on request.
     """
     plan = make_plan(LoadedStudy(validate(_study(seconds), "the calibration"), "the calibration"), image=image)
@@ -82,7 +82,7 @@ def calibrate(home: Home, image: Image, seconds: float, observer: Observer) -> t
         with Store.open(directory / "store.sqlite") as store:
             run = begin(store, plan, vtax_version=__version__)
             execute(plan, run, home, observer)
-            return _seen(plan, run)
+            return _results(plan, run)
 
 
 def _study(seconds: float) -> dict[str, Any]:
@@ -99,20 +99,20 @@ def _study(seconds: float) -> dict[str, Any]:
     }
 
 
-def _seen(plan: Plan, run: RunHandle) -> tuple[NoiseResult, ...]:
+def _results(plan: Plan, run: RunHandle) -> tuple[NoiseResult, ...]:
     cells = {cell.key: cell for cell in plan.cells}
     values: dict[tuple[str, str], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for key, block, metric, value in run.primary_values():
         values[cells[key].point.label, metric][cells[key].platform.name][block] = value
-    return tuple(_judged(label, metric, found) for (label, metric), found in values.items())
+    return tuple(_noise_result(label, metric, found) for (label, metric), found in values.items())
 
 
-def _judged(label: str, metric: str, found: dict[str, dict[int, float]]) -> NoiseResult:
+def _noise_result(label: str, metric: str, found: dict[str, dict[int, float]]) -> NoiseResult:
     """Raises VtaxError when there are too few whole blocks."""
     first, again = found["native"], found[_AGAIN]
     blocks = sorted(first.keys() & again.keys())
     if len(blocks) < _MIN_BLOCKS:
-        raise VtaxError(f"the time was enough for {len(blocks)} blocks of {label} only", hint="calibrate for longer")
+        raise VtaxError(f"the time sufficed for {len(blocks)} blocks of {label} only", hint="calibrate for longer")
     ratio = paired_ratio(np.array([again[b] for b in blocks]), np.array([first[b] for b in blocks]))
     noise = ratio.se_log * math.sqrt(len(blocks))
     return NoiseResult(

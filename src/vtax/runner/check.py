@@ -1,4 +1,4 @@
-"""What can be wrong with a study's tools, links and platforms, found before anything starts and shown at once."""
+"""Checks a study's tools, links and platforms before a run starts; reports all problems at once."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ def resolve_platform(study: Study, name: str, source: str) -> Platform:
 
 
 def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
-    """Refuse what this host cannot give. where: what asked for it. Raises BadInput."""
+    """Raise BadInput for more CPUs or memory than this host has. where: origin of the request."""
     allowed = len(os.sched_getaffinity(0))
     if vcpus > allowed:
         raise BadInput(
-            f"{vcpus} vCPUs are wanted and this host has {allowed} CPUs to pin them to",
+            f"{vcpus} vCPUs are requested, and this host has {allowed} CPUs to pin them to",
             where=f"{where}, key vcpus" if "[guest]" in where else where,
-            hint=f"ask for {allowed} or fewer",
+            hint=f"use {allowed} or fewer",
         )
     total = _host_memory()
     if memory_bytes > total:
         raise BadInput(
-            f"{about_size(memory_bytes)} of memory are wanted and this host has {about_size(total)}",
+            f"{about_size(memory_bytes)} of memory are requested, and this host has {about_size(total)}",
             where=f"{where}, key memory" if "[guest]" in where else where,
-            hint="ask for less; the host and the peer of a network benchmark need some too",
+            hint="use less; the host and the peer of a network benchmark need memory, too",
         )
 
 
@@ -94,7 +94,7 @@ def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point]) -> Non
             f"{maximum.guests} guests of {about_size(memory)} run at once in {maximum.topology}, {maximum.label}: "
             f"{about_size(maximum.guests * memory)} of memory, and this host has {about_size(total)}",
             where=f"{loaded.source}: [guest], key memory",
-            hint=f"ask for less than {about_size(total / maximum.guests)} a guest; the host needs some too",
+            hint=f"use less than {about_size(total / maximum.guests)} per guest; the host needs memory, too",
         )
 
 

@@ -1,7 +1,7 @@
-"""What of a study root of this host would run, and the rule that it runs only after consent.
+"""Programs of a study that root of this host would run, and the check that the user consented to them.
 
-A study is data; an option that names a program, or a configuration which names programs, makes it more than that.
-Options say so themselves (platforms.base.RunsAsRoot), so nothing here knows a driver.
+An option that names a program, or a configuration with programs, makes a study executable. Such options are declared
+with platforms.base.RunsAsRoot, so that this module is independent of drivers.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Collection, Iterable
 from vtax.errors import BadInput
 from vtax.platforms.base import HostProgram, Platform
 
-HINT = "read what it is; then --trust has it run, once for this file"
+HINT = "inspect them, then run once with --trust"
 
 
 def programs_of(platforms: Iterable[Platform]) -> tuple[HostProgram, ...]:
-    """What root of this host would run because the options of platforms say so."""
+    """Programs in options of platforms that root of this host would run."""
     return tuple(dict.fromkeys(program for platform in platforms for program in platform.host_programs))
 
 
 def require_consent(programs: Iterable[HostProgram], consented: Collection[HostProgram], source: str) -> None:
-    """Raise BadInput, naming them, for programs outside of what was consented to."""
+    """Raise BadInput that names the programs without consent."""
     known = {program.identity for program in consented}
     if wanted := [program for program in programs if program.identity not in known]:
         raise BadInput(
-            f"the study names what root of this host would run: {'; '.join(map(str, wanted))}",
+            f"the study names programs that root of this host would run: {'; '.join(map(str, wanted))}",
             where=source,
             hint=HINT,
         )

@@ -1,8 +1,8 @@
-"""Whatever a guest does costs its trial, never the run: the one place where an exception becomes a failure.
+"""Turns exceptions into failed trials: a misbehaving guest fails its trial, never the run.
 
-A guest answers nonsense, renames an interface, prints what stops a parser: whether vtax foresaw it (VtaxError) or not
-(KeyError), the trial fails with that cause and the run continues. Not contained: a request to stop, which is no
-Exception, and StoreError, since a trial that cannot be stored must end the run.
+Expected errors (VtaxError) and unexpected ones (KeyError in a parser) fail the trial with their cause; the run
+continues. A request to stop (a BaseException) and StoreError are not contained, since a trial that cannot be stored
+ends the run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_TRACE_CALLS = 30  # calls
 class Failure:
     """Why something failed; empty when it did not.
 
-    error: for people. traceback: of an exception that vtax did not foresee.
+    error: the message. traceback: of an unexpected exception.
     """
 
     error: str = ""
@@ -35,26 +35,26 @@ class Failure:
 
     @property
     def is_unforeseen(self) -> bool:
-        """Whether vtax does not know what happened, so that the guest cannot be believed any more."""
+        """Whether the exception was unexpected, so that the guest is no longer trusted."""
         return bool(self.traceback)
 
 
 @contextmanager
-def contained(failure: Failure, saying: str = "") -> Iterator[None]:
-    """Turn every exception inside into `failure`. saying: the beginning of its text."""
+def contained(failure: Failure, prefix: str = "") -> Iterator[None]:
+    """Turn every exception in the block into `failure`. prefix: of its text."""
     try:
         yield
     except StoreError:
         raise
     except Exception as error:
-        failure.error = saying + _text(error)
+        failure.error = prefix + _text(error)
         if not isinstance(error, VtaxError | OSError):
             failure.traceback = clean("".join(traceback.format_exception(error, limit=-_MAX_TRACE_CALLS)), 1 << 16)
 
 
 @contextmanager
 def parsing(tool: str) -> Iterator[None]:
-    """Around whatever reads a tool's output: anything a parser stumbles over becomes a BenchmarkError."""
+    """Within the block, any exception of a parser becomes a BenchmarkError."""
     try:
         yield
     except VtaxError:

@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it: a terminal, a log, a live page. Watching never changes the run."""
+"""Events of a run for observers: a terminal, a log, a live page. Observers never change the run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ Figure = tuple[float, str]
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands.
+    """Progress of a run.
 
-    done_trials, total_trials: measured ones, as `vtax list` counts them; warm-up trials come on top. is_warmup: the
-    trial that has just ended is one of those. left_s: estimate of the time left, warm-up included, from what was
-    done so far.
+    done_trials, total_trials: measured trials without warm-up, as in `vtax list`. is_warmup: the last trial
+    was a warm-up trial. left_s: estimated time left, including warm-up.
     """
 
     block: int
@@ -30,10 +29,10 @@ class Progress:
 
 
 class Observer(Protocol):
-    """Told of everything as it happens. Implementations must be quick; one that raises is not reported any more."""
+    """Called on every event. Implementations must be fast; one that raises is not called again."""
 
     def message(self, text: str) -> None:
-        """A remark worth a line."""
+        """A message of one line."""
         ...
 
     def guest_starting(self, platform: str, block: int) -> None:
@@ -41,11 +40,11 @@ class Observer(Protocol):
         ...
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Its agent answered."""
+        """The agent of the guest is ready."""
         ...
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """A trial begins."""
+        """Called before a trial."""
         ...
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
@@ -54,7 +53,7 @@ class Observer(Protocol):
 
 
 class NullObserver:
-    """An observer that says nothing."""
+    """An observer that ignores all events."""
 
     def message(self, text: str) -> None:
         """Nothing."""
@@ -73,33 +72,33 @@ class NullObserver:
 
 
 class SafeObserver:
-    """Tells another observer, and nobody once that has failed: a closed terminal or a full disk is no failed run."""
+    """Forwards events to another observer until that fails, so that a closed terminal does not fail the run."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
 
     def message(self, text: str) -> None:
-        """Passed on."""
+        """Forwarded."""
         with self._guarded() as observer:
             observer.message(text)
 
     def guest_starting(self, platform: str, block: int) -> None:
-        """Passed on."""
+        """Forwarded."""
         with self._guarded() as observer:
             observer.guest_starting(platform, block)
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
-        """Passed on."""
+        """Forwarded."""
         with self._guarded() as observer:
             observer.guest_ready(platform, ready_s)
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        """Passed on."""
+        """Forwarded."""
         with self._guarded() as observer:
             observer.trial_starting(platform, label, levels)
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
-        """Passed on."""
+        """Forwarded."""
         with self._guarded() as observer:
             observer.trial_ended(platform, label, figure, error, progress)
 

@@ -1,8 +1,8 @@
-"""Carries out a plan, block by block, and commits every trial the moment it ends.
+"""Executes a plan block by block and commits every trial when it ends.
 
-Nothing here knows a platform, a benchmark or a topology by name. A trial that fails is recorded and the run goes
-on; a guest that is lost is replaced by a fresh one for the cells it still owed; a request to stop (Ctrl-C, SIGTERM)
-ends the current trial, takes everything down, and leaves a run that `vtax resume` goes on with.
+Nothing here knows a platform, a benchmark or a topology by name. A failed trial is recorded, and the run
+continues. A lost guest is replaced by a fresh one for its pending cells. A request to stop (Ctrl-C, SIGTERM) ends the
+current trial and removes all resources; `vtax resume` continues the run.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from vtax.store.records import (
 from vtax.store.store import RunHandle, Store
 from vtax.study.units import format_levels
 
-AUDIT_BLOCK = -1  # of guests that are only looked at
+AUDIT_BLOCK = -1  # of guests that are only audited
 
 
 def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Origin] | None = None) -> RunHandle:
-    """Enter a new run in the store, with everything that is known before its first trial.
+    """Create a run in the store before its first trial.
 
     views: those that vtax does not ship and a report of the run would have, by name.
     """
@@ -78,7 +78,7 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
     if plan.study.design.order == "sequential":
         run.add_warning(
             "sequential-order",
-            "all blocks of one platform ran before the next, so drift of the host passes for a difference of theirs",
+            "all blocks of one platform ran before the next, so drift of the host is confounded with platforms",
         )
     if plan.programs:
         of_file = f" (SHA-256 {plan.digest})" if plan.digest else ""
@@ -88,11 +88,11 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
 
 
 def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
-    """Carry the plan out from where the run stands until its stopping rule is met.
+    """Execute the plan from the run's position until its stopping rule is met.
 
     Raises RunInterrupted after a request to stop (the run is resumable), StoreError when a trial cannot be
-    committed, PlatformError when no guest starts any more; in every case the host is as it was before and the run can
-    be resumed. An observer that fails does not fail the run.
+    committed, PlatformError when no guest starts any more; in every case the host is restored and the run can be
+    resumed. An observer that fails does not fail the run.
     """
     observer = SafeObserver(observer)
     run.waiting = observer.message
@@ -123,12 +123,12 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
 
 
 def _then_resume(hint: str, run: RunHandle) -> str:
-    """A hint that ends with how to continue this run."""
-    return hint if "vtax resume" in hint else f"{hint or 'mend that'}, then: sudo vtax resume {run.name}"
+    """A hint that ends with the command to resume this run."""
+    return hint if "vtax resume" in hint else f"{hint or 'fix that'}, then: sudo vtax resume {run.name}"
 
 
 class _Execution:
-    """A plan while it is being carried out, and how far it has come."""
+    """The execution of a plan and its progress."""
 
     def __init__(self, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer) -> None:
         self._plan = plan
@@ -151,7 +151,7 @@ class _Execution:
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def all(self) -> str:
-        """Everything the plan wants before its blocks, and the blocks; returns why it stopped."""
+        """Run the audit, the warm-up detection and all blocks; returns why the run stopped."""
         self.audit()
         self.find_warmup()
         because = self.blocks()
@@ -159,7 +159,7 @@ class _Execution:
         return because
 
     def blocks(self) -> str:
-        """All blocks that are still owed; returns why it stopped."""
+        """Run all pending blocks; returns why the run stopped."""
         warmup = {cell.key: self._warmup[cell.point.key] for cell in self._plan.cells}
         self._in_blocks = sum(block >= 0 for _, block, _ in self._done)
         self._measured = sum(block >= 0 and number >= warmup[key] for key, block, number in self._done)
@@ -175,10 +175,10 @@ class _Execution:
             wanted = self._stopping.pending(decision)
             for session in self._plan.sessions(block):
                 self._session(session, wanted)
-        return "all blocks are made"
+        return "all blocks are done"
 
     def audit(self) -> None:
-        """Refuse the run when guests differ in what the study says must match. Raises BadInput with the reason."""
+        """Raise BadInput when guests differ in facts of the study's must_match."""
         wanted = self._plan.study.must_match
         if not wanted:
             return
@@ -196,7 +196,7 @@ class _Execution:
         if found := [difference for facts in alike for difference in differences(facts, wanted)]:
             listed = "; ".join(f"{d.field}: " + ", ".join(f"{p} {v}" for p, v in d.values.items()) for d in found)
             raise BadInput(
-                f"the guests differ where the study says they must match: {listed}",
+                f"the guests differ in facts of must_match: {listed}",
                 where="key must_match",
                 hint="take the field out of must_match, or leave the platform out",
             )
@@ -218,7 +218,7 @@ class _Execution:
         return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer)
 
     def _session(self, session: Session, wanted: frozenset[str]) -> None:
-        """The wanted cells a session still owes, in a fresh guest; a lost guest is replaced for what is left."""
+        """Run the pending cells of a session in a fresh guest; a lost guest is replaced for the remaining cells."""
         remaining = [cell for cell in session.cells if cell.key in wanted and self._pending(cell, session.block)]
         while remaining:
             with self._open(session) as opened:
@@ -230,8 +230,8 @@ class _Execution:
                         remaining.pop(0)
 
     def _note_start(self, opened: OpenSession, session: Session) -> None:
-        """Trials of guests that did not start are stored once another guest has: until then, they may all be the
-        host's fault, and are still owed when that ends the run."""
+        """Store trials of guests that did not start once another guest has started: until then, the host may be the
+        cause, and they stay pending when the run ends."""
         if opened.has_started:
             self._starts.succeeded()
             self._store_failed_starts()
@@ -273,7 +273,7 @@ class _Execution:
         self._observer.trial_ended(cell.platform.name, cell.point.label, shown, result.error, progress)
 
     def _note_version(self, opened: OpenSession, cell: Cell) -> None:
-        """Ask once a run, in the first guest that can say it."""
+        """Record the tool's version once per run, from the first guest that reports it."""
         benchmark = cell.point.benchmark
         if benchmark.name not in self._versions and (version := opened.tool_version(benchmark)):
             self._versions[benchmark.name] = version
@@ -304,7 +304,7 @@ def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]
 def trial_record(
     cell: Cell, block: int, number: int, position: int, is_warmup: bool, guest_id: int | None, result: TrialResult
 ) -> TrialRecord:
-    """What a trial left, as it is stored. position: in the whole run."""
+    """The record of a trial. position: in the whole run."""
     foreground = result.foreground
     samples = {} if result.error else {name: list(values) for name, values in result.outcome.samples.items()}
     return TrialRecord(
@@ -328,7 +328,7 @@ def trial_record(
 
 
 def _outputs(result: TrialResult) -> Iterator[OutputRecord]:
-    """What the programs of a trial printed, and the traceback of an exception that nobody foresaw."""
+    """Outputs of a trial's programs, and the traceback of an unexpected exception."""
     for role, r in result.results.items():
         yield OutputRecord(role, r.argv, r.status, r.stdout, r.stderr)
     if result.traceback:
@@ -344,7 +344,7 @@ def figure(cell: Cell, result: TrialResult) -> Figure | None:
 
 
 def _leak_reporter(run: RunHandle, observer: Observer) -> Callable[[str], None]:
-    """Says what stays behind on the host, now and with the result."""
+    """Reports leaked resources to the observer and as a warning of the run."""
 
     def notify(text: str) -> None:
         observer.message(text)
@@ -356,7 +356,7 @@ def _leak_reporter(run: RunHandle, observer: Observer) -> Callable[[str], None]:
 
 @contextmanager
 def _quiet_store_errors(observer: Observer) -> Iterator[None]:
-    """The last word of a run must not hide the error that ended it (a full disk ends both)."""
+    """Report a StoreError instead of raising it, so that it does not hide the error that ended the run."""
     try:
         yield
     except VtaxError as error:

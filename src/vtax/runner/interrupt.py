@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as an exception in the right place: once, while working; never while cleaning up."""
+"""Turns Ctrl-C, SIGTERM and SIGHUP into an exception: once during work, never during clean-up."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """Within the block the first signal raises RunInterrupted in the main thread; later ones only say to wait.
+    """Within the block the first signal raises RunInterrupted in the main thread; later ones only print a message.
 
-    One that comes while a journal is left raises once everything in it is undone. What whoever started vtax had
-    ignored (SIGHUP under nohup, SIGINT in the background of a script) stays ignored.
-    The block is given a function to call before it cleans up: from then on no signal raises.
-    message: told when a signal comes while cleaning up. The old handlers are put back at the end.
+    A signal during the clean-up of a journal raises after the clean-up. Signals that were ignored at the start of
+    vtax (SIGHUP under nohup, SIGINT in the background of a script) stay ignored. The block gets a function to call
+    before it cleans up: from then on no signal raises. message: called on a signal during clean-up. The old handlers
+    are restored at the end.
     """
     requested = False
 
@@ -31,7 +31,7 @@ def stop_requests(message: Callable[[str], None]) -> Iterator[Callable[[], None]
             requested = True
             raise request
         requested = True
-        message("taking everything down, a moment ...")
+        message("cleaning up, please wait ...")
 
     def ignore_further() -> None:
         nonlocal requested

@@ -1,4 +1,4 @@
-"""What a study's networks ask of platforms and of other machines, checked before the run."""
+"""Checks the network requirements of a study against platforms and other machines before the run."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from vtax.study.model import Study
 
 @dataclass(frozen=True)
 class PlannedPlatform:
-    """A platform of the study with what its probe said."""
+    """A platform of the study with its probe."""
 
     platform: Platform
     probe: Probe
@@ -127,7 +127,7 @@ class Plan:
         return design.blocks if design.stop == "fixed" else design.min_blocks
 
     def sequential_sessions(self) -> Iterator[Session]:
-        """All fresh guests of a run in the papers' order: every block of one platform, then of the next."""
+        """All fresh guests of a run in sequential order: every block of one platform, then of the next."""
         for name in self.platform_names:
             for block in range(self.max_blocks):
                 yield from (session for session in self.sessions(block) if session.platform.name == name)
@@ -160,8 +160,8 @@ class Plan:
     def expected_block_s(self) -> float:
         """A first estimate of a block's length, before anything was measured.
 
-        Tools' own times, 3 s a guest, and where CPUs are emulated 1 s more around each trial: what `vtax run` of the
-        urschei2007 studies took beside the tools' own times.
+        Expected times of the tools, 3 s per guest, and on emulated CPUs 1 s per trial: the measured overhead of `vtax
+        run` with the urschei2007 studies.
         """
         guests = len(self.sessions(0))
         context = self.context()
@@ -291,7 +291,7 @@ def _cells(
 
 
 def host_programs(study: Study, source: str) -> tuple[HostProgram, ...]:
-    """What root of this host would run because a study names it, for its platforms and for the peers of its links.
+    """Programs of a study that root of this host would run, for its platforms and the peers of its links.
 
     Raises BadInput for a platform that there is not.
     """
@@ -317,7 +317,7 @@ def _refuse_nothing_to_compare(study: Study, planned: Sequence[PlannedPlatform],
         raise BadInput(
             f"the baseline {study.baseline} does not run here: {baseline.probe.reason}",
             where=f"{source}: key baseline",
-            hint=baseline.probe.hint or "name another baseline; vtax platforms tells what runs here",
+            hint=baseline.probe.hint or "name another baseline; vtax platforms lists what runs here",
         )
     others = [entry for entry in planned if entry.platform.name != study.baseline]
     if study.design.stop == "verdict" and not any(entry.probe.available for entry in others):

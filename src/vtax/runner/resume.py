@@ -1,4 +1,4 @@
-"""The plan of a stored run, rebuilt: the same study, seed, platforms and image, or a clear reason why not."""
+"""Rebuilds the plan of a stored run from the same study, seed, platforms and image."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAME_HOST = (
     "kernel_options",
     "mitigations",
 )
-"""Facts of a host that change what it measures."""
+"""Facts of a host that affect measurements."""
 
 
 def check_host(run: RunHandle, facts: Mapping[str, Any]) -> str:
@@ -41,7 +41,7 @@ def check_host(run: RunHandle, facts: Mapping[str, Any]) -> str:
     known, here = run.host.get("machine_id"), facts.get("machine_id")
     if known and known != here:
         raise BadInput(
-            f"{run.name} was begun on another machine",
+            f"{run.name} was started on another machine",
             where=f"its id is {known}, this one's {here}",
             hint="resume it there, or start a new run here with vtax run",
         )
@@ -64,9 +64,9 @@ def obstacle(store: Store, name: str, home: Home) -> str:
         run = store.open_run(name)
         known = run.host.get("machine_id")
         if known and known != machine_id():
-            return "it was begun on another machine"
+            return "it was started on another machine"
         if run.is_refused():
-            return "the study asks for what these guests do not have; change it and start a new run"
+            return "these guests do not meet the study's requirements; change it and start a new run"
         started, ready = run.starts()
         if run.status == "failed" and started and not ready:
             return "no guest of it ever started; vtax doctor shows what this host lacks"
@@ -90,7 +90,7 @@ def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def note_resumption(run: RunHandle, plan: Plan) -> None:
-    """Keep with the run, before it goes on, where it was stopped and which guests that parted.
+    """Record with the run where it was interrupted and which guests were split.
 
     Nothing before the first trial of a block. Cells that began a block in one guest go on in another, at another
     hour. Under a rule that may leave cells out of a block, or with a warm-up that was looked for, whether the block
@@ -160,7 +160,7 @@ def _planned(run: RunHandle, image: Image, consented: Collection[HostProgram] = 
     plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, consented=consented, dry=dry)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
         raise BadInput(
-            f"{run.name} was begun by vtax {run.vtax_version}, whose cells are defined differently",
-            hint="go on with that version, or start a new run",
+            f"{run.name} was started by vtax {run.vtax_version}, whose cells are defined differently",
+            hint="resume with that version, or start a new run",
         )
     return plan

@@ -91,8 +91,7 @@ class OpenSession:
 
     @property
     def lost(self) -> bool:
-        """Whether a guest of this session is gone or cannot be believed, so that the cells it still owes need a
-        fresh one."""
+        """Whether a guest of this session is gone or not trusted, so that its pending cells need a fresh one."""
         gone = any(endpoint.guest.lost for endpoint in self._endpoints.values())
         return self.has_started and (gone or self._is_spoilt)
 
@@ -126,7 +125,7 @@ class OpenSession:
                     self._run.add_warning("link", text)
 
     def trial(self, cell: Cell) -> TrialResult:
-        """Run one trial of a cell in this guest. Whatever goes wrong is the error of the result."""
+        """Run one trial of a cell in this guest. Any failure is the error of the result."""
         if self._start_failure:
             return failed(self._start_failure)
         failure = Failure()
@@ -160,7 +159,7 @@ class OpenSession:
         self._ended["facts"] = {**guest.facts(tools), **self._facts_of_the_host()}
 
     def _facts_of_the_host(self) -> dict[str, Fact]:
-        """What a guest was started with, and the limits that hold it, which it does not see itself."""
+        """Facts that the guest cannot see: its resources and effective limits."""
         in_force = self._endpoints["guest"].running.limits_in_force()
         level = {"tuning": self._session.tuning} if self._session.tuning else {}
         point = self._session.networked
@@ -227,7 +226,7 @@ class OpenSession:
         ]
 
     def _take_down(self) -> None:
-        """Stop the guest and its surroundings, last started first; what does not stop stays in the journal."""
+        """Stop the guest and its network, last started first; failed removals stay in the journal."""
         failure = Failure()
         try:
             with contained(failure, f"{self._session.platform.name}: "):

@@ -1,4 +1,4 @@
-"""Whether guests still start at all: a host on which none does ends the run, instead of failing all its trials."""
+"""Ends a run when no guest starts any more, instead of failing all its trials."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_FAILED = 3
 
 
 class Starts:
-    """How the starts of a run's guests went lately."""
+    """Recent failed starts of a run's guests."""
 
     def __init__(self, plan: Plan) -> None:
         self._platforms = {cell.platform.name for cell in plan.cells}
@@ -34,5 +34,5 @@ class Starts:
         if len(self._failed) >= MAX_FAILED and self._platforms <= set(self._failed):
             raise PlatformError(
                 f"the last {len(self._failed)} guests did not start, on any platform: {error.splitlines()[0]}",
-                hint="vtax doctor shows what this host lacks; mend it",
+                hint="vtax doctor shows what this host lacks",
             )

@@ -26,7 +26,7 @@ from vtax.stats.stopping import Decision, decide, rule_of, within_budget
 class Stopping:
     """The values of a run so far, and the decision after each block.
 
-    already: (cell key, block, metric, value) of a resumed run.
+    already: stored values (cell key, block, metric, value) of a resumed run.
     """
 
     def __init__(self, plan: Plan, already: Iterable[tuple[str, int, str, float]]) -> None:
@@ -43,7 +43,7 @@ class Stopping:
             self._values[key, metric][block].append(value)
 
     def add(self, cell: Cell, block: int, values: Mapping[str, float]) -> None:
-        """Take note of a measured trial that went well."""
+        """Add the values of a successful trial."""
         for metric in cell.point.benchmark.metrics:
             if metric.primary and metric.name in values:
                 self._values[cell.key, metric.name][block].append(values[metric.name])
@@ -51,8 +51,8 @@ class Stopping:
     def decide(self, blocks: int, elapsed_s: float, done: frozenset[str] = frozenset()) -> Decision:
         """Whether to stop after that many whole blocks.
 
-        elapsed_s: spent on the run so far. done: keys of the cells that owe the next block nothing, since an
-        interrupted run made them; a budget need not hold them again.
+        elapsed_s: spent on the run so far. done: keys of cells of the next block that an interrupted run
+        has done; they need no budget.
         """
         families = {self._name(cell, metric): f"{cell.point.label} {metric.name}" for cell, metric in self._judged()}
         marks = {entry.platform.name: ", ".join(entry.probe.marks) for entry in self._plan.platforms}

@@ -42,7 +42,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Lane:
-    """One flow of a trial: where its commands run, and what the benchmark is told of it. Most trials have one."""
+    """One flow of a trial: where its commands run, and their context. Most trials have one."""
 
     context: Context
     places: Mapping[Place, Endpoint]
@@ -50,7 +50,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What one trial left.
+    """Result of a trial.
 
     outcome: over all lanes. results: of the programs, by role, `client`, `client.1` and so on for further lanes.
     foreground: the first lane's measured program. error: why the trial failed, empty when it counts. traceback: see
@@ -68,7 +68,7 @@ class TrialResult:
 
 
 def failed(failure: Failure) -> TrialResult:
-    """A trial that could not begin."""
+    """A trial that could not start."""
     return TrialResult(time.time(), Outcome({}), {}, None, {}, (), failure.error, failure.traceback)
 
 
@@ -171,7 +171,7 @@ def own_cpu_s(counted: Mapping[tuple[str, str], float], guests: int) -> float | 
 
 
 def parsed(benchmark: Benchmark, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
-    """What a benchmark makes of its tool's output, with figures that are finite and settings that can be stored.
+    """The benchmark's outcome of the tool's output, with finite values and storable settings.
 
     Raises BenchmarkError, whatever the output is.
     """
@@ -268,7 +268,7 @@ class _Lane:
         self.results[self._foreground.role] = result
         if result.timed_out:
             raise BenchmarkError(
-                f"{self._foreground.argv[0]} was ended after {timeout_s:g} s",
+                f"{self._foreground.argv[0]} was killed after {timeout_s:g} s",
                 hint="raise timeout in [design] if the tool is only slow here",
             )
 

@@ -3,7 +3,7 @@
 A level is one or two words. `default`: every vCPU runs where the host's scheduler puts it, and what shares the host's
 kernel gets the time of as many CPUs as it has vCPUs. `pinned`: each vCPU on a host CPU of its own. `hugepages`: while
 the guest lives, the host makes huge pages wherever it can; a virtual machine's memory is filled before it starts, and
-its kernel is told to make them inside. Without the factor everything is `pinned`.
+its kernel uses huge pages, too. Without the factor everything is `pinned`.
 """
 
 from __future__ import annotations

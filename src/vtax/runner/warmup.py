@@ -1,7 +1,7 @@
 """How many trials of a fresh guest come before its steady state: declared, or found in first guests of the baseline.
 
 Found once a run, in a block of its own before the others, and then the same for every platform and block: a number
-that each guest chose for itself would let the layer under test choose what is thrown away.
+that each guest chose for itself would let the layer under test choose which trials are excluded.
 """
 
 from __future__ import annotations

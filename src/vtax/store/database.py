@@ -1,4 +1,4 @@
-"""Connections to SQLite or PostgreSQL, and every way they can fail turned into one clear error.
+"""Connections to SQLite or PostgreSQL; their errors become StoreError.
 
 SQLite runs in WAL mode with `synchronous=FULL`: a trial that `add_trial` returned from has survived SIGKILL and a
 power cut; it costs one fsync per trial, which is cheap beside the trial. Writers take the lock when they begin
@@ -43,10 +43,10 @@ _SQLITE_ERRORS = {
     ),
     "SQLITE_CORRUPT": (
         "the store is damaged",
-        "nothing was changed; what can be saved: sqlite3 FILE .recover | sqlite3 NEWFILE",
+        "nothing was changed; to recover data: sqlite3 FILE .recover | sqlite3 NEWFILE",
     ),
     "SQLITE_READONLY": (
-        "the store may not be written",
+        "the store is not writable",
         "run with sudo, or as the user who owns it, or name another store with VTAX_STORE",
     ),
     "SQLITE_CANTOPEN": (
@@ -56,7 +56,7 @@ _SQLITE_ERRORS = {
     "SQLITE_BUSY": ("the store is in use by another process", "wait for that process to end, then try again"),
     "SQLITE_FULL": (
         "the disk of the store is full; everything stored before is kept",
-        "make room, then `vtax resume`",
+        "free some space, then `vtax resume`",
     ),
 }
 
@@ -105,7 +105,7 @@ def _url(place: str | Path) -> URL:
 def _problem(url: URL) -> str:
     """Why a URL cannot be a store's; empty when it can."""
     if url.drivername not in _DRIVERS:
-        return "this kind of database is not a store vtax knows"
+        return "vtax does not support this kind of database"
     if url.get_backend_name() != "sqlite":
         return ""
     if url.host or url.username or url.password or url.port:
@@ -149,7 +149,7 @@ def new_id(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
 
 @contextmanager
 def translated_errors(url: URL) -> Iterator[None]:
-    """Turn what the database (or the file system) raises into a StoreError that says what to do."""
+    """Turn exceptions of the database or the file system into a StoreError with a hint."""
     try:
         yield
     except DBAPIError as error:
@@ -164,7 +164,7 @@ def translated_errors(url: URL) -> Iterator[None]:
 
 
 def shown(url: URL) -> str:
-    """How a store is called in messages: its file, or its URL without password and parameters, which may hold one."""
+    """The name of a store in messages: its file, or its URL without password and parameters."""
     return str(sqlite_file(url) or url.set(query={}).render_as_string(hide_password=True))
 
 
@@ -201,7 +201,7 @@ def _explained(error: BaseException, url: URL) -> StoreError:
 
 
 def _lock_holder(url: URL) -> str:
-    """Who holds locks on a SQLite store, as an addition to a sentence; empty when that cannot be seen."""
+    """The lock holder of a SQLite store, as an addition to a sentence; empty when unknown."""
     file = sqlite_file(url)
     found = [locker_of(each) for each in (index_of(file), file)] if file else []
     return next((f": {who}" for who in found if who), "")
@@ -216,7 +216,7 @@ def _disk_is_full(url: URL) -> bool:
 
 
 def _open_read_only(dialect: object, record: Any, arguments: list[Any], options: dict[str, Any]) -> None:
-    """Turn a connection to a file that this user may not write into one that only reads. Raises StoreError."""
+    """Open a file that this user may not write read-only. Raises StoreError."""
     if not arguments or str(arguments[0]).startswith((":memory:", "file:")):
         return
     file = Path(arguments[0])

@@ -74,8 +74,8 @@ def _version_of(connection: Connection) -> str | None:
         return None if version is None else str(version)
     if tables:
         raise StoreError(
-            "this database belongs to something else",
+            "this database belongs to another application",
             where=f"{shown(connection.engine.url)}: table {tables[0]}",
-            hint="give vtax a database of its own with VTAX_STORE",
+            hint="name a separate database with VTAX_STORE",
         )
     return None

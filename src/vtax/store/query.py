@@ -1,4 +1,4 @@
-"""What reports read: a whole run as arrays, fetched in one pass with no Python code per measurement."""
+"""Queries of reports: a whole run as arrays, fetched in one pass without Python code per measurement."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class GuestRow:
 
 @dataclass(frozen=True)
 class WarningRow:
-    """A warning, and how many times it was given. cell: index into RunData.run.cells, None for the whole run."""
+    """A warning and its count. cell: index into RunData.run.cells, None for the whole run."""
 
     code: str
     text: str

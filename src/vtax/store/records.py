@@ -15,7 +15,7 @@ SAMPLES = "samples"  # the key of TrialRecord.used that holds metric name -> val
 
 @dataclass(frozen=True)
 class PlatformRecord:
-    """A platform of a run, tested or not. reason, hint: why it was not available, and what to do about it."""
+    """A platform of a run, tested or not. reason, hint: why it was not available, and a hint."""
 
     name: str
     identity: Mapping[str, Any]
@@ -93,7 +93,7 @@ class MetricRecord:
 
 @dataclass(frozen=True)
 class OutputRecord:
-    """Everything one program of a trial said. status: exit status, or minus the signal."""
+    """Output of one program of a trial. status: exit status, or minus the signal."""
 
     role: str
     argv: tuple[str, ...]
@@ -104,7 +104,7 @@ class OutputRecord:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One execution of a benchmark in a cell, with all it left.
+    """One execution of a benchmark in a cell, with its outputs.
 
     guest_id: what `begin_guest` returned, None when no guest could be started. number: within cell and block.
     position: in the whole run. status: `ok` or `failed`; error says why. started_at: Unix time. outside_s, inside_s:
@@ -134,7 +134,7 @@ class TrialRecord:
 class RunSummary:
     """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out.
 
-    duration_s: seconds it was carried out, None until it has ended.
+    duration_s: active time in seconds, None until it has ended.
     """
 
     name: str

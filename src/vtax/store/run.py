@@ -39,7 +39,7 @@ class RunHandle:
 
     id: its row. name, study, seed, declared, image_key, host, plugins, started_at: as begun. status: as of the last
     call of this handle. duration_s: as it was opened, see `duration_s`. platforms, cells, metrics, untested: the
-    records it began with, in order. waiting: told when another process holds the lock of the store; where it is set,
+    records it began with, in order. waiting: called when another process holds the lock of the store; when set,
     writing waits for that process for up to BUSY_PATIENCE_S, since nothing is measured meanwhile.
     """
 
@@ -94,7 +94,7 @@ class RunHandle:
         notes: Sequence[str],
         error: str = "",
     ) -> None:
-        """What became of a guest. ready_s: start to agent ready, None when it never was. facts: its audit."""
+        """Record the end of a guest. ready_s: start to agent ready, None when it never was. facts: its audit."""
         values = {
             "ready_s": ready_s, "clock_offset_s": clock_offset_s, "facts": cleaned(facts), "notes": cleaned(notes),
             "error": clean(error),
@@ -103,7 +103,7 @@ class RunHandle:
             connection.execute(update(schema.guest).where(schema.guest.c.id == guest_id).values(values))
 
     def add_trial(self, trial: TrialRecord) -> int:
-        """Store a trial with all it left, whole or not at all; it is on disk when this returns its id.
+        """Store a trial in one transaction; it is on disk when this returns its id.
 
         A value that is not a finite number fails the trial (it cannot be averaged); such a counter is left out.
         Raises StoreError: disk full, damaged, or this trial is stored already.
@@ -229,7 +229,7 @@ class RunHandle:
         self._set_status("running", "", None)
 
     def finish(self, status: str, stopped_because: str, ended_at: float) -> None:
-        """Write down how the run ended. status: finished, interrupted or failed. ended_at: Unix time."""
+        """Record how the run ended. status: finished, interrupted or failed. ended_at: Unix time."""
         self._set_status(status, stopped_because, ended_at)
 
     def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:

@@ -27,7 +27,7 @@ from vtax.store.run import RunHandle, duration_s
 
 LAST = "last"
 KILLED = "vtax was killed"
-"""Why a run ended that nothing ended."""
+"""Why a run ended whose process was killed."""
 
 __all__ = ["KILLED", "LAST", "RunHandle", "Store"]
 
@@ -59,8 +59,8 @@ class Store:
 
     @classmethod
     def existing(cls, place: str | Path) -> Self:
-        """Open a store to look at it only: a run that says `running` while nothing measures was killed, and is shown
-        as `vtax clean` would write it down. Raises BadInput when there is none yet (none is made), and as `open`."""
+        """Open a store read-only: a `running` run without a measuring process was killed and is shown as interrupted,
+        like after `vtax clean`. Raises BadInput when there is none yet (none is made), and as `open`."""
         engine = make_engine(place)
         file = sqlite_file(engine.url)
         with translated_errors(engine.url):
@@ -103,7 +103,7 @@ class Store:
         plugins: Sequence[PluginRecord] = (),
         untested: Sequence[UntestedRecord] = (),
     ) -> RunHandle:
-        """Write down a new run before its first trial: what will be measured, where, and on what.
+        """Create a run before its first trial, with its plan, host and image.
 
         declared: the whole study; host: a description; both plain JSON values. started_at: Unix time. Raises
         StoreError, and BadInput when the name is taken.
@@ -197,7 +197,7 @@ class Store:
             )
 
     def _seen(self, status: str, because: str) -> tuple[str, str]:
-        """Status of a run and why it stopped, to whoever only looks; another host may hold a database server's."""
+        """Status of a run and why it stopped, for readers; runs on a database server may belong to another host."""
         is_ours = sqlite_file(self.engine.url) is not None
         if self._only_looks and is_ours and status == "running" and not is_measuring():
             return "interrupted", KILLED
@@ -230,7 +230,7 @@ class Store:
 
 
 def no_runs_error(url: URL) -> BadInput:
-    """What to say of a store without a run, or without a file."""
+    """The error for a store without a run, or without a file."""
     return BadInput("there is no run yet", where=shown(url), hint="start one: sudo vtax run tour")
 
 

@@ -149,8 +149,8 @@ def _within(bounds: Mapping[str, str]) -> str:
     if {"ge", "le"} <= bounds.keys():
         return f" from {bounds['ge']} to {bounds['le']}"
     words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
-    told = " and ".join(f"{words[name]} {bounds[name]}" for name in _BOUNDS if name in bounds)
-    return f" {told}" if told else ""
+    phrase = " and ".join(f"{words[name]} {bounds[name]}" for name in _BOUNDS if name in bounds)
+    return f" {phrase}" if phrase else ""
 
 
 def bounds_of(metadata: Sequence[Any]) -> dict[str, float]:

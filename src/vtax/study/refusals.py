@@ -151,8 +151,8 @@ def _unknown(model: type[BaseModel], place: Place, given: Any, word: str) -> Pro
         if _brackets(name, given) != name:
             called = f"table {_brackets(name, given)}"
         bracketed = [_declared_as(each, fields[each].annotation) for each in near]
-    told = f"did you mean {' or '.join(bracketed)}?" if near else f"known: {', '.join(fields)}"
-    what = f"unknown {called}; {told if fields else 'there is none'}"
+    suggestion = f"did you mean {' or '.join(bracketed)}?" if near else f"known: {', '.join(fields)}"
+    what = f"unknown {called}; {suggestion if fields else 'there is none'}"
     return Problem(place, what, is_unknown=True, near=near[0] if near else "")
 
 

@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them in a study, `512MiB`, `7s`; these, shares and levels as they are told."""
+"""Parses sizes and durations of studies (`512MiB`, `7s`); formats sizes, durations, shares and levels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def size_bytes(text: str | int) -> int:
     """Bytes of a size: a plain number, IEC units (KiB, MiB, ...; a bare K, M, G is binary) or SI (kB, MB, ...).
 
     A small b is refused, since it stands for bits, and so is a text without a unit. Raises ValueError with the units
-    it knows. What is neither number nor text is given back as it is, for who asked to refuse.
+    it knows. Other types are returned unchanged, for the caller to refuse.
     """
     if not isinstance(text, str):
         return _not_bool(text, _SIZES)
@@ -45,7 +45,7 @@ def size_bytes(text: str | int) -> int:
 def duration_s(text: str | float) -> float:
     """Seconds of a duration: a plain number, or with ms, s, min, h, d. Raises ValueError with the units it knows.
 
-    A text without a unit is refused. What is neither number nor text is given back as it is, for who asked to refuse.
+    A text without a unit is refused. Other types are returned unchanged, for the caller to refuse.
     """
     if not isinstance(text, str):
         return _not_bool(text, _DURATIONS)
