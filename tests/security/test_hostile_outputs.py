@@ -51,8 +51,8 @@ WORDS = (
     "[bold red]x[/]", "[/]", "{{ 7 * 7 }}", "%s%n", "x" * 200_000, "\n" * 3000, ",", ";", "\u2028", "\ufeff",
 )  # fmt: skip
 FACTS = (
-    "memory_visible_bytes", "swap_bytes", "limit.memory", "kernel", "cpu", "started.link", "tuning", "interface.eth0.mtu",
-    "\x1b[1m", "\u202e", "", "a" * 300, "=1", "[bold]", "{{x}}",
+    "memory_visible_bytes", "swap_bytes", "limit.memory", "kernel", "cpu", "started.link", "tuning",
+    "interface.eth0.mtu", "\x1b[1m", "\u202e", "", "a" * 300, "=1", "[bold]", "{{x}}",
 )  # fmt: skip
 
 
