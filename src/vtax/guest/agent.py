@@ -36,7 +36,7 @@ KILL_GRACE_S = 5.0
 POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF, reboot(2)
 
 
-class Gone(Exception):
+class Disconnected(Exception):
     """The controller's end of the stream is closed."""
 
 
@@ -53,9 +53,9 @@ def receive(size: int) -> bytes:
             select.select([READ], [], [])
             continue
         except OSError:
-            raise Gone from None
+            raise Disconnected from None
         if not part:
-            raise Gone
+            raise Disconnected
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
@@ -70,7 +70,7 @@ def send(data: bytes) -> None:
         except BlockingIOError:
             select.select([], [WRITE], [])
         except OSError:
-            raise Gone from None
+            raise Disconnected from None
 
 
 def receive_request() -> tuple[dict[str, Any], bytes]:
@@ -80,11 +80,11 @@ def receive_request() -> tuple[dict[str, Any], bytes]:
     header_size = int.from_bytes(lengths[:4], "little")
     payload_size = int.from_bytes(lengths[4:], "little")
     if head[:4] != MAGIC or header_size > MAX_HEADER or payload_size > MAX_PAYLOAD:
-        raise Gone
+        raise Disconnected
     header = receive(header_size)
     payload = receive(payload_size)
     if crc32(payload, crc32(header, crc32(lengths))) != int.from_bytes(head[12:], "little"):
-        raise Gone
+        raise Disconnected
     # JSON as the controller writes it is a Python expression but for three names; it sent this program as well.
     return eval(header.decode(), dict(LITERALS)), payload
 
@@ -268,7 +268,7 @@ def pump(timeout_s: float | None, request: bool = False) -> bool:
     for fd, _ in poll.poll(None if timeout_s is None else min(timeout_s * 1000, 86400000)):
         if fd == READ:
             if not request:
-                raise Gone
+                raise Disconnected
             requested = True
         elif fd == WAKE_READ:
             os.read(WAKE_READ, CHUNK)
@@ -385,7 +385,7 @@ def shutdown(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
     send_answer({"id": requested["id"], "ok": True})
     if requested["sync"]:
         os.sync()
-    raise Gone
+    raise Disconnected
 
 
 REQUESTS: dict[str, Callable[..., Any]] = {
@@ -405,13 +405,13 @@ def main() -> None:
             requested, payload = receive_request()
             try:
                 answer = REQUESTS[requested["op"]](requested, payload)
-            except Gone:
+            except Disconnected:
                 raise
             except Exception as error:
                 answer = {"id": requested["id"], "ok": False, "error": f"{type(error).__name__}: {error}"[:2000]}, b""
             header, data = answer if isinstance(answer, tuple) else (answer, b"")
             send_answer({"id": requested["id"], "ok": True, **header}, data)
-    except Gone:
+    except Disconnected:
         pass
     except BaseException as error:
         os.write(2, f"vtax agent: {error!r}\n".encode())

@@ -82,7 +82,7 @@ SYSTEM_FILES = {
     "tcp_receive_buffer": "/proc/sys/net/ipv4/tcp_rmem",
     "tcp_send_buffer": "/proc/sys/net/ipv4/tcp_wmem",
 }
-OWN_OPTIONS = ("vtax.", "vec", "ssl")  # where the agent's stream and the cards are, which no two guests share
+OWN_OPTIONS = ("vtax.", "vec", "ssl")  # the agent's stream and the interfaces, which differ between guests
 SIOCGIFFLAGS, SIOCGIFMTU = 0x8913, 0x8921  # netdevice(7)
 STATUS_NAMES = {
     "NoNewPrivs": "no_new_privs",
@@ -103,7 +103,7 @@ OFFLOADS = (
 
 
 def facts(requested: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """The audit. kernel_options: words of the kernel command line to tell by themselves. programs: to hash."""
+    """The audit. kernel_options: words of the kernel command line that are facts of their own. programs: to hash."""
     found = command_line(requested["kernel_options"])
 
     def hashes() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The equivalence audit: what a guest says it is, checked, and what differs between platforms.
+"""The equivalence audit: facts that a guest reports, checked, and their differences between platforms.
 
 `agent_more.facts` collects; a fact is a name and a text, a number, or a list of either. What differs between
 platforms is shown in the report, so that "equal except for the layer" is read rather than believed.
@@ -18,10 +18,10 @@ from vtax.study.units import about_size, size_bytes
 
 Fact = str | float | bool | list[str | float]
 _MAX_FACTS = 500
-_LONGEST_LIST = 1000
-_LONGEST_NAME = 100
-_LONGEST_TEXT = 500
-_LARGEST_AUDIT = 1 << 18  # characters of all of it; a real one has some thousand
+_MAX_LIST_ITEMS = 1000
+_MAX_NAME_CHARACTERS = 100
+_MAX_TEXT_CHARACTERS = 500
+_MAX_AUDIT_CHARACTERS = 1 << 18  # characters of all of it; a real one has some thousand
 ABSENT = "(not reported)"
 COMMON = "(common items only)"
 _IN_BYTES = {
@@ -49,21 +49,21 @@ def checked(facts: Any) -> dict[str, Fact]:
     """Facts as a guest sent them, cleaned. Raises GuestError when they are not flat, bounded facts."""
     if not isinstance(facts, dict) or len(facts) > _MAX_FACTS:
         raise GuestError("the guest's audit is not a bounded list of facts")
-    found = {one_line(name, _LONGEST_NAME): _checked(name, value) for name, value in facts.items()}
-    if len(str(found)) > _LARGEST_AUDIT:
-        raise GuestError("the guest's audit is longer than any guest's is")
+    found = {one_line(name, _MAX_NAME_CHARACTERS): _checked(name, value) for name, value in facts.items()}
+    if len(str(found)) > _MAX_AUDIT_CHARACTERS:
+        raise GuestError("the guest's audit is too long")
     return found
 
 
 def _checked(name: str, value: Any) -> Fact:
-    if isinstance(value, list) and len(value) <= _LONGEST_LIST:
+    if isinstance(value, list) and len(value) <= _MAX_LIST_ITEMS:
         return [_scalar(name, item) for item in value]
     return _scalar(name, value)
 
 
 def _scalar(name: str, value: Any) -> str | float:
     if isinstance(value, str):
-        return clean(value, _LONGEST_TEXT)
+        return clean(value, _MAX_TEXT_CHARACTERS)
     if isinstance(value, bool | int | float) and abs(value) < 1 << 63:
         return value
     raise GuestError(f"the guest's audit holds {clean(repr(value), 60)} for {one_line(name, 60)}")

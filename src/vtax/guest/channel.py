@@ -18,7 +18,7 @@ from vtax.errors import GuestError
 from vtax.host.waiting import wait_until
 
 _CHUNK = 1 << 18
-_LONGEST_WAIT_MS = 86_400_000
+_MAX_WAIT_MS = 86_400_000
 _SHOWN_TAIL = 400
 
 
@@ -82,7 +82,7 @@ class Channel:
         """
         while (at := self._buffer.find(marker)) < 0:
             if len(self._buffer) > limit:
-                raise self.broken(f"the guest sent {limit} bytes and none of them is its agent's")
+                raise self.broken(f"the guest sent {limit} bytes and none of them is the agent's greeting")
             self._fill(deadline)
         skipped = bytes(self._buffer[:at])
         del self._buffer[: at + len(marker)]
@@ -132,7 +132,7 @@ class Channel:
         remaining_ms = (deadline - time.monotonic()) * 1000
         if remaining_ms <= 0:
             raise self.broken("the guest fell silent")
-        poll.poll(min(remaining_ms, _LONGEST_WAIT_MS))
+        poll.poll(min(remaining_ms, _MAX_WAIT_MS))
 
     def _refuse_closed(self) -> None:
         if self._closed:

@@ -41,7 +41,7 @@ _ANSWER_S = 30.0  # what an emulated guest on a busy host may need for any answe
 _PIECE = 1 << 16
 _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
-_CHATTER_LIMIT = 4 << 20
+_CONSOLE_LIMIT = 4 << 20
 _MAX_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
 
 
@@ -52,7 +52,7 @@ class CommandResult:
     status: exit status, or minus the signal. stdout, stderr: as text, bounded (truncated says so).
     outside_s: wall time by the controller's monotonic clock, the one that is judged. inside_s: by the guest's.
     user_s, system_s, max_rss_bytes, page_faults, context_switches: from the kernel's rusage of the program; the
-    kernel counts the agent's own memory (about 11 MB) as the least of max_rss_bytes.
+    kernel counts the agent's own memory (about 11 MB) as the minimum of max_rss_bytes.
     timed_out: it was killed at its timeout. extra: the parts of the sums above, and blocks read and written.
     """
 
@@ -98,13 +98,13 @@ class ClockReading:
 
 
 def skew_warning(result: CommandResult) -> str | None:
-    """What to say when the guest's account of a program's time cannot be believed; None when it can."""
+    """A warning when the guest's time of a program differs from the host's; None when it does not."""
     difference_s = result.outside_s - result.inside_s
     if abs(difference_s) <= SKEW_ALLOWANCE_S + SKEW_RELATIVE * result.outside_s:
         return None
     return (
-        f"the guest's clock says {result.inside_s:.3f} s where {result.outside_s:.3f} s passed outside; "
-        "figures that the tool itself timed are off by as much"
+        f"the guest's clock measured {result.inside_s:.3f} s, the host's {result.outside_s:.3f} s; "
+        "times measured by the tool have this error"
     )
 
 
@@ -115,7 +115,7 @@ class Guest:
         self._channel = channel
         self._number = 0
         self._broken = ""
-        self._taught: set[str] = set()
+        self._extensions: set[str] = set()
         self._started: dict[int, tuple[tuple[str, ...], int]] = {}  # handle -> argv, output_limit
         self._has_own_kernel: bool | None = None
 
@@ -128,9 +128,9 @@ class Guest:
         """Wait for the bootstrap, send it the agent, greet it. Call this first. timeout_s: for all of it."""
         deadline = time.monotonic() + timeout_s
         try:
-            self._channel.skip_to(bootstrap.GREETING.strip(), _CHATTER_LIMIT, deadline)
+            self._channel.skip_to(bootstrap.GREETING.strip(), _CONSOLE_LIMIT, deadline)
             self._channel.write(self._channel.agent or bootstrap.payload(), deadline)
-            answer = self._exchange({"op": "hello"}, b"", deadline, skip=_CHATTER_LIMIT)
+            answer = self._exchange({"op": "hello"}, b"", deadline, skip=_CONSOLE_LIMIT)
         except BaseException as error:
             self._broken = self._broken or str(error) or type(error).__name__
             raise
@@ -151,8 +151,8 @@ class Guest:
     ) -> CommandResult:
         """Run a program to its end; at timeout_s its process group is killed (`timed_out`).
 
-        environment: added to ENVIRONMENT. output_limit: most bytes kept of each output, the first ones.
-        It is over when the program itself ends, even when something it left behind still holds its outputs.
+        environment: added to ENVIRONMENT. output_limit: max bytes kept of each output, the first ones.
+        It is over when the program itself ends, even when a process that it started still holds its outputs.
         Raises GuestError when it cannot be started or the guest fails; an exit status other than 0 is no error.
         """
         request = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, cwd, output_limit)}
@@ -223,7 +223,7 @@ class Guest:
             if len(piece) < _PIECE and len(data) <= limit:
                 return bytes(data)
             if len(piece) > _PIECE:
-                raise GuestError(f"the guest answered with more of {path} than it was asked for")
+                raise GuestError(f"the guest answered with more of {path} than requested")
         raise GuestError(f"{path} is larger than {limit} bytes")
 
     def read_files(self, paths: Sequence[str], *, limit: int = 1 << 18) -> dict[str, bytes | None]:
@@ -240,7 +240,7 @@ class Guest:
                 found[path] = answer.payload[at : at + length]
                 at += length
         if len(found) != len(set(paths)) or at != len(answer.payload):
-            raise GuestError("the guest answered other files than were asked for")
+            raise GuestError("the guest answered with other files than requested")
         return found
 
     def counters(self) -> dict[str, float]:
@@ -252,9 +252,12 @@ class Guest:
         files = self.read_files(counters.PATHS)
         found = dict(islice(counters.parse(files).items(), _MAX_COUNTERS))
         if self._has_own_kernel is None:
-            theirs = counters.boot_time_s(files.get("/proc/stat"))
-            ours = counters.boot_time_s(Path("/proc/stat").read_bytes())
-            self._has_own_kernel = None not in (theirs, ours) and abs((theirs or 0) - (ours or 0)) > _SAME_BOOT_S
+            guest_boot_s = counters.boot_time_s(files.get("/proc/stat"))
+            host_boot_s = counters.boot_time_s(Path("/proc/stat").read_bytes())
+            self._has_own_kernel = (
+                None not in (guest_boot_s, host_boot_s)
+                and abs((guest_boot_s or 0) - (host_boot_s or 0)) > _SAME_BOOT_S
+            )
         busy = [found[counter.name] for counter in table.BUSY if counter.name in found]
         return {**found, table.KERNEL_CPU.name: sum(busy)} if self._has_own_kernel and busy else found
 
@@ -264,7 +267,7 @@ class Guest:
         return min(readings, key=lambda reading: reading.round_trip_s)
 
     def facts(self, programs: Iterable[str] = ()) -> dict[str, Fact]:
-        """The equivalence audit: what the guest is (kernel, CPU, memory, mounts, cards, limits, hashes).
+        """The equivalence audit: what the guest is (kernel, CPU, memory, mounts, interfaces, limits, hashes).
 
         programs: names of those to hash with the libraries.
         """
@@ -273,7 +276,7 @@ class Guest:
 
     def open_shell(self, argv: Sequence[str], *, environment: Mapping[str, str], rows: int, columns: int) -> None:
         """Start a program on a terminal of its own in the guest, to be talked to with `talk`."""
-        self._teach("agent_shell")
+        self._extend("agent_shell")
         size = {"rows": rows, "columns": columns}
         self._ask({"op": "shell_open", **_program(argv, environment, "/", 0), **size})
 
@@ -312,17 +315,17 @@ class Guest:
         return ClockReading(offset_s, ended - started_at, answer.number("monotonic_s"), (started_at + ended) / 2)
 
     def _ask_more(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
-        self._teach("agent_more")
+        self._extend("agent_more")
         return self._ask(request, payload, extra_s)
 
-    def _teach(self, name: str) -> None:
-        if name not in self._taught:
+    def _extend(self, name: str) -> None:
+        if name not in self._extensions:
             self._ask({"op": "extend", "name": f"vtax-{name}"}, bootstrap.more(name))
-            self._taught.add(name)
+            self._extensions.add(name)
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
         if self._broken:
-            raise GuestError(f"the guest cannot be asked any more: {self._broken}")
+            raise GuestError(f"the guest accepts no further requests: {self._broken}")
         return self._exchange(request, payload, time.monotonic() + _ANSWER_S + extra_s)
 
     def _exchange(self, request: dict[str, Any], payload: bytes, deadline: float, skip: int = 0) -> Reply:
@@ -333,7 +336,7 @@ class Guest:
             self._channel.write(frame, deadline)
             answer = receive(self._channel, deadline, skip=skip)
             if answer.integer("id") != self._number:
-                raise GuestError("the guest answered another request than the one it was asked")
+                raise GuestError("the guest answered another request than the current one")
             ok = answer.flag("ok")
             problem = "" if ok else answer.text("error")
         except BaseException as error:
@@ -358,7 +361,7 @@ def _program(
 def _command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit: int) -> CommandResult:
     """Check and convert the answer about a program that ended. usage: in the order of getrusage(2), 16 fields.
 
-    limit: the most bytes that are kept of each output, however many the agent sent.
+    limit: max bytes kept of each output, however many the agent sent.
     """
     if answer.flag("running"):
         raise GuestError("the guest answered about a program that still runs")

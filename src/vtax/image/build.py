@@ -38,7 +38,7 @@ Progress = Callable[[str], None]
 
 SPACE_NEEDED_BYTES = 2 * 1024**3
 MODULES = "modules"
-_BUILD_S = 2400.0  # how long another build may take
+_BUILD_S = 2400.0  # max. wait for another build
 _PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar", "unshare": "util-linux"}
 
 
@@ -84,7 +84,7 @@ def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lam
     """Build the image of a recipe, unless it is there.
 
     progress: called with one line as each stage begins. Raises ImageError when a stage fails, BadInput when this
-    host cannot build at all; either leaves nothing behind.
+    host cannot build at all; either removes what it made.
     """
     _check_host(home)
     with _build_lock(home, progress):
@@ -144,7 +144,7 @@ def _make(recipe: Recipe, image: Image, journal: Journal, progress: Progress) ->
     """Everything but the initrd; returns what the manifest says of it."""
     tag = f"image-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, "the image build"))
-    build_root = BuildRoot(image.directory / "workshop")
+    build_root = BuildRoot(image.directory / "build-root")
     try:
         progress(f"packages of Debian {recipe.suite}, kernel, compiler")
         with ThreadPoolExecutor(2) as pool:

@@ -1,4 +1,4 @@
-"""That an image is still what was built: listed at the end of the build, and checked before guests start from it.
+"""Integrity of an image: its contents are listed at the end of the build, and checked before guests start.
 
 The list has every file of the image with its mode, owner and content. To read all of it takes seconds, so beside it
 stands a stamp: one hash over what the kernel says of every file, the time of its last change (ctime) among it, which

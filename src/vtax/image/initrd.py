@@ -37,7 +37,7 @@ DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stder
 REQUESTED_AT_RUN_TIME: dict[str, tuple[str, ...]] = {"ext4": ("crc32c_generic", "crc32c_intel")}
 """Modules that others request through modprobe, which the initrd lacks; they are loaded first, where the CPU can."""
 
-_LARGEST_MODULE_BYTES = 64 << 20
+_MAX_MODULE_BYTES = 64 << 20
 _SIGNED = b"~Module signature appended~\n"
 _DIRECTORY, _FILE, _LINK, _CHARACTER = 0o040755, 0o100644, 0o120777, 0o020600
 _PROGRAM = 0o100755
@@ -128,7 +128,7 @@ def unsigned(module: bytes) -> bytes:
     """A module without the signature at its end (Linux, module_signature.h), or what was given.
 
     Checking signatures is a third of an emulated boot's instructions. The kernel loads unsigned modules unless it was
-    built or told to enforce signatures; then it says so and marks itself tainted (E), which changes nothing else.
+    built or configured to enforce signatures; then it logs this and is tainted (E), which changes nothing else.
     """
     if not module.endswith(_SIGNED):
         return module
@@ -147,7 +147,7 @@ def _unpacked(path: Path) -> bytes:
     if path.suffix == ".xz":
         return lzma.decompress(content)
     if path.suffix == ".zst":
-        return unpack_zstd(content, _LARGEST_MODULE_BYTES)
+        return unpack_zstd(content, _MAX_MODULE_BYTES)
     raise ImageError(f"a kernel module is compressed in an unknown way: {path.name}")
 
 

@@ -30,7 +30,7 @@ class Source:
 
     @property
     def is_debian(self) -> bool:
-        """Whether it is a mirror of Debian's main archive, as its suite, component and key tell."""
+        """Whether it is a mirror of Debian's main archive, by its suite, component and key."""
         return (
             any(_SUITES.fullmatch(suite) for suite in self.suites)
             and "main" in self.components

@@ -1,6 +1,6 @@
-"""The two trees of a build: the guest's root file system, and a workshop that is thrown away.
+"""The two trees of a build: the guest's root file system, and a temporary build root.
 
-The workshop holds what the guest must not: a compiler for STREAM, and the kernel with all its modules. Its packages
+The build root holds what the guest must not: a compiler for STREAM, and the kernel with all its modules. Its packages
 are only unpacked, never configured, so it costs seconds and runs no maintainer script; the compiler runs in it by
 chroot. mmdebstrap works in a mount namespace of its own, so a killed build leaves no mounts.
 """
@@ -43,7 +43,7 @@ class BuildRoot:
         return self.directory / "boot" / f"vmlinuz-{self.modules.name}"
 
     def compile_stream(self, recipe: Recipe, target: Path) -> None:
-        """Compile STREAM in the workshop and copy the program to target."""
+        """Compile STREAM in the build root and copy the program to target."""
         (self.directory / "stream.c").write_bytes(data("stream.c"))
         flags = " ".join(recipe.stream_flags)
         command = ["gcc", *recipe.stream_flags, f'-DFLAGS="{flags}"', "-o", "/stream", "/stream.c", "-lm"]
@@ -56,7 +56,7 @@ def make_tree(recipe: Recipe, target: Path, tag: str) -> None:
     """Install the guest's root file system. Raises ImageError."""
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.left_out]
     bootstrap(recipe.suite, recipe.packages, target, tag, variant=recipe.variant, options=options)
-    _settle(target)
+    _normalize(target)
 
 
 def make_build_root(recipe: Recipe, target: Path, tag: str) -> None:
@@ -76,7 +76,7 @@ def bootstrap(
 ) -> None:
     """Make the directory target a tree of a Debian suite, from the mirror that this host's apt uses.
 
-    mark: of the processes, in the journal already (resources.Marked). variant, options: of mmdebstrap(1).
+    tag: of the processes, in the journal already (resources.TaggedProcesses). variant, options: of mmdebstrap(1).
     Raises ImageError.
     """
     mirror = host_mirror()
@@ -103,7 +103,7 @@ def _reason(output: str) -> str:
     return next((line for line in output.splitlines() if line.startswith("E: ")), output[-300:])
 
 
-def _settle(tree: Path) -> None:
+def _normalize(tree: Path) -> None:
     """Take out what came from this host or this build, and fix what would differ from build to build."""
     for leftover in ("etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap"):
         (tree / leftover).unlink(missing_ok=True)

@@ -44,7 +44,7 @@ def echo(namespace: Namespace, destination: str, packet_bytes: int, *, timeout_s
                 return time.monotonic() - started
     raise NetworkError(
         f"no reply from {destination} to a packet of {packet_bytes} bytes within {timeout_s:g} s",
-        hint="a hop or the guest's interface does not carry this MTU, or the guest is gone",
+        hint="a hop or the guest's interface does not carry this MTU, or the guest has ended",
     )
 
 

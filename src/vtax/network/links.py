@@ -1,4 +1,4 @@
-"""A built topology: its ends, the flows between them, and what is done to its links while guests live."""
+"""A built topology: its ends, the flows between them, and changes of its links while guests run."""
 
 from __future__ import annotations
 

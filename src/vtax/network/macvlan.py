@@ -42,7 +42,7 @@ class MacvlanSegment:
     def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
         """A macvtap; what opens it uses /dev/tapINDEX, not /dev/net/tun."""
         if self._lower is None:
-            raise NetworkError("a guest was plugged before the native end of its link")
+            raise NetworkError("a guest was attached before the native end of its link")
         port = port_name(role, interface)
         self.namespace.ip(
             f"link add link {self._lower} name {port} address {interface.mac} mtu {interface.mtu} "

@@ -88,7 +88,7 @@ class Switch:
         self._vsctl("set-controller", bridge, target, "--", "set", "controller", bridge, *options)
 
     def wait_for_controller(self, bridge: str, timeout_s: float) -> None:
-        """Wait until the controller has taken the bridge. Raises NetworkError."""
+        """Wait until the controller is connected to the bridge. Raises NetworkError."""
         wait_until(
             lambda: self._vsctl("get", "controller", bridge, "is_connected").strip() == "true",
             timeout_s,

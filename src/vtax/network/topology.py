@@ -73,7 +73,7 @@ class Topology(Generic[S]):
         self.check_settings(own)
 
     def build(self, journal: Journal, settings: LinkSettings) -> Links:
-        """Make the lab and its links. Raises BadInput, NetworkError or CommandFailed, leaving nothing behind."""
+        """Make the lab and its links. Raises BadInput, NetworkError or CommandFailed and removes the lab then."""
         self.check(settings)
         lab = Lab(journal)
         try:

@@ -32,7 +32,7 @@ class HostSegment:
     @property
     def _bridge(self) -> BridgeSegment:
         if self._made is None:
-            raise NetworkError("a guest was plugged before the end that plays its host")
+            raise NetworkError("a guest was attached before the host end of its link")
         return self._made
 
     @property
