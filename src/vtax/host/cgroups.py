@@ -121,7 +121,7 @@ class Group:
         return sorted(found)
 
     @contextmanager
-    def entrance(self) -> Iterator[tuple[int, ...]]:
+    def procs_file(self) -> Iterator[tuple[int, ...]]:
         """Open cgroup.procs files; a child that writes `0` to each is in the group (namespaces.private, join)."""
         fds = [os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for _, path in self.directories]
         try:

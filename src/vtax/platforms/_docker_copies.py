@@ -18,7 +18,7 @@ from vtax.platforms.docker_daemon import REPOSITORY, host_daemon, owner_of, pid_
 
 
 def remove(home: Home, key: str, journal: Journal) -> list[str]:
-    """Remove every copy of an image; returns what went, in words. The journal removes the files when it is closed.
+    """Remove every copy of an image; returns their descriptions. The journal removes the files when it is closed.
 
     Raises BadInput while a container of it, or a private daemon with it, runs.
     """

@@ -52,7 +52,7 @@ PROGRAM = bytes.fromhex(
 
 @dataclass(frozen=True)
 class BootProbe:
-    """How it went. problem: empty when the program ran to its end. broken: the machine was there and did not run it,
+    """The outcome. problem: empty when the program ran to its end. broken: the machine was there and did not run it,
     which is not a matter of options, programs or permissions."""
 
     problem: str
@@ -108,7 +108,7 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool
         while selector.get_map():
             ready = selector.select(max(0.0, deadline - time.monotonic()))
             if not ready:
-                return "nothing happened in the machine until the time was over", True
+                return "the machine showed no activity before the timeout", True
             for key, _ in ready:
                 part = os.read(key.fd, 65536)
                 output[key.data] += part

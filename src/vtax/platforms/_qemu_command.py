@@ -15,7 +15,7 @@ from vtax.platforms.base import Resources
 
 PROGRAM = "qemu-system-x86_64"
 AGENT_PORT = "vtax.agent"
-_SKIPPED = (
+_BOOT_OPTIONS = (
     "cryptomgr.notests initcall_blacklist=load_system_certificate_list,jent_mod_init,trace_eval_init,i8042_init,"
     "init_encrypted,ftrace_check_for_weak_functions"
 )
@@ -56,7 +56,7 @@ class Boot:
 
 
 @dataclass(frozen=True)
-class Made:
+class GuestIo:
     """What was made for one guest. agent_fd, monitor_fd: inherited connected sockets. vhost: whether taps use it."""
 
     name: str
@@ -83,7 +83,7 @@ def machine(options: QemuOptions, vcpus: int, memory_bytes: int) -> list[str]:
     ]
 
 
-def guest(options: QemuOptions, resources: Resources, boot: Boot, made: Made) -> list[str]:
+def guest(options: QemuOptions, resources: Resources, boot: Boot, made: GuestIo) -> list[str]:
     """A whole guest, stopped before its first instruction (-S)."""
     return [
         *machine(options, resources.vcpus, resources.memory_bytes),
@@ -113,11 +113,11 @@ def memory_made_at_once(memory_bytes: int) -> list[str]:
 def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
     """Quiet, and turned off after a panic, so that a dead guest closes its channel.
 
-    An emulated CPU shows the host's own time stamp counter: its rate is said rather than measured by the guest.
+    An emulated CPU shows the host's own time stamp counter: its rate is passed rather than measured by the guest.
     """
     words = ["console=ttyS0", "quiet", "panic=-1", "net.ifnames=0"]
     if options.accel == "tcg":
-        words += [_SKIPPED, "no_timer_check"]
+        words += [_BOOT_OPTIONS, "no_timer_check"]
         words += [_BY_MP_TABLE] if options.machine == "pc" else []
         words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable"] if tsc_khz else []
     words += [f"vtax.modules={','.join(options.modules)}", f"vtax.root={options.root_device}"]

@@ -1,4 +1,4 @@
-"""How QEMU crashed, in words: the function whose assertion failed, otherwise the signal that ended it.
+"""How QEMU crashed: the function whose assertion failed, otherwise the signal that ended it.
 
 A host's KVM that cannot do what it promises shows as an assertion of QEMU (`kvm_buf_set_msrs`). What QEMU writes then
 is a line of its source, of no use to a reader.
@@ -33,7 +33,7 @@ def crash(status: int | None, stderr: str) -> str:
 
 
 def crash_in(text: str) -> str:
-    """What `crash` said, in a longer text that contains it; empty when it does not."""
+    """The text of `crash` in a longer text that contains it; empty when it does not."""
     found = _CRASH.search(text)
     return found[0] if found else ""
 

@@ -34,7 +34,7 @@ class QemuOptions(BaseModel):
     )
     cpu: str = Field(
         "auto", pattern=r"^[A-Za-z0-9][A-Za-z0-9._,+=-]*$",
-        description="CPU model and flags as for qemu -cpu; auto: host with kvm, with tcg max but what emulates badly",
+        description="CPU model and flags as for qemu -cpu; auto: host with kvm, with tcg max less slow features",
     )  # fmt: skip
     kernel: Literal["image", "host"] = Field("image", description="kernel of the guest: the image's or the host's")
 

@@ -3,7 +3,7 @@
 1. Is everything there that it needs: programs, /dev/kvm, the host's kernel.
 2. A probe of the very machine (see _qemu_boot), a tenth of a second. Then vhost, of no use without KVM.
 3. With KVM and an image: a whole guest that must answer, since a virtualization that is itself virtual can fail later
-   than any small program shows. Emulation has no such surprises. What a whole start told is kept until the host
+   than any small program shows. Emulation has no such surprises. The outcome of a whole start is kept until the host
    boots again or anything that decides it changes.
 """
 
@@ -38,9 +38,9 @@ from vtax.platforms.stdio import StdioGuest
 
 Start = Callable[[QemuOptions, GuestSpec], StdioGuest]
 KVM, VHOST = Path("/dev/kvm"), Path("/dev/vhost-net")
-_TRIAL_S = 6.0
-_WHOLE_S = 19.0
-_LOOK_S = 0.5
+_BOOT_S = 6.0
+_GUEST_S = 19.0
+_POLL_S = 0.5
 _MEMORY_BYTES = 256 << 20
 _PACKAGES = {PROGRAM: "qemu-system-x86", "qemu-img": "qemu-utils"}
 _NO_KVM = (
@@ -63,7 +63,7 @@ def probe(options: QemuOptions, image: Image | None, start: Start) -> Probe:
             found = replace(found, reason=missing[0], hint=missing[1])
         else:
             found = replace(found, version=_version())
-            found = _by_doing(options, image, start, found, started_at)
+            found = _booted(options, image, start, found, started_at)
     except VtaxError as error:
         found = replace(found, reason=": ".join(filter(None, (error.what, error.where))), hint=error.hint)
     except Exception as error:
@@ -91,8 +91,8 @@ def _missing(options: QemuOptions) -> tuple[str, str] | None:
     return None
 
 
-def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Probe, started_at: float) -> Probe:
-    booted = _qemu_boot.run(options, _TRIAL_S * timeout_factor())
+def _booted(options: QemuOptions, image: Image | None, start: Start, found: Probe, started_at: float) -> Probe:
+    booted = _qemu_boot.run(options, _BOOT_S * timeout_factor())
     if booted.problem:
         reason, hint = _failure(options, booted.problem, booted.broken)
         return replace(found, reason=reason, hint=hint)
@@ -101,14 +101,14 @@ def _by_doing(options: QemuOptions, image: Image | None, start: Start, found: Pr
     if options.accel == "tcg":
         return replace(found, available=True)
     if image is None:
-        return replace(found, available=True, reason="a test program ran; no image was there to boot")
-    return remembered(
-        options, image, lambda: _whole(options, image, start, found, started_at + _WHOLE_S * timeout_factor())
+        return replace(found, available=True, reason="a test program ran; there is no image to boot")
+    return cached(
+        options, image, lambda: _guest_started(options, image, start, found, started_at + _GUEST_S * timeout_factor())
     )
 
 
 def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str]:
-    """Why the platform does not run, and the hint. broken: see _qemu_boot.Trial."""
+    """Why the platform does not run, and the hint. broken: see _qemu_boot.BootProbe."""
     if options.accel == "kvm":
         if broken:
             return f"this host's {KVM} cannot run ordinary kernels ({problem})", _BROKEN_KVM
@@ -117,8 +117,8 @@ def _failure(options: QemuOptions, problem: str, broken: bool) -> tuple[str, str
     return f"QEMU did not run a test program: {problem}", _NEWER_QEMU if broken else ""
 
 
-def _whole(options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float) -> Probe:
-    """Start a guest, hear its bootstrap, and stop it."""
+def _guest_started(options: QemuOptions, image: Image, start: Start, found: Probe, deadline: float) -> Probe:
+    """Start a guest, wait for its bootstrap, and stop it."""
     home = Home.from_environment().ensure()
     name = f"vtax-p{secrets.token_hex(2)}"
     with Journal(home.journal) as journal:
@@ -127,17 +127,17 @@ def _whole(options: QemuOptions, image: Image, start: Start, found: Probe, deadl
         directory.mkdir(parents=True)
         resources = Resources(1, _MEMORY_BYTES, (min(os.sched_getaffinity(0)),))
         try:
-            _hear(start(options, GuestSpec(name, image, resources, directory, journal)), deadline)
+            _handshake(start(options, GuestSpec(name, image, resources, directory, journal)), deadline)
         except (GuestError, PlatformError) as error:
             if crashed := crash_in(error.where):
                 reason, hint = _failure(options, crashed, broken=True)
             else:
-                reason, hint = f"the image's kernel did not come up: {error.what}: {error.where}", error.hint
+                reason, hint = f"the image's kernel did not boot: {error.what}: {error.where}", error.hint
             return replace(found, reason=reason, hint=hint or _BROKEN_KVM)
     return replace(found, available=True)
 
 
-def _hear(running: StdioGuest, deadline: float) -> None:
+def _handshake(running: StdioGuest, deadline: float) -> None:
     try:
         await_greeting(running, deadline)
     finally:
@@ -149,7 +149,7 @@ def await_greeting(running: StdioGuest, deadline: float) -> None:
     """Wait for a guest's bootstrap; give up as soon as QEMU complains that the machine is broken (it waits then)."""
     while True:
         try:
-            running.channel.read(len(GREETING), min(deadline, time.monotonic() + _LOOK_S))
+            running.channel.read(len(GREETING), min(deadline, time.monotonic() + _POLL_S))
             return
         except GuestError:
             over = time.monotonic() >= deadline or running.process.poll() is not None
@@ -157,7 +157,7 @@ def await_greeting(running: StdioGuest, deadline: float) -> None:
                 raise
 
 
-def remembered(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
+def cached(options: QemuOptions, image: Image, find_out: Callable[[], Probe]) -> Probe:
     """The answer of an earlier probe of the same thing since the host booted, else a new one, kept."""
     program = Path(find_program(PROGRAM) or PROGRAM)
     identity = (

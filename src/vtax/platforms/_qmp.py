@@ -25,7 +25,7 @@ class Monitor:
         try:
             self._connection.sendall(json.dumps({"execute": command}).encode() + b"\n")
         except OSError as error:
-            raise PlatformError(f"QEMU's monitor cannot be asked {command}: {error}") from error
+            raise PlatformError(f"QEMU's monitor does not accept {command}: {error}") from error
         return self._next("return", command)
 
     def vcpu_threads(self) -> list[int]:
@@ -56,5 +56,5 @@ class Monitor:
         try:
             message: dict[str, Any] = json.loads(line)
         except ValueError as error:
-            raise PlatformError(f"QEMU's monitor answered no JSON: {line[:80]!r}") from error
+            raise PlatformError(f"QEMU's monitor sent no JSON: {line[:80]!r}") from error
         return message

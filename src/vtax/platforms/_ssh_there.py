@@ -34,7 +34,7 @@ _FEATURES = {
 
 
 def keep(directory: str, tag: str, argv: list[str], interface: dict[str, Any] | None) -> int:
-    """Run argv, marked, until it ends; returns its exit status once nothing of it is left.
+    """Run argv, tagged, until it ends; returns its exit status once nothing of it is left.
 
     interface: `nic` (of the machine), `name`, `mac`, `mtu` of the one the guest is to have, `quiet` (settings of its
     namespace); None for the machine's own network.
@@ -161,10 +161,10 @@ def _remove(directory: str) -> None:
 
 
 def _end_tagged(tag: str) -> bool:
-    """Kill everything that carries the mark, and whatever it starts meanwhile; whether there was any."""
+    """Kill everything that carries the tag, and whatever it starts meanwhile; whether there was any."""
     had_any = False
     for _ in range(50):
-        found = list(_marked(tag))
+        found = list(_tagged(tag))
         for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -175,7 +175,7 @@ def _end_tagged(tag: str) -> bool:
     return had_any
 
 
-def _marked(tag: str) -> Iterator[int]:
+def _tagged(tag: str) -> Iterator[int]:
     wanted = b"VTAX_MARK=" + tag.encode()
     for entry in Path("/proc").iterdir():
         with suppress(OSError):

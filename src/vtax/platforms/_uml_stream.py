@@ -1,7 +1,7 @@
 """The byte stream to a guest of User Mode Linux: a virtual serial line that must never be filled.
 
-A serial line of its kernel that was once throttled, which happens when more than 4 kB wait to be read, hears nothing
-any more (7.2: `line_throttle` takes the descriptor off the interrupt and nothing puts it back). So what is sent into
+A serial line of its kernel that was once throttled, which happens when more than 4 kB wait to be read, receives no
+more (7.2: `line_throttle` takes the descriptor off the interrupt and nothing puts it back). So what is sent into
 the guest is sent in pieces; a process beside the agent takes each off the line, hands it on through a pipe, and says
 on a second line how many bytes it took. Out of the guest the agent writes to the line itself.
 """
@@ -23,20 +23,20 @@ _COUNT_BYTES = 2
 
 _CODE = (
     "import os,sys,tty\n"
-    "line,told=(os.open(p,os.O_RDWR|os.O_NOCTTY) for p in sys.argv[1:3])\n"
+    "line,counts=(os.open(p,os.O_RDWR|os.O_NOCTTY) for p in sys.argv[1:3])\n"
     "tty.setraw(line)\n"
-    "tty.setraw(told)\n"
+    "tty.setraw(counts)\n"
     "r,w=os.pipe()\n"
     "if os.fork()==0:\n"
     " os.setsid()\n"
     " os.close(r)\n"
     " try:\n"
     "  while b:=os.read(line,4096):\n"
-    f"   os.write(told,len(b).to_bytes({_COUNT_BYTES},'little'))\n"
+    f"   os.write(counts,len(b).to_bytes({_COUNT_BYTES},'little'))\n"
     "   while b:b=b[os.write(w,b):]\n"
     " finally:os._exit(0)\n"
     "for a,b in (r,0),(line,1):os.dup2(a,b)\n"
-    "for fd in r,w,line,told:os.close(fd)\n"
+    "for fd in r,w,line,counts:os.close(fd)\n"
     "del sys.argv[1:3]\n"
     "exec(sys.argv.pop(1))"
 )
@@ -50,7 +50,7 @@ def argv() -> list[str]:
 
 
 class Stream:
-    """The host's side of both lines. theirs: descriptors that the kernel inherits, one for each line."""
+    """The host's side of both lines. child_fds: descriptors that the kernel inherits, one for each line."""
 
     def __init__(self, fds: ExitStack) -> None:
         pairs = [socket.socketpair() for _ in LINES]

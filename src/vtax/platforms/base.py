@@ -43,7 +43,7 @@ class RunsAsRoot:
 class HostProgram:
     """What root of this host runs for a platform because an option says so.
 
-    what: as RunsAsRoot tells.
+    what: see RunsAsRoot.
     """
 
     platform: str
@@ -85,11 +85,11 @@ class Resources:
 
 @dataclass(frozen=True)
 class Probe:
-    """Whether a platform runs here, found out by doing rather than by looking for a file.
+    """Whether a platform runs here, by a start of a guest rather than by a look for files.
 
-    available: it was really started here. reason: why not (one sentence), or a remark. hint: the exact thing to do.
-    marks: what must be said wherever a figure of it appears (`emulated`, `nested`). version: of the runtime.
-    seconds: how long the probe took.
+    available: it was really started here. reason: why not (one sentence), or a note. hint: the fix.
+    marks: labels of all its figures (`emulated`, `nested`). version: of the runtime.
+    seconds: duration of the probe.
     """
 
     available: bool
@@ -190,13 +190,13 @@ class Driver(ABC):
 
     @abstractmethod
     def probe(self, options: Any, image: Image | None) -> Probe:
-        """Find out by doing, in at most 20 s, whether this can run here. image is None before one is built:
-        then check what can be checked without it. Never raises, never hangs, leaves nothing behind."""
+        """Find out by a start, in at most 20 s, whether this can run here. image is None before one is built:
+        then check what can be checked without it. Never raises, never hangs, removes what it made."""
 
     @abstractmethod
     def start(self, options: Any, spec: GuestSpec) -> RunningGuest:
-        """Start a guest. Everything made is journalled first. Raises PlatformError; a failed start leaves
-        nothing behind that the journal does not know."""
+        """Start a guest. Everything made is journalled first. Raises PlatformError; after a failed start
+        the journal has every resource that remains."""
 
 
 @runtime_checkable

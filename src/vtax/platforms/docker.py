@@ -64,7 +64,7 @@ class Docker(Driver):
             probe = replace(probe, hint="apt install apparmor")
         if daemon:
             return replace(probe, version=f"Docker version {daemon.version}, the host's daemon")
-        return replace(probe, version=f"{probe.version}, a daemon of vtax's own") if probe.available else probe
+        return replace(probe, version=f"{probe.version}, a private daemon") if probe.available else probe
 
     def start(self, options: DockerOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""
@@ -73,8 +73,8 @@ class Docker(Driver):
     def launch(
         self, options: DockerOptions, spec: GuestSpec, argv: Sequence[str], *, is_temporary: bool = False
     ) -> StdioGuest:
-        """Start a guest whose first program is argv. throw_away: keep nothing, the image neither."""
-        # A daemon that was asked for a container while the client was ended makes the cgroup anew.
+        """Start a guest whose first program is argv. is_temporary: keep nothing, the image neither."""
+        # A daemon that received a request for a container while the client ended makes the cgroup anew.
         group = cgroups.register_again(spec.name, spec.journal)
         daemon = daemon_for(options, spec, is_temporary)
         if is_temporary and not daemon.private:
@@ -83,7 +83,7 @@ class Docker(Driver):
 
         def program(group: Group) -> Program:
             parent = group.runtime_path if daemon.private else None
-            return Program(command_line(options, daemon, spec, image, parent, argv), leaf="runtime")
+            return Program(command_line(options, daemon, spec, image, parent, argv), subgroup="runtime")
 
         def first_process() -> Iterable[int]:
             with suppress(PlatformError):
@@ -96,9 +96,9 @@ class Docker(Driver):
             undo.callback(container.release)
             guest = stdio.start(spec, program)
             undo.pop_all()
-        guest.claim.after += [group, container]  # until the container is there: after the client that may ask for it
+        guest.claim.after += [group, container]  # until the container is there: after the client that may request it
         containers.finish_start(guest, spec, argv, None if daemon.private else first_process)
-        container.resource = replace(removal, late_s=0.0)  # it is there, no client will ask for it
+        container.resource = replace(removal, late_s=0.0)  # it is there, no client will request it
         guest.claim.after.remove(container)
         guest.claim.before.append(container)
         return guest
@@ -150,13 +150,16 @@ def _fitting_host_daemon(options: DockerOptions) -> Daemon | None:
 
 
 def _no_fitting_daemon(options: DockerOptions, running: Daemon | None) -> PlatformError:
-    """Why the host's daemon is not taken."""
+    """Why the host's daemon is not used."""
     if running is None:
         return PlatformError("the host's Docker daemon does not run", hint="systemctl start docker")
     if options.storage not in ("default", running.storage):
-        difference, option = f"stores by {running.storage}, not by {options.storage}", "storage = 'default'"
+        difference, option = (
+            f"uses the storage driver {running.storage}, not {options.storage}",
+            "storage = 'default'",
+        )
     else:
-        difference = f"gives its containers {'a' if running.userns else 'no'} user namespace (userns-remap)"
+        difference = f"runs containers {'with' if running.userns else 'without'} a user namespace (userns-remap)"
         option = f"userns = {str(running.userns).lower()}"
     return PlatformError(f"the host's Docker daemon {difference}", hint=f"{option}, or daemon = 'private'")
 

@@ -1,7 +1,7 @@
 """The Docker daemon that guests are started by: the host's own where one runs, else a private one.
 
-A private daemon lives as long as the journal of the vtax process that started it: it is held there before any guest
-is, so closing the journal ends the guests first and then the daemon. It runs in a network namespace of its own (it
+A private daemon lives as long as the journal of the vtax process that started it: it is registered there before any
+guest, so closing the journal ends the guests first and then the daemon. It runs in a network namespace of its own (it
 cannot touch the host's network), and in a mount namespace where /run is empty and writes to /etc are kept aside, so
 nothing of it is seen on the host. Only its layers stay, in VTAX_HOME/docker, as importing an image takes time.
 
@@ -46,7 +46,7 @@ _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
 _LATE_S = 2.0
-"""How long a daemon may take to make a container whose client was killed after it had asked for it."""
+"""Max. time for a daemon to make a container whose client was killed after the request."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ _private: WeakKeyDictionary[Journal, dict[str, tuple[Daemon, subprocess.Popen[by
 def private_daemon(journal: Journal, storage: str, *, userns: bool = False, is_temporary: bool = False) -> Daemon:
     """The private daemon of a journal with a storage driver, started when it does not run yet.
 
-    userns: the one whose containers have a user namespace. throw_away: its layers are kept in memory and go with it.
-    Raises PlatformError with the daemon's last words.
+    userns: the one whose containers have a user namespace. is_temporary: its layers are kept in memory only.
+    Raises PlatformError with the end of the daemon's log.
     """
     running = _private.setdefault(journal, {})
     name = f"{storage}-userns" if userns else storage
@@ -238,15 +238,15 @@ def _get(path: Path, request: str) -> Any:
         answer = connection.getresponse()
         body = answer.read()
     if answer.status != 200:
-        raise ValueError(f"{request} gave HTTP status {answer.status}")
+        raise ValueError(f"{request} returned HTTP status {answer.status}")
     return json.loads(body)
 
 
 def container_removal(daemon: Daemon, name: str) -> RestoreCommand:
-    """The journal's entry of a container. The host's daemon makes one that it was asked for, though the client is
-    no more: it is looked for a while. Hold it before the client, so that `clean` ends the client first.
+    """The journal's entry of a container. The host's daemon makes one that was requested, though the client is
+    no more: it is looked for a while. Register it before the client, so that `clean` ends the client first.
 
-    `docker rm --force` of one that is not there ends with 0, so it is asked for before.
+    `docker rm --force` of one that is not there ends with 0, so `inspect` runs before.
     """
     if_any = tuple(daemon.command("container", "inspect", "--format={{.Id}}", name))
     undo = replace(_removal(daemon, f"Docker container {name}", "rm", "--force", name), if_any=if_any)

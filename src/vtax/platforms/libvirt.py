@@ -1,7 +1,7 @@
 """A virtual machine that the user already has under libvirt, reached through its virtio channel.
 
 The domain's CPUs, memory, disk, kernel and interfaces are the user's, as on any machine vtax did not make. One
-that is off is started and shut down again, politely; one that runs is left running. In the guest a service runs the
+that is off is started and shut down again, gracefully; one that runs is left running. In the guest a service runs the
 agent's bootstrap on the channel (docs/platforms.md has it), so no network is needed to reach it. Everything is asked
 of `virsh`: what vtax does here, a user could type.
 """
@@ -104,7 +104,7 @@ class Libvirt(Driver):
     uses_image = False
 
     def probe(self, options: LibvirtOptions, image: Image | None) -> Probe:
-        """Exchange a word with the service in a domain that runs; one that is off is looked at, not started."""
+        """Exchange a message with the service in a domain that runs; one that is off is looked at, not started."""
         started_at = time.monotonic()
 
         def probed(available: bool, reason: str, hint: str = "") -> Probe:
@@ -116,9 +116,7 @@ class Libvirt(Driver):
             state = _state(options)
             _socket_of(options)
             if state != "running":
-                return probed(
-                    True, f"the domain is {state}: a run starts it, and only then will its service show itself"
-                )
+                return probed(True, f"the domain is {state}: a run starts it and then checks its service")
             channel = _connect(options, running=True)
             try:
                 probing.exchange(channel, with_image=True, timeout_s=_ANSWER_S)

@@ -76,7 +76,7 @@ class Podman(Driver):
         def program(group: Group) -> Program:
             command = command_line(options, spec, root, group.runtime_path, argv)
             mounts = containers.runtime_mounts(root)
-            return Program(command, mounts, leaf="runtime", environment=environment, ids=root.ids)
+            return Program(command, mounts, subgroup="runtime", environment=environment, ids=root.ids)
 
         return containers.finish_start(stdio.start(spec, program), spec, argv)
 

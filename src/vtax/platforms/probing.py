@@ -1,4 +1,4 @@
-"""Probing by doing: start a guest of a platform, hear it answer, take it down, and say what went wrong if it did.
+"""Probes: start a guest of a platform, exchange a message with it, stop it, and report the reason of a failure.
 
 Without an image the guest is a tree of three files: `cat` and its libraries from the host.
 """
@@ -29,9 +29,9 @@ from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
 Launch = Callable[[Any, GuestSpec, Sequence[str]], RunningGuest]
 _TIMEOUT_S = 15.0
 _MEMORY_BYTES = 256 << 20
-_CHATTER_LIMIT = 1 << 16
+_CONSOLE_LIMIT = 1 << 16
 _CAT = "/usr/bin/cat"
-_WORD = b"vtax is here\n"
+_MESSAGE = b"vtax is here\n"
 _PROGRAM = b"import os\nos.write(WRITE,os.read(READ,64))\n"
 
 
@@ -43,7 +43,7 @@ def probe(
     programs: Mapping[str, str],
     version_argv: Sequence[str | Path] = (),
 ) -> Probe:
-    """Start a guest with launch and exchange a word with it.
+    """Start a guest with launch and exchange a message with it.
 
     programs: program -> Debian package, all needed. version_argv: prints the runtime's version. Raises nothing
     but a request to stop.
@@ -97,13 +97,13 @@ def host_image(directory: Path) -> Image:
 
 
 def exchange(channel: Channel, *, with_image: bool, timeout_s: float = _TIMEOUT_S) -> None:
-    """Send a word into a guest and read it back. with_image: the bootstrap listens there, not `cat`."""
+    """Send a message into a guest and read it back. with_image: the bootstrap listens there, not `cat`."""
     deadline = time.monotonic() + timeout_s * timeout_factor()
     if with_image:
-        channel.skip_to(bootstrap.GREETING, _CHATTER_LIMIT, deadline)
+        channel.skip_to(bootstrap.GREETING, _CONSOLE_LIMIT, deadline)
         channel.write(f"{len(_PROGRAM)}\n".encode() + _PROGRAM, deadline)
-    channel.write(_WORD, deadline)
-    channel.skip_to(_WORD, _CHATTER_LIMIT, deadline)
+    channel.write(_MESSAGE, deadline)
+    channel.skip_to(_MESSAGE, _CONSOLE_LIMIT, deadline)
 
 
 def _start_once(launch: Launch, options: Any, image: Image | None) -> tuple[str, ...]:

@@ -39,10 +39,10 @@ from vtax.platforms.stdio import StdioGuest, claim, start_error
 
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
-_DISASTERS = ("Kernel panic", "Out of memory", "vtax-init:")
+_FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
-_MOSTLY = 0.9
-_LARGEST_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
+_MIN_HUGE_SHARE = 0.9
+_MAX_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
 
 
 class Qemu(Driver):
@@ -57,7 +57,7 @@ class Qemu(Driver):
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
         several = options.nic == "virtio-net" and options.machine != "microvm"
-        return NetworkLimits(mtu=_LARGEST_MTU[options.nic], queues=16 if several else 1)
+        return NetworkLimits(mtu=_MAX_MTU[options.nic], queues=16 if several else 1)
 
     def probe(self, options: QemuOptions, image: Image | None) -> Probe:
         """See platforms.base.Driver and _qemu_probe."""
@@ -127,13 +127,13 @@ def _start(
             claimed = claim(spec, undo)
             agent, their_agent = (fds.enter_context(s) for s in socket.socketpair())
             monitor, their_monitor = (fds.enter_context(s) for s in socket.socketpair())
-            made = command.Made(
+            made = command.GuestIo(
                 spec.name, overlay, console, their_agent.fileno(), their_monitor.fileno(), nics, vhost
             )
             argv = command.guest(options, spec.resources, boot, made)
             if spec.plugboard is not None:
                 argv = ["nsenter", f"--net=/run/netns/{spec.plugboard.lab_namespace}", "--", *argv]
-            with stderr.open("wb") as errors, claimed.group.entrance() as join:
+            with stderr.open("wb") as errors, claimed.group.procs_file() as join:
                 process = spawn(
                     argv,
                     tag=claimed.tag,
@@ -146,7 +146,7 @@ def _start(
             machine = _pin_and_run(monitor, spec.resources)
             notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            output = describe(process, stderr, console) if process else _complaint(stderr)
+            output = describe(process, stderr, console) if process else _stderr_summary(stderr)
             raise start_error(spec, error, output) from error
         undo.pop_all()
         fd = agent.detach()
@@ -193,7 +193,7 @@ def _pin_and_run(connection: socket.socket, resources: Resources) -> cgroups.Lim
     monitor = Monitor(connection, _MONITOR_TIMEOUT_S * timeout_factor())
     threads = monitor.vcpu_threads()
     if len(threads) != resources.vcpus:
-        raise PlatformError(f"QEMU runs {len(threads)} virtual CPUs where {resources.vcpus} were asked for")
+        raise PlatformError(f"QEMU runs {len(threads)} virtual CPUs where {resources.vcpus} were requested")
     if resources.pinned:
         for thread, cpu in zip(threads, resources.cpus, strict=True):
             os.sched_setaffinity(thread, {cpu})
@@ -207,13 +207,13 @@ def _memory_notes(pid: int, resources: Resources) -> list[str]:
     if not resources.huge_pages:
         return []
     found, wanted = huge_pages.of_process(pid), resources.memory_bytes
-    if found >= _MOSTLY * wanted:
+    if found >= _MIN_HUGE_SHARE * wanted:
         return []
     return [f"only {found >> 20} of {wanted >> 20} MiB are in huge pages: the host's memory is too fragmented"]
 
 
 def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> str:
-    """What is known of a machine: the console's telling lines, QEMU's complaint, whether it runs or how it ended."""
+    """What is known of a machine: the console's errors, QEMU's stderr, whether it runs or how it ended."""
     try:
         status: int | None = process.wait(0.05)
     except subprocess.TimeoutExpired:
@@ -222,24 +222,24 @@ def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> s
         parts = [crashed]
     else:
         parts = ["QEMU is still running" if status is None else f"QEMU ended with status {status}"]
-        if complaint := _complaint(stderr):
-            parts.insert(0, f"QEMU: {complaint}")
-    if shown := telling_lines(console):
+        if message := _stderr_summary(stderr):
+            parts.insert(0, f"QEMU: {message}")
+    if shown := console_errors(console):
         parts.insert(0, f"console: {shown}")
     return "; ".join(parts)
 
 
-def telling_lines(console: Path) -> str:
-    """What a console says of a disaster, else its last lines; on one line of bounded length."""
+def console_errors(console: Path) -> str:
+    """Fatal messages of a console, else its last lines; on one line of bounded length."""
     try:
         lines = console.read_text(errors="replace").splitlines()
     except OSError:
         return ""
-    found = [line for line in lines if any(word in line for word in _DISASTERS)] or lines
+    found = [line for line in lines if any(word in line for word in _FATAL_MESSAGES)] or lines
     return " | ".join(line.strip()[:_MAX_LINE_BYTES] for line in found[-_SHOWN_LINES:])
 
 
-def _complaint(stderr: Path) -> str:
+def _stderr_summary(stderr: Path) -> str:
     """The first two lines of QEMU's stderr: the register dump of a broken machine comes after them."""
     return " | ".join(line.removeprefix(f"{command.PROGRAM}: ") for line in _stderr(stderr).splitlines()[:2])
 

@@ -60,7 +60,7 @@ _OPTIONS = (
     "RemoteCommand=none",
     "LogLevel=ERROR",
 )
-_WORD = "vtax machine "
+_REPLY_PREFIX = "vtax machine "
 _CREDENTIALS = ("SSH_AUTH_SOCK", "KRB5CCNAME")  # where ssh finds keys and tickets that are not files
 
 
@@ -118,7 +118,7 @@ class SshGuest(RunningGuest):
             self.ssh.process.wait(_END_TIMEOUT_S)
         ended = self.ssh.process.poll()
         if ended == 0 or (ended is not None and not self.channel.has_data):
-            self.there.forget()  # it says that it removed everything, or it was never reached
+            self.there.forget()  # it reports that it removed everything, or it was never reached
         self.ssh.stop()
 
 
@@ -179,14 +179,14 @@ class Ssh(Driver):
         needed = [*programs, "ip", "ethtool", "nsenter"]
         argv = [*client(options), remote_line(options.python, "examine", nic=nic, programs=needed)]
         done = run(argv, check=False, timeout_s=_EXAMINE_TIMEOUT_S)
-        reply = next((line for line in done.stdout.splitlines() if line.startswith(_WORD)), None)
+        reply = next((line for line in done.stdout.splitlines() if line.startswith(_REPLY_PREFIX)), None)
         if reply is None:
             message = (done.stderr.strip() or f"status {done.status}")[-300:]
             raise BadInput(
                 f"the peer {options.host} cannot be reached: {message}",
                 hint=f"make this work: ssh -o BatchMode=yes {options.host} {options.python} -V",
             )
-        found = json.loads(reply.removeprefix(_WORD))
+        found = json.loads(reply.removeprefix(_REPLY_PREFIX))
         if found["missing"]:
             raise BadInput(f"the peer {options.host} lacks {', '.join(found['missing'])}", hint="install it there")
         if found["uid"] != 0:
@@ -219,7 +219,7 @@ def client(options: SshOptions) -> list[str]:
 
 
 def remote_line(python: str, call: str, **arguments: Any) -> str:
-    """What the machine's login shell is told: one line that bash, dash, zsh, csh and fish read alike.
+    """The command for the machine's login shell: one line that bash, dash, zsh, csh and fish read alike.
 
     call: a function of _ssh_there. ssh joins its words to one line for that shell, so the program travels as
     hexadecimal digits: nothing to quote.

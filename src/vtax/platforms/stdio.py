@@ -141,8 +141,8 @@ class Program:
     """The program to spawn. mounts, network, new_root: see host.namespaces.private.
 
     limited: put the limits on the cgroup itself, for a program that does not set them (a runtime that does gets a
-    group without limits of its own, and sets them on the one it makes below). leaf: the sub-group to join, so that
-    a runtime's own processes stay outside the guest's limits. ids: of the user namespace for id-mapped mounts.
+    group without limits of its own, and sets them on the one it makes below). subgroup: joined
+    instead of the cgroup: a runtime's own processes stay outside the guest's limits. ids: of id-mapped mounts.
     """
 
     argv: Sequence[str | Path]
@@ -150,7 +150,7 @@ class Program:
     network: bool = False
     new_root: Path | None = None
     limited: bool = False
-    leaf: str = ""
+    subgroup: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     ids: IdRange | None = None
 
@@ -171,7 +171,7 @@ def start(
     """Make the cgroup, spawn the program in it, and connect the channel.
 
     program: from the guest's cgroup to what to spawn. register: enters further resources in the journal, which are
-    released before the program is killed. Raises PlatformError with the program's last words; nothing runs then.
+    released before the program is killed. Raises PlatformError with the program's last lines; nothing runs then.
     """
     stderr = spec.directory / "stderr.log"
     with ExitStack() as undo:
@@ -200,7 +200,7 @@ def describe(process: subprocess.Popen[bytes], stderr: Path) -> str:
             status = process.wait(_ENDING_S)
     state = "still running" if status is None else f"ended with status {status}"
     output = last_lines(stderr)
-    return f"{Path(str(_args(process)[0])).name} {state}" + (f"; it said: {output}" if output else "")
+    return f"{Path(str(_args(process)[0])).name} {state}" + (f"; stderr: {output}" if output else "")
 
 
 def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
@@ -213,21 +213,21 @@ def last_lines(path: Path, count: int = _STDERR_LINES) -> str:
 
 
 def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[bytes], int, int]:
-    joined = made.group.child(what.leaf) if what.leaf else made.group
+    joined = made.group.child(what.subgroup) if what.subgroup else made.group
     with ExitStack() as files:
         errors = files.enter_context(stderr.open("wb"))
-        join = files.enter_context(joined.entrance())
+        join = files.enter_context(joined.procs_file())
         ids_of = files.enter_context(user_namespace(what.ids)) if what.ids else None
-        theirs_in, ours_out = os.pipe()
-        ours_in, theirs_out = os.pipe()
-        files.callback(os.close, theirs_in)
-        files.callback(os.close, theirs_out)
+        child_stdin, write_fd = os.pipe()
+        read_fd, child_stdout = os.pipe()
+        files.callback(os.close, child_stdin)
+        files.callback(os.close, child_stdout)
         try:
             process = spawn(
                 what.argv,
                 tag=made.tag,
-                stdin=theirs_in,
-                stdout=theirs_out,
+                stdin=child_stdin,
+                stdout=child_stdout,
                 stderr=errors.fileno(),
                 environment=what.environment,
                 cwd=stderr.parent,
@@ -236,14 +236,14 @@ def _spawn(what: Program, made: Claim, stderr: Path) -> tuple[subprocess.Popen[b
                 ),
             )
         except BaseException:
-            os.close(ours_out)
-            os.close(ours_in)
+            os.close(write_fd)
+            os.close(read_fd)
             raise
-    return process, ours_in, ours_out
+    return process, read_fd, write_fd
 
 
 def start_error(spec: GuestSpec, error: Exception, output: str = "") -> PlatformError:
-    """What a driver raises for a guest that did not start. said: the last words of its program, if any."""
+    """What a driver raises for a guest that did not start. output: the last lines of its program, if any."""
     if isinstance(error, VtaxError):
         return PlatformError(error.what, where=output or error.where, hint=error.hint)
     id_mapping = any(step in output for step in (namespaces.MAPPING_IDS, f"mounting {REACHABLE_ROOT}"))

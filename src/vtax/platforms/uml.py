@@ -37,7 +37,7 @@ from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._uml_stream import Stream
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.containers import Root
-from vtax.platforms.qemu import telling_lines
+from vtax.platforms.qemu import console_errors
 from vtax.platforms.stdio import StdioGuest, claim
 
 HINT = "sudo vtax image uml; or give the option program the path of a linux.uml of version 7.2 or later"
@@ -50,7 +50,7 @@ _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LOADER = f"{_LIBRARIES}/ld-linux-x86-64.so.2"
 _DEVICES = ("null", "zero", "random", "urandom", "net/tun")
 _MEMORY_EXTRA_BYTES = 64 << 20
-_SKIPPED = "initcall_blacklist=raid6_init"
+_BOOT_OPTIONS = "initcall_blacklist=raid6_init"
 """What takes the kernel 0.9 s and serves no guest of ours: trying which code computes RAID checksums the fastest."""
 
 _INIT = """#!/bin/busybox sh
@@ -141,7 +141,7 @@ def _version(program: Path, image: Image) -> str:
     argv: list[str | Path] = ["setarch", "-R", *loader, program, "--version"]
     version = run(argv, check=False, timeout_s=_VERSION_S * timeout_factor()).stdout.strip()
     if not re.fullmatch(r"\d+\.\d+\S*", version):
-        raise PlatformError(f"{program} is not User Mode Linux, by what it says of its version")
+        raise PlatformError(f"{program} is not User Mode Linux: it reports no kernel version")
     return version
 
 
@@ -179,7 +179,7 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
             claimed = claim(spec, undo)
             stream = Stream(fds)
             network, interfaces = _network(spec, fds) if spec.plugboard else (None, [])
-            with log.open("wb") as output, claimed.group.entrance() as join:
+            with log.open("wb") as output, claimed.group.procs_file() as join:
                 enter = namespaces.private(mounts, new_root=host, join=join, network_of=network)
                 process = spawn(
                     command_line(options, spec, stream.child_fds, interfaces),
@@ -199,14 +199,14 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
 
 
 def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], interfaces: Sequence[str]) -> list[str]:
-    """The kernel's command (`linux.uml --help`). It writes what it has to say to its standard error."""
+    """The kernel's command (`linux.uml --help`). It writes its messages to its standard error."""
     return [
         _PROGRAM,
         f"mem={spec.resources.memory_bytes // 1024}k",
         f"seccomp={'on' if options.catch == 'seccomp' else 'off'}",
         *("rootfstype=hostfs", "rootflags=/guest", "rw", f"init={_INIT_PATH}"),
         *("con=null", "con0=null,fd:2", "ssl=null", *(f"ssl{number}=fd:{fd}" for number, fd in enumerate(lines))),
-        *("quiet", "panic=-1", "net.ifnames=0", _SKIPPED, *interfaces),
+        *("quiet", "panic=-1", "net.ifnames=0", _BOOT_OPTIONS, *interfaces),
     ]
 
 
@@ -220,7 +220,7 @@ def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[str]]:
     taps = board.taps()
     if open_macvtaps(board.lab_namespace, taps, 1, spec.directory, fds):
         raise PlatformError(
-            "an interface of User Mode Linux cannot be joined by macvtap",
+            "User Mode Linux has no attachment macvtap",
             hint="use the attachment bridge, veth or nat",
         )
     namespace = os.open(NAMES / board.lab_namespace, os.O_RDONLY | os.O_CLOEXEC)
@@ -230,12 +230,12 @@ def _network(spec: GuestSpec, fds: ExitStack) -> tuple[int, list[str]]:
 
 
 def _describe(process: subprocess.Popen[bytes], log: Path) -> str:
-    """What the kernel last said, a panic first, and whether it runs or how it ended."""
+    """The last lines of the console, a panic first, and whether the kernel runs or how it ended."""
     try:
         state = f"ended with status {process.wait(0.05)}"
     except subprocess.TimeoutExpired:
         state = "is still running"
-    output = telling_lines(log)
+    output = console_errors(log)
     return f"linux.uml {state}" + (f"; console: {output}" if output else "")
 
 
