@@ -74,7 +74,7 @@ class Context:
     vcpus, memory_bytes: of the guest. scratch: a writable directory in the guest, on its own root file system.
     guest_address, peer_address: in the lab, empty without a network. link_mbit_s: the known rate of the link, when
     the topology limits it: no figure can be above it. mtu: of the link, None when it is not known. congestion: the
-    TCP congestion control that every end was asked to use, empty when none was. flow: number of this trial among
+    TCP congestion control that is requested at every end, empty when none was. flow: number of this trial among
     those that run at once; it keeps their ports apart.
     """
 
@@ -113,10 +113,10 @@ MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a parser makes of a trial: metric name -> value, settings really used, and warnings about them.
+    """What a parser makes of a trial: metric name -> value, effective settings, and warnings about them.
 
-    samples: metric name -> values within the trial, in order, 2 to MOST_SAMPLES of them, in the metric's unit; only
-    where the tool tells them. They show how much noise there is within a trial, and are no part of the result.
+    samples: metric name -> values within the trial, in order, 2 to MAX_SAMPLES of them, in the metric's unit; only
+    where the tool reports them. They show how much noise there is within a trial, and are no part of the result.
     """
 
     values: Mapping[str, float]

@@ -1,8 +1,8 @@
 """dd: sequential throughput of the guest's own root file system, writing a new file or reading one.
 
 What a figure includes is chosen by `cache`:
-- `flushed`: writing ends with fsync, which is timed; reading finds a file that the guest's cache has just been told
-  to forget. A cache below the guest (the host's, for a virtual disk that is a file) may still hold it.
+- `flushed`: writing ends with fsync, which is timed; reading finds a file that the guest's kernel was just
+  advised to drop. A cache below the guest (the host's, for a virtual disk that is a file) may still hold it.
 - `direct`: O_DIRECT, past the guest's cache in both directions; writing ends with fsync.
 - `cached`: the guest's cache counts: writing ends when the file is in it, reading finds the file there.
 """
@@ -111,9 +111,9 @@ class Dd:
             raise BenchmarkError("dd printed no summary that vtax knows", where=result.stderr[-200:])
         size_bytes, time_s = int(match[1]), float(match[2])
         if size_bytes != parameters.file_size:
-            raise BenchmarkError(f"dd moved {size_bytes} bytes where {parameters.file_size} were asked for")
+            raise BenchmarkError(f"dd moved {size_bytes} bytes where {parameters.file_size} were requested")
         if not 0 < time_s <= result.outside_s * 1.01 + 0.01:
-            raise BenchmarkError(f"dd says it took {time_s:g} s, and it ran for {result.outside_s:.6f} s")
+            raise BenchmarkError(f"dd reports {time_s:g} s, but it ran for {result.outside_s:.6f} s")
         check_cpu("dd", result, context)
         values = {"rate": size_bytes / time_s / _MEGA, "time": time_s}
         effective = {name: getattr(parameters, name) for name in ("direction", "file_size", "block_size", "cache")}

@@ -29,7 +29,7 @@ from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
 
 PORT = 5001
-_UNLIMITED = "100g"
+_NO_RATE_LIMIT = "100g"
 _UDP_SERVER_START_S = "0.5"  # a UDP server cannot be seen to listen from outside
 
 
@@ -41,12 +41,12 @@ class Iperf2Parameters(Parameters):
     duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
     parallel: int = Field(1, ge=1, le=128, description="parallel streams")
     length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
-    window: Size | None = Field(None, ge=1, description="socket buffer asked for on both ends")
+    window: Size | None = Field(None, ge=1, description="requested socket buffer at both ends")
     mss: int | None = Field(
         None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
     )
     rate_mbit_s: float = Field(
-        0, ge=0, le=FASTEST_MBIT_S, description="UDP sending rate aimed at, per stream; 0 is as fast as it goes"
+        0, ge=0, le=FASTEST_MBIT_S, description="UDP target rate per stream; 0 is as fast as it goes"
     )
 
     @model_validator(mode="after")
@@ -83,7 +83,7 @@ class Iperf2:
         Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
         Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
         Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
-        Metric("loss", "%", "lower", "UDP datagrams lost"),
+        Metric("loss", "%", "lower", "UDP datagram loss"),
         Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
         CPU_PER_GIGABYTE,
     )
@@ -107,7 +107,7 @@ class Iperf2:
         client = ["iperf", "-c", context.peer_address, *both, "-t", str(p.duration_s), "-P", str(p.parallel)]
         client += {"send": [], "receive": ["-R"], "both": ["--full-duplex"]}[p.direction]
         if udp:
-            client += ["-b", f"{p.rate_mbit_s:g}m" if p.rate_mbit_s else _UNLIMITED]
+            client += ["-b", f"{p.rate_mbit_s:g}m" if p.rate_mbit_s else _NO_RATE_LIMIT]
         server = Command("server", ("iperf", "-s", *both), place="peer", ready_port=None if udp else port)
         return server, Command("client", tuple(client), before=(("sleep", _UDP_SERVER_START_S),) if udp else ())
 
@@ -128,7 +128,7 @@ class Iperf2:
             if len(sent) != p.parallel or len(received) != p.parallel:
                 raise BenchmarkError(
                     f"iperf reported {len(sent)} streams at the sender and {len(received)} at the receiver, "
-                    f"not {p.parallel}: {_said(results)}"
+                    f"not {p.parallel}: {_messages(results)}"
                 )
             rate = sum(line.mbit_s for line in received)
             check_link(rate, context, p.duration_s)
@@ -164,9 +164,9 @@ def lines(report: str, port: int) -> Iterable[Line]:
             yield Line(from_peer, mbit_s)
 
 
-def _said(results: Mapping[Role, CommandResult]) -> str:
+def _messages(results: Mapping[Role, CommandResult]) -> str:
     messages = [result.stderr.strip() or result.stdout.strip() for result in results.values()]
-    return "; ".join(text[-200:] for text in messages if text) or "it said nothing"
+    return "; ".join(text[-200:] for text in messages if text) or "no output"
 
 
 BENCHMARK = Iperf2()

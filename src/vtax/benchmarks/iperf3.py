@@ -44,12 +44,12 @@ class Iperf3Parameters(Parameters):
     omit_s: int = Field(0, ge=0, le=60, description="seconds before them that are not counted (TCP slow start)")
     parallel: int = Field(1, ge=1, le=128, description="parallel streams")
     length: Size | None = Field(None, ge=1, le=1024**2, description="bytes of one write, or of one UDP datagram")
-    window: Size | None = Field(None, ge=1, description="socket buffer asked for on both ends")
+    window: Size | None = Field(None, ge=1, description="requested socket buffer at both ends")
     mss: int | None = Field(
         None, ge=88, le=32767, description="TCP maximum segment size", json_schema_extra={"unit": "bytes"}
     )
     rate_mbit_s: float = Field(
-        0, ge=0, le=FASTEST_MBIT_S, description="sending rate aimed at, per stream; 0 is as fast as it goes"
+        0, ge=0, le=FASTEST_MBIT_S, description="target rate per stream; 0 is as fast as it goes"
     )
 
     @model_validator(mode="after")
@@ -74,8 +74,8 @@ class Iperf3:
         Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
         Metric("throughput_send", "Mbit/s", "higher", "guest to peer, at the receiver", over_flows="sum"),
         Metric("throughput_receive", "Mbit/s", "higher", "peer to guest, at the receiver", over_flows="sum"),
-        Metric("retransmits", "segments", "lower", "TCP segments sent again", over_flows="sum"),
-        Metric("loss", "%", "lower", "UDP datagrams lost"),
+        Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
+        Metric("loss", "%", "lower", "UDP datagram loss"),
         Metric("jitter", "ms", "lower", "UDP jitter (RFC 1889)"),
         Metric("cpu_guest", "%", "lower", "CPU of the tool in the guest, of one CPU"),
         Metric("cpu_peer", "%", "lower", "CPU of the tool on the peer, of one CPU"),

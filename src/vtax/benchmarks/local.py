@@ -14,7 +14,7 @@ _WORDS_SHOWN = 300
 
 
 def succeeded(tool: str, results: Mapping[Role, CommandResult]) -> CommandResult:
-    """The result of the only program. Raises BenchmarkError, with its last words, when it failed."""
+    """The result of the only program. Raises BenchmarkError, with its last output, when it failed."""
     result = results["single"]
     if result.status != 0:
         words = "; ".join((result.stderr.strip() or result.stdout.strip()).split("\n"))[-_WORDS_SHOWN:]
@@ -28,9 +28,9 @@ def succeeded(tool: str, results: Mapping[Role, CommandResult]) -> CommandResult
 def check_cpu(tool: str, result: CommandResult, context: Context) -> None:
     """Raise BenchmarkError when a program used more CPU time than the guest's CPUs have in that time."""
     used_s = result.user_s + result.system_s
-    had_s = context.vcpus * result.outside_s
-    if used_s > had_s * _CPU_ROOM + _CPU_ROOM_S:
+    available_s = context.vcpus * result.outside_s
+    if used_s > available_s * _CPU_ROOM + _CPU_ROOM_S:
         raise BenchmarkError(
-            f"{tool} used {used_s:.2f} s of CPU where {context.vcpus} CPUs have {had_s:.2f} s",
+            f"{tool} used {used_s:.2f} s of CPU time; {context.vcpus} CPUs have {available_s:.2f} s",
             hint="the guest's CPU limit is not in force, or its clock is wrong: see vtax doctor",
         )

@@ -62,7 +62,7 @@ class NetperfParameters(Parameters):
     duration_s: int = Field(7, ge=1, le=86400, description="seconds of one iteration")
     message_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one send, streams")
     receive_size: Size | None = Field(None, ge=1, le=LARGEST_MESSAGE, description="bytes of one receive, streams")
-    socket_buffer: Size | None = Field(None, ge=1, description="local socket buffers asked for")
+    socket_buffer: Size | None = Field(None, ge=1, description="requested local socket buffers")
     remote_socket_buffer: Size | None = Field(None, ge=1, description="remote ones; absent: as socket_buffer")
     request_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a request")
     response_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a response")
@@ -70,7 +70,7 @@ class NetperfParameters(Parameters):
     confidence_percent: Literal[95, 99] | None = Field(
         None, description="repeat iterations inside a trial until the interval is narrow (netperf's own rule)"
     )
-    confidence_width_percent: float = Field(5, gt=0, le=100, description="full width aimed at, of the mean")
+    confidence_width_percent: float = Field(5, gt=0, le=100, description="target width of the interval, of the mean")
     min_iterations: int = Field(3, ge=3, le=30, description="of a trial with confidence_percent")
     max_iterations: int = Field(10, ge=3, le=30, description="of a trial with confidence_percent")
 
@@ -104,7 +104,7 @@ class Netperf:
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
         Metric("transactions", "1/s", "higher", "transactions, one at a time", primary=True, over_flows="sum"),
         Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
-        Metric("retransmits", "segments", "lower", "TCP segments sent again", over_flows="sum"),
+        Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
         Metric("latency_mean", "us", "lower", "mean time of a transaction"),
         Metric("latency_p50", "us", "lower", "median time of a transaction"),
         Metric("latency_p90", "us", "lower", "90th percentile"),
@@ -153,7 +153,7 @@ class Netperf:
         reported = selectors(client.stdout)
         if client.status != 0 or "THROUGHPUT" not in reported:
             message = (client.stderr.strip() or client.stdout.strip())[-300:]
-            raise BenchmarkError(f"netperf failed with status {client.status}: {message or 'it message nothing'}")
+            raise BenchmarkError(f"netperf failed with status {client.status}: {message or 'no output'}")
         try:
             values = _stream_values(reported, p) if p.test in _STREAMS else _transaction_values(reported)
             values |= _cpu_values(reported)
@@ -265,8 +265,8 @@ def _warnings(reported: Mapping[str, str], p: NetperfParameters) -> list[str]:
         and (width := _number(reported, "THROUGHPUT_CONFID")) > p.confidence_width_percent
     ):
         warnings.append(
-            f"netperf missed its confidence: its {p.confidence_percent} % interval is {width:.3g} % of the mean wide "
-            f"after {reported['CONFIDENCE_ITERATION']} iterations, {p.confidence_width_percent:g} % was asked for"
+            f"netperf missed its confidence: its {p.confidence_percent} % interval is {width:.3g} % of the mean "
+            f"after {reported['CONFIDENCE_ITERATION']} iterations, {p.confidence_width_percent:g} % was requested"
         )
     return warnings
 

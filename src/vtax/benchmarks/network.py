@@ -13,10 +13,10 @@ from vtax.network.hop import burst_bytes
 LARGEST_DATAGRAM = 65507
 """Bytes of UDP payload in the largest IPv4 packet: 65535 - 20 (RFC 791) - 8 (RFC 768)."""
 NOT_REPORTED = "not reported"
-"""Stands among the settings used for one that neither the tool nor its kernel tells, or tells wrongly."""
+"""Stands among the settings used for one that neither the tool nor its kernel reports, or reports wrongly."""
 FASTEST_MBIT_S = 1e6
 """Above every NIC there is."""
-_MIN_RATE_SHARE = 0.95  # of a UDP rate that was asked for; below it the sender did not keep up
+_MIN_RATE_SHARE = 0.95  # of the requested UDP rate; below it the sender did not keep up
 _IP_AND_TCP = 40  # bytes of both headers without options (RFC 9293, section 3.7.1)
 _TIMESTAMPS = 12  # bytes of the TCP option that most kernels send (RFC 7323)
 _DEFAULT_MSS = 536  # RFC 9293, section 3.7.1
@@ -31,7 +31,7 @@ def check_datagram(name: str, size: int | None) -> None:
 
 
 def check_socket_buffer(name: str, size: int | None) -> None:
-    """Raise BadInput when the host's kernel would silently give less than the buffer asked for.
+    """Raise BadInput when the host's kernel would silently reduce the requested buffer.
 
     Guests that share the host's kernel have its limit, and guests with their own kernel are given the same one.
     """
@@ -41,26 +41,26 @@ def check_socket_buffer(name: str, size: int | None) -> None:
             key = f"net.core.{path.name}"
             raise BadInput(
                 f"{name} {size} is above this host's {key} ({limit} bytes)",
-                hint=f"sysctl -w {key}={size} (as root, until the next boot), or ask for at most {limit}",
+                hint=f"sysctl -w {key}={size} (as root, until the next boot), or request at most {limit}",
             )
 
 
 def window_warnings(requested: int | None, send: int | None, receive: int | None) -> list[str]:
-    """What to say when the kernel used another socket buffer than asked.
+    """Warnings when the effective socket buffer is not the requested one.
 
-    It doubles every one that is asked for, after capping it (socket(7)): one reported as asked was capped to half.
+    It doubles every request, after capping it (socket(7)): one reported as asked was capped to half.
     """
     warnings = []
     for side, effective in (("send", send), ("receive", receive)):
         if requested is not None and effective is not None and effective != 2 * requested:
             warnings.append(
-                f"{side} buffer: asked for {requested} bytes, which the kernel doubles, and got {effective}"
+                f"{side} buffer: requested {requested} bytes (which the kernel doubles), effective {effective}"
             )
     return warnings
 
 
 def reported_mss(mss: int | None, requested: int | None, context: Context) -> int | str | None:
-    """The maximum segment size that a kernel told, or NOT_TOLD where it cannot be true.
+    """The maximum segment size that a kernel reported, or NOT_REPORTED where it cannot be true.
 
     gVisor answers TCP_MAXSEG with the protocol's default, 536, whatever it uses.
     """
@@ -72,20 +72,20 @@ def reported_mss(mss: int | None, requested: int | None, context: Context) -> in
 
 
 def congestion_warnings(effective: Mapping[str, Any], context: Context) -> list[str]:
-    """What to say of every end that told another TCP congestion control than the link was asked to have."""
+    """Warnings for every end whose effective TCP congestion control is not the requested one."""
     reported = {name: control for name, control in effective.items() if name.endswith("congestion")}
     requested = context.congestion
     return [
-        f"{name}: asked for {requested}, used {control}"
+        f"{name}: requested {requested}, effective {control}"
         for name, control in reported.items()
         if requested not in ("", control)
     ]
 
 
 def rate_warnings(requested_mbit_s: float, sent: Mapping[str, float]) -> list[str]:
-    """What to say of a UDP sender that kept below the rate asked for (0: none was). sent: Mbit/s by direction."""
+    """Warnings for a UDP sender below the requested rate (0: none). sent: Mbit/s by direction."""
     return [
-        f"rate_mbit_s: asked for {requested_mbit_s:g} ({direction}, all streams), sent {mbit_s:.4g}; "
+        f"rate_mbit_s: requested {requested_mbit_s:g} ({direction}, all streams), sent {mbit_s:.4g}; "
         "loss and jitter are those of the lower rate"
         for direction, mbit_s in sent.items()
         if mbit_s < _MIN_RATE_SHARE * requested_mbit_s

@@ -36,7 +36,7 @@ class SockperfParameters(Parameters):
     message_size: Size = Field(64, ge=14, le=65507, description="bytes of a message")
     messages_per_second: int = Field(1000, ge=1, le=10_000_000, description="load, mode under-load")
     reply_every: int = Field(1, ge=1, le=1000, description="which messages are answered, mode under-load")
-    socket_buffer: Size | None = Field(None, ge=1, description="socket buffers asked for on both ends")
+    socket_buffer: Size | None = Field(None, ge=1, description="requested socket buffers at both ends")
 
     @model_validator(mode="after")
     def _fits_its_protocol(self) -> Self:
@@ -118,7 +118,7 @@ class Sockperf:
             warnings += [end.replace("_", " ") + text for text in window_warnings(p.socket_buffer, send, receive)]
         if p.mode == "under-load" and values["messages"] < (1 - _RATE_TOLERANCE) * p.messages_per_second:
             warnings.append(
-                f"messages_per_second: asked for {p.messages_per_second}, sent {values['messages']:.0f}; "
+                f"messages_per_second: requested {p.messages_per_second}, sent {values['messages']:.0f}; "
                 "latencies are those of the lower load"
             )
         return Outcome(values, effective, tuple(warnings))
@@ -136,9 +136,9 @@ def _check_link(text: str, run_s: float, p: SockperfParameters, context: Context
 
 
 def _buffers(result: CommandResult | None) -> tuple[int | None, int | None]:
-    """Bytes of the receive and send buffer that an end's kernel gave, which sockperf tells when it asked for some.
+    """Bytes of the receive and send buffer that an end's kernel uses, which sockperf reports when it requested some.
 
-    The last it tells are those of the connection: a TCP server asks for its listening socket first.
+    The last ones are those of the connection: a TCP server reports its listening socket first.
     """
     found = _BUFFERS.findall(result.stdout + result.stderr) if result else []
     return (int(found[-1][0]), int(found[-1][1])) if found else (None, None)

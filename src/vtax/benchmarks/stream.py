@@ -2,7 +2,7 @@
 
 The program (`vtax-stream`) is built with the image. The rules want each array at least four times as large as the
 last-level cache; where the guest's memory does not allow that, the default array is as large as it can be, and every
-result says so. The cache is the host's own: what a guest is told of it may be invented.
+result says so. The cache is the host's own: the size that a guest sees may be wrong.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _WORD_BYTES = 8
 _MEBIBYTE = 1024**2
 _DEFAULT_SHARE = 0.6  # of a small guest's memory for the three arrays: its kernel and the agent need the rest,
 _REST_BYTES = 192 * _MEBIBYTE  # and no more than this of a large one's
-_LARGEST_SHARE = 0.9
-_SHORTEST_S = 0.001
+_MAX_SHARE = 0.9
+_MIN_S = 0.001
 _WORDS_MOVED = 10  # of all four kernels, per element: 2 + 2 + 3 + 3
 _EXPECTED_BYTES_PER_S = 5e9
 
@@ -97,7 +97,7 @@ class Stream:
     def commands(self, parameters: StreamParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""
         array_bytes = _array_bytes(parameters, context)
-        if array_bytes * _ARRAYS > context.memory_bytes * _LARGEST_SHARE:
+        if array_bytes * _ARRAYS > context.memory_bytes * _MAX_SHARE:
             raise BadInput(
                 f"three arrays of {format_size(array_bytes)} do not fit "
                 f"a guest of {format_size(context.memory_bytes)}",
@@ -159,8 +159,8 @@ def _warnings(effective: Mapping[str, Any], shortest_s: float) -> list[str]:
             f"array of {effective['array_bytes'] // _MEBIBYTE} MiB is below {CACHE_MULTIPLE}x the last-level cache "
             f"({cache_bytes // _MEBIBYTE} MiB): part of the figure is the cache's"
         )
-    if shortest_s < _SHORTEST_S:
-        warnings.append("a kernel ran for less than 1 ms: raise array_size for a figure the clock can carry")
+    if shortest_s < _MIN_S:
+        warnings.append("a kernel ran for less than 1 ms: raise array_size for a figure above the clock resolution")
     return warnings
 
 

@@ -56,8 +56,8 @@ class SysbenchCpu:
         Metric("time", "s", "lower", "time for the fixed number of events"),
         Metric("latency_avg", "ms", "lower", "time of one event, average"),
         Metric("latency_p95", "ms", "lower", "time of one event, 95th percentile"),
-        Metric("latency_min", "ms", "lower", "time of one event, least"),
-        Metric("latency_max", "ms", "lower", "time of one event, most"),
+        Metric("latency_min", "ms", "lower", "time of one event, min"),
+        Metric("latency_max", "ms", "lower", "time of one event, max"),
         Metric("cpu_per_1000_events", "s", "lower", "CPU time of 1000 events, as the guest's kernel accounts it"),
     )
     version_argv = ("sysbench", "--version")
@@ -100,7 +100,9 @@ class SysbenchCpu:
         if "forced shutdown" in result.stdout or read["events"] < 1 or read["events_per_s"] <= 0:
             raise BenchmarkError("sysbench finished no event", where=" ".join(result.argv))
         if parameters.events is not None and read["events"] != parameters.events:
-            raise BenchmarkError(f"sysbench did {read['events']:g} events where {parameters.events} were asked for")
+            raise BenchmarkError(
+                f"sysbench completed {read['events']:g} events where {parameters.events} were requested"
+            )
         check_cpu("sysbench", result, context)
         effective: dict[str, Any] = {name: int(read.pop(name)) for name in _EFFECTIVE}
         total_s = read.pop("total_s")
@@ -122,7 +124,7 @@ def _value(pattern: str, output: str) -> float:
 def _warnings(effective: Mapping[str, int], context: Context) -> list[str]:
     warnings = []
     if effective["threads"] > context.vcpus:
-        warnings.append(f"{effective['threads']} threads on {context.vcpus} CPUs: they take turns")
+        warnings.append(f"{effective['threads']} threads on {context.vcpus} CPUs: threads share CPU time")
     if effective["events"] < _FEW_EVENTS:
         warnings.append(f"only {effective['events']} events: measure longer, or lower cpu_max_prime")
     return warnings
