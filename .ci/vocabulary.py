@@ -44,6 +44,11 @@ IDENTIFIERS = {
     "theirs": "say whose: child, other",
     "owed": "pending",
     "asked": "requested",
+    "disasters": "fatal messages",
+    "entrance": "procs file (of a cgroup)",
+    "complaint": "stderr, error message",
+    "remembered": "cached",
+    "unsaid": "without message",
 }
 """Part of a name -> what to write instead."""
 
@@ -64,6 +69,13 @@ PHRASES = {
     r"politely": "with SIGTERM, gracefully",
     r"struck out": "deregistered",
     r"end politely": "terminate",
+    r"declared and not reached": "targets missed",
+    r"furthest off": "max. offset",
+    r"guest and layer": "layer (CPU time), guest (CPU time)",
+    r"would settle": "would decide",
+    r"workshop": "build root",
+    r"stores by": "uses the storage driver",
+    r"where one was wanted": "no ..., requested ...",
 }
 """Regular expression of whole words -> what to write instead."""
 

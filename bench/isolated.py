@@ -95,7 +95,7 @@ def run_again(shared: Mapping[str, Path], log: Path | None = None) -> int:
         journal.register(TaggedProcesses(name, "an isolated program"))
         printed = {"root": str(root), "network": network, "turns": turns, "log": log_file,
                 "shared": {place: str(path) for place, path in shared.items()}}  # fmt: skip
-        with group.entrance() as join:
+        with group.procs_file() as join:
             process = spawn(
                 ["unshare", "--pid", "--cgroup", "--ipc", "--fork", "--kill-child=KILL", sys.executable, *sys.argv],
                 tag=name,
@@ -191,7 +191,7 @@ def _read_only(source: Path, target: Path) -> Iterator[MountStep]:
 def _into_a_leaf() -> None:
     """Below the top of the cgroup namespace, since a group of cgroup v2 holds processes or groups with limits."""
     top = cgroups.Group(tuple((hierarchy, hierarchy.mount) for hierarchy in cgroups.hierarchies()))
-    with top.child("program").entrance() as fds:
+    with top.child("program").procs_file() as fds:
         for fd in fds:
             os.write(fd, b"0")
 

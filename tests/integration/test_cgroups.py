@@ -20,9 +20,9 @@ def test_a_process_that_joins_after_the_look_is_ended_and_the_group_removed(jour
     def look_too_early(directories):
         found = look(directories)
         if not late:
-            with group.entrance() as entrance:
+            with group.procs_file() as procs_file:
                 late.append(subprocess.Popen(["sleep", "60"]))
-                for fd in entrance:
+                for fd in procs_file:
                     os.write(fd, str(late[0].pid).encode())
         return found
 

@@ -151,5 +151,5 @@ def test_a_newer_image_takes_the_place_of_the_older_ones(host, private_home, cat
 def test_a_storage_that_the_hosts_daemon_has_not_is_the_reason(host, private_home):
     probe = registry.make("mine", "docker", {"daemon": "host", "storage": "vfs"}).probe(None)
     assert not probe.available
-    assert "stores by overlay2, not by vfs" in probe.reason
+    assert "uses the storage driver overlay2, not vfs" in probe.reason
     assert "systemctl" not in probe.hint

@@ -97,7 +97,7 @@ def test_no_compiler_stays_in_the_image(image, manifest):
     assert list((image.tree / "usr/bin").glob("*gcc*")) == []
     assert "libc6-dev" not in manifest["packages"]
     assert "gcc" in manifest["stream"]
-    assert not (image.directory / "workshop").exists()
+    assert not (image.directory / "build-root").exists()
 
 
 def test_scratch_is_empty_and_anyone_may_write(image):
@@ -193,7 +193,7 @@ def test_clean_ends_a_killed_build_and_removes_what_it_made(tmp_path):
     try:
         builder.stdout.readline()
         (partial,) = home.images.glob("*.partial")
-        _until(lambda: (partial / "tree").exists() and (partial / "workshop").exists())
+        _until(lambda: (partial / "tree").exists() and (partial / "build-root").exists())
     finally:
         builder.send_signal(signal.SIGKILL)
         builder.wait()

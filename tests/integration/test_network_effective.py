@@ -72,7 +72,7 @@ def test_a_buffer_that_a_guests_kernel_cuts_is_a_warning_with_both_sizes(tool, p
         for limit in ("wmem_max", "rmem_max"):
             at.run("guest", "sh", "-c", f"echo 65536 >/proc/sys/net/core/{limit}")
         outcome = at.measure(tool, duration_s=1, **{parameter: 131072})
-    assert any("asked for 131072 bytes" in text and "got 131072" in text for text in outcome.warnings)
+    assert any("requested 131072 bytes" in text and "effective 131072" in text for text in outcome.warnings)
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
@@ -89,7 +89,7 @@ def test_gvisors_own_congestion_control_is_a_warning_and_its_segment_size_is_not
     with lab("gvisor-systrap") as at:
         outcome = at.measure(tool, duration_s=1)
     assert outcome.effective["congestion"] == "reno"
-    assert "congestion: asked for cubic, used reno" in outcome.warnings
+    assert "congestion: requested cubic, effective reno" in outcome.warnings
     assert outcome.effective["mss"] == "not reported"
 
 

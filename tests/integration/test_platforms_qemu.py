@@ -190,7 +190,7 @@ def test_a_interface_has_the_queues_and_the_attachment_its_link_asks_for(link, i
         assert at.measure("iperf3", duration_s=1).values["throughput"] > 1
 
 
-def test_qemus_own_complaint_is_the_error_of_a_start_that_fails(image, private_home, journal):
+def test_the_stderr_of_qemu_is_the_error_of_a_start_that_fails(image, private_home, journal):
     machine("qemu-tcg", image)
     spec = spec_of(image, private_home, journal)
     with pytest.raises(PlatformError) as caught:
@@ -217,7 +217,7 @@ def test_a_panic_is_an_error_with_the_consoles_last_words(image, private_home, j
     running.stop()
 
 
-def test_kvm_is_judged_by_doing_within_its_time(image, private_home):
+def test_kvm_is_probed_by_a_start_within_its_time(image, private_home):
     probe = registry.get("kvm-virtio").probe(image)
     assert probe.seconds < 20
     if not probe.available:
@@ -234,7 +234,7 @@ def test_kvm_is_judged_by_doing_within_its_time(image, private_home):
     ("then", "reason"),
     [(ABORTS, "this host's {kvm} cannot run ordinary kernels (QEMU aborted in kvm_buf_set_msrs)"),
      (SEGFAULTS, "this host's {kvm} cannot run ordinary kernels (QEMU was ended by SIGSEGV)"),
-     (HANGS, "the image's kernel did not come up: QEMU's monitor did not answer")],
+     (HANGS, "the image's kernel did not boot: QEMU's monitor did not answer")],
     ids=["aborts", "segfaults", "hangs"],
 )  # fmt: skip
 def test_a_kvm_that_runs_a_test_program_and_no_kernel_is_reported_in_words(

@@ -176,7 +176,7 @@ class Agent:
             self.names["READ"] = read_fd
             header, payload = self.names["receive_request"]()
             return SimpleNamespace(header=header, payload=payload)
-        except self.names["Gone"]:
+        except self.names["Disconnected"]:
             return None
         finally:
             os.close(read_fd)

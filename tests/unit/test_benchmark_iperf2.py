@@ -124,8 +124,8 @@ def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction(version):
 
     assert warnings(50) == ()
     assert [text.partition(",")[0] for text in warnings(60)] == [
-        "rate_mbit_s: asked for 60 (send",
-        "rate_mbit_s: asked for 60 (receive",
+        "rate_mbit_s: requested 60 (send",
+        "rate_mbit_s: requested 60 (receive",
     ]
 
 

@@ -157,7 +157,7 @@ def test_what_was_really_used_is_kept():
 def test_a_doubled_buffer_is_as_requested_and_a_capped_one_is_a_warning():
     assert parse("3.18-tcp-parallel", window=65536, mss=1000).warnings == ()
     capped = parse("3.18-tcp-parallel", window=262144, mss=1000).warnings
-    assert any("send buffer: asked for 262144" in warning for warning in capped)
+    assert any("send buffer: requested 262144" in warning for warning in capped)
 
 
 def test_an_mss_that_was_not_granted_is_a_warning():
@@ -199,8 +199,8 @@ def gvisor(**link):
 
 
 def test_another_congestion_control_than_the_links_is_a_warning():
-    assert gvisor(congestion="cubic").warnings == ("congestion: asked for cubic, used reno",)
-    assert gvisor(congestion="reno").warnings == ("receiver_congestion: asked for reno, used cubic",)
+    assert gvisor(congestion="cubic").warnings == ("congestion: requested cubic, effective reno",)
+    assert gvisor(congestion="reno").warnings == ("receiver_congestion: requested reno, effective cubic",)
     assert gvisor().warnings == ()
 
 
@@ -224,11 +224,11 @@ def test_a_udp_rate_that_was_not_reached_is_a_warning_in_its_direction():
     assert parse("3.18-udp-both", rate_mbit_s=20.5, **requested).warnings == ()
     warnings = parse("3.18-udp-both", rate_mbit_s=22, **requested).warnings
     assert [text.partition(";")[0] for text in warnings] == [
-        "rate_mbit_s: asked for 22 (send, all streams), sent 20",
-        "rate_mbit_s: asked for 22 (receive, all streams), sent 20",
+        "rate_mbit_s: requested 22 (send, all streams), sent 20",
+        "rate_mbit_s: requested 22 (receive, all streams), sent 20",
     ]
     (several,) = parse("3.18-udp-send", protocol="udp", rate_mbit_s=50, parallel=2).warnings
-    assert several.startswith("rate_mbit_s: asked for 100 ")
+    assert several.startswith("rate_mbit_s: requested 100 ")
 
 
 @pytest.mark.parametrize("rate", [float("inf"), float("nan"), -1, 1e7])

@@ -171,7 +171,7 @@ def test_with_confidence_the_result_is_the_mean_of_the_iterations():
 
 def test_a_capped_buffer_is_a_warning_although_it_looks_as_requested():
     warnings = parse("tcp_stream_large_buffer", socket_buffer=8388608).warnings
-    assert any(warning.startswith("local send buffer: asked for 8388608") for warning in warnings)
+    assert any(warning.startswith("local send buffer: requested 8388608") for warning in warnings)
 
 
 @pytest.mark.parametrize("fixture", ["refused", "udp_too_large"])
@@ -195,13 +195,13 @@ def test_the_version_is_read_from_what_the_tool_prints():
 def test_what_gvisor_uses_is_reported_where_it_is_true_and_warned_of_where_it_is_not_as_requested(fixture, mtu):
     outcome = parse(fixture, context=Context(1, 1, mtu=mtu, congestion="cubic"))
     assert outcome.effective["mss"] == "not reported"
-    assert outcome.warnings == ("congestion: asked for cubic, used reno",)
+    assert outcome.warnings == ("congestion: requested cubic, effective reno",)
     assert parse("tcp_stream", context=Context(1, 1, mtu=1500, congestion="cubic")).effective["mss"] == 1448
 
 
 def test_the_peers_congestion_control_is_compared_too():
     warnings = parse("cpu_tcp_stream_gvisor", context=Context(1, 1, congestion="reno")).warnings
-    assert warnings == ("peer_congestion: asked for reno, used cubic",)
+    assert warnings == ("peer_congestion: requested reno, effective cubic",)
 
 
 @pytest.mark.parametrize("sizes", [{"request_size": 1000}, {"response_size": 1000}])

@@ -44,7 +44,7 @@ def test_percentiles_rise_and_the_load_is_what_was_sent(suite, kind):
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_load_that_was_not_reached_is_a_warning(suite):
     outcome = parse(f"{suite}-udp-overload", messages_per_second=1_000_000)
-    assert any(text.startswith("messages_per_second: asked for 1000000") for text in outcome.warnings)
+    assert any(text.startswith("messages_per_second: requested 1000000") for text in outcome.warnings)
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -72,7 +72,7 @@ def test_cpu_time_is_per_thousand_events():
 
 
 def test_fewer_events_than_requested_fail_the_trial():
-    with pytest.raises(BenchmarkError, match="500 events where 1000 were asked"):
+    with pytest.raises(BenchmarkError, match="500 events where 1000 were requested"):
         parse("1.0.20-500-events", events=1000)
 
 
@@ -87,7 +87,7 @@ def test_no_finished_event_is_no_measurement():
 
 
 def test_more_cpu_time_than_the_cpus_have_is_impossible():
-    with pytest.raises(BenchmarkError, match=r"used 4\.00 s of CPU where 1 CPUs have 3\.00 s"):
+    with pytest.raises(BenchmarkError, match=r"used 4\.00 s of CPU time; 1 CPUs have 3\.00 s"):
         parse("1.0.20-1-thread", user_s=4.0, context=Context(1, 2**29))
 
 
@@ -97,7 +97,9 @@ def test_output_of_another_format_is_refused():
 
 
 def test_doubtful_settings_are_said():
-    assert parse("1.0.20-2-threads", context=Context(1, 2**29)).warnings == ("2 threads on 1 CPUs: they take turns",)
+    assert parse("1.0.20-2-threads", context=Context(1, 2**29)).warnings == (
+        "2 threads on 1 CPUs: threads share CPU time",
+    )
     assert "only 1 events" in parse("1.0.20-one-event").warnings[0]
     assert parse("1.0.20-1-thread").warnings == ()
 

@@ -135,7 +135,7 @@ def test_an_audit_of_lists_is_not_too_deep():
 
 
 def test_endless_console_text_is_given_up():
-    with pytest.raises(GuestError, match="none of them is its agent's"):
+    with pytest.raises(GuestError, match="none of them is the agent's greeting"):
         received(b"x" * 60000, skip=1000)
 
 

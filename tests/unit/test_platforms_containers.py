@@ -114,7 +114,7 @@ def test_a_storage_that_the_hosts_docker_has_not_is_said_before_any_start(monkey
     daemon = docker_daemon.Daemon(Path("/s"), False, "overlay2", "20.10")
     options = docker.DockerOptions(daemon="host", storage="vfs")
     monkeypatch.setattr(docker, "host_daemon", lambda: daemon)
-    with pytest.raises(PlatformError, match="stores by overlay2, not by vfs") as caught:
+    with pytest.raises(PlatformError, match="uses the storage driver overlay2, not vfs") as caught:
         docker.daemon_for(options, spec, False)
     assert "systemctl" not in caught.value.hint
     monkeypatch.setattr(docker, "host_daemon", lambda: None)

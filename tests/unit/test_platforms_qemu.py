@@ -23,7 +23,7 @@ BOOT = command.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 2_100_00
 
 
 def argv(nics=(), vhost=False, huge_pages=False, **options):
-    made = command.Made(
+    made = command.GuestIo(
         "vtax-1", Path("/guests/vtax-1/disk.qcow2"), Path("/guests/vtax-1/console.log"), 7, 8, nics, vhost
     )
     return command.guest(QemuOptions(**options), Resources(2, 512 << 20, (0, 1), huge_pages=huge_pages), BOOT, made)
@@ -210,11 +210,11 @@ def test_a_monitor_that_ends_is_an_error(qemu):
 
 def test_a_disaster_on_the_console_is_reported_before_what_came_after_it(tmp_path):
     console = tmp_path / "console.log"
-    assert qemu_driver.telling_lines(console) == ""
+    assert qemu_driver.console_errors(console) == ""
     console.write_text("[ 1.0] one\n[ 1.1] two\n[ 1.2] three\n[ 1.3] four\n")
-    assert qemu_driver.telling_lines(console) == "[ 1.1] two | [ 1.2] three | [ 1.3] four"
+    assert qemu_driver.console_errors(console) == "[ 1.1] two | [ 1.2] three | [ 1.3] four"
     console.write_text("[ 9.9] Kernel panic - not syncing: sysrq triggered crash\n" + "[ 9.9] RAX: 0\n" * 30)
-    assert qemu_driver.telling_lines(console) == "[ 9.9] Kernel panic - not syncing: sysrq triggered crash"
+    assert qemu_driver.console_errors(console) == "[ 9.9] Kernel panic - not syncing: sysrq triggered crash"
 
 
 def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path):

@@ -130,14 +130,14 @@ BROKEN = "this host's {kvm} cannot run ordinary kernels ({how})"
     ("script", "reason", "hint"),
     [(ABORTS, BROKEN.replace("{how}", "QEMU aborted in kvm_buf_set_msrs"), "no hardware behind it"),
      (SEGFAULTS, BROKEN.replace("{how}", "QEMU was ended by SIGSEGV"), "no hardware behind it"),
-     (HANGS, BROKEN.replace("{how}", "nothing happened in the machine until the time was over"), "no hardware"),
+     (HANGS, BROKEN.replace("{how}", "the machine showed no activity before the timeout"), "no hardware"),
      (NO_MODULE, "QEMU cannot use {kvm}: failed to initialize kvm: No such file or directory", "VT-x")],
     ids=["aborts", "segfaults", "hangs", "no module"],
 )  # fmt: skip
 def test_a_kvm_that_runs_no_kernel_is_reported_in_words_with_a_hint(script, reason, hint, tmp_path, monkeypatch):
     monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(_qemu_probe.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(_qemu_probe, "_TRIAL_S", 1.0)
+    monkeypatch.setattr(_qemu_probe, "_BOOT_S", 1.0)
     put_in_qemus_place(script, tmp_path, monkeypatch)
     found = registry.get("kvm-virtio").probe(None)
     assert not found.available
@@ -183,14 +183,14 @@ def test_what_a_whole_start_reported_is_kept_until_something_that_decides_it_cha
     def never():
         raise AssertionError
 
-    assert _qemu_probe.remembered(options, image, lambda: printed) == printed
-    assert _qemu_probe.remembered(options, image, never) == printed
+    assert _qemu_probe.cached(options, image, lambda: printed) == printed
+    assert _qemu_probe.cached(options, image, never) == printed
     for changed, its_image in ((options, another), (QemuOptions(accel="kvm", cpu="max"), image)):
         with pytest.raises(AssertionError):
-            _qemu_probe.remembered(changed, its_image, never)
+            _qemu_probe.cached(changed, its_image, never)
     next((tmp_path / "probes").iterdir()).write_text('{"available": ')  # killed while it wrote
-    assert _qemu_probe.remembered(options, image, lambda: printed) == printed
-    assert _qemu_probe.remembered(options, image, never) == printed
+    assert _qemu_probe.cached(options, image, lambda: printed) == printed
+    assert _qemu_probe.cached(options, image, never) == printed
 
 
 def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_path, monkeypatch):
@@ -207,6 +207,6 @@ def test_a_probe_that_is_killed_while_it_keeps_its_answer_spoils_no_other(tmp_pa
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", half)
         with pytest.raises(KeyboardInterrupt):
-            _qemu_probe.remembered(options, image, lambda: printed)
-    assert _qemu_probe.remembered(options, image, lambda: printed) == printed
+            _qemu_probe.cached(options, image, lambda: printed)
+    assert _qemu_probe.cached(options, image, lambda: printed) == printed
     assert len(list((tmp_path / "probes").iterdir())) == 1

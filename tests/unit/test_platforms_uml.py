@@ -31,7 +31,7 @@ def test_another_program_is_not_taken_for_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     probe = registry.make("mine", "uml", {"program": "/bin/false"}).probe(Image("key", tmp_path))
     assert not probe.available
-    assert probe.reason == "/bin/false is not User Mode Linux, by what it says of its version"
+    assert probe.reason == "/bin/false is not User Mode Linux: it reports no kernel version"
     assert "vtax image uml" in probe.hint
 
 

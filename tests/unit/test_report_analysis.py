@@ -240,7 +240,7 @@ def test_a_cell_that_only_failed_is_not_called_unmeasured(store: Store) -> None:
     run.add_trial(trial(run.cells[0], values={"events": 5.0, "latency": 1.0}))
     docker = next(cell for cell in run.cells if cell.platform == "docker")
     run.add_trial(trial(docker, status="failed", values={}, error="it fell over", position=1))
-    assert row(analyse(store), "docker").reason == "no trial went well"
+    assert row(analyse(store), "docker").reason == "no trial succeeded"
 
 
 def test_a_cell_that_only_warmed_up_is_not_measured_yet(store: Store) -> None:

@@ -100,7 +100,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("answers", "list", "", "a sentence for every platform"),
         Field("results", "list", "", "a result for every metric of every benchmark table"),
         Field("warnings", "list", "", "all warnings, merged"),
-        Field("missed_targets", "list", "", "sentences of what was declared and not reached"),
+        Field("missed_targets", "list", "", "a sentence for every missed target"),
         Field("filter", "object", "", "what of the run is shown; absent when all is"),
     ),
     "order[]": (

@@ -85,7 +85,7 @@ _TEXTS: Mapping[str, Callable[[Source], str]] = {
 def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
     """One row per measurement and one per failed trial, in the order they happened.
 
-    in_force: see store.query.used.
+    in_force: see store.query.effective.
 
     Its columns are those of columns.MEASUREMENTS, with a `factor_NAME` for every factor.
     """

@@ -28,7 +28,7 @@ def dependence(family: Sequence[Array]) -> list[float]:
 
     family: log-ratios in the order of the blocks, without NaN. A contrast's own lag-1 correlation is tested one-sided
     (normal approximation; Kendall, Note on bias in the estimation of autocorrelation, Biometrika 1954, for its bias),
-    and the average of the family, since what makes blocks follow one another is the host that all of them share.
+    and the average of the family, since what makes blocks are autocorrelated is the host that all of them share.
     """
     found = [_lag(logs) if logs.size >= FEWEST_TO_TEST and float(np.ptp(logs)) > 1e-13 else None for logs in family]
     known = [(r, logs.size) for r, logs in zip(found, family, strict=True) if r is not None]

@@ -38,7 +38,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     ),
     "zero-mean-no-noise": ("the mean is zero, so relative noise is not defined", ""),
     "tiny-mean-no-noise": ("the mean is next to zero, so relative noise is not defined", ""),
-    "one-block-no-noise": ("one block: noise between blocks cannot be told", ""),
+    "one-block-no-noise": ("one block: noise between blocks cannot be estimated", ""),
     "one-sample": ("one sample per trial: noise within a trial counts as noise between trials", ""),
     "one-trial": ("one trial per block: noise between trials counts as noise between blocks", ""),
     "negative-variance": (
@@ -59,10 +59,10 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "incomplete-design": ("{there} of {total} platform, level and block combinations are there", ""),
     "no-noise": ("there is no noise: every block gives the same values", ""),
     "no-noise-within-guests": ("there is no noise within guests, so no test of the interaction", ""),
-    "model-not-converged": ("the mixed model did not converge: take its table with care", ""),
-    "model-singular": ("the mixed model is singular: a level of noise could not be told from the others", ""),
+    "model-not-converged": ("the mixed model did not converge: its table is unreliable", ""),
+    "model-singular": ("the mixed model is singular: a variance component is not identifiable", ""),
     "not-measured-yet": ("not measured yet", ""),
-    "no-trial-went-well": ("no trial went well", ""),
+    "no-trial-went-well": ("no trial succeeded", ""),
     "no-baseline-here": ("the baseline has no values here", ""),
     "no-common-values": ("fewer than two platforms have values", ""),
     "no-baseline-levels": ("the baseline lacks values at some level, so there is no overhead to compare", ""),
@@ -76,7 +76,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "right-without-values": ("the right side has no values", ""),
     "no-shared-block": ("no block holds both sides", ""),
     "dependent-blocks": (
-        "blocks follow one another: {blocks} are worth about {effective}, so the interval is widened", "",
+        "blocks are autocorrelated: {blocks} are worth about {effective}, so the interval is widened", "",
     ),
     "unequal-noise": (
         "one side's noise is {times} times the other's, so the interval is widened for skewness", "",
@@ -97,7 +97,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "interval", "",
     ),
     "withheld-dependent": (
-        "the verdict is withheld: blocks follow one another, and the widened interval does not support it", "",
+        "the verdict is withheld: blocks are autocorrelated, and the widened interval does not support it", "",
     ),
     "few-blocks": (
         "one block is too few for a verdict; at least {minimum} are needed",

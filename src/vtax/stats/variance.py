@@ -53,7 +53,7 @@ def components(values: Values, blocks: Labels, trials: Labels | None = None) -> 
     """Variance components of one cell's values.
 
     blocks: of each value; trials: of each value, when several samples come from one trial (labels may repeat between
-    blocks). NaN are left out. A level that occurs once everywhere cannot be told from the one above: its share is
+    blocks). NaN are left out. A level that occurs once everywhere is not separable from the one above: its share is
     part of that, with a warning. A negative estimate becomes 0, with a warning. Raises StatsError without values or
     with a mean of zero.
     """

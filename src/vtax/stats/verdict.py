@@ -1,4 +1,4 @@
-"""From a ratio to a word: slower, faster, equivalent, or undecided and how much more would settle it.
+"""From a ratio to a word: slower, faster, equivalent, or undecided and how much more would decide it.
 
 A verdict needs significance and size. `slower` and `faster`: the two-sided t-test rejects a ratio of 1, and the
 estimate lies outside 1 +- margin. `equivalent`: two one-sided t-tests reject both ends of 1 +- margin (TOST,

@@ -38,7 +38,7 @@ class Change:
 class Audit:
     """guests: (platform, how it was started) -> facts of the first such guest. compared: platforms with an audit.
 
-    clocks: platform -> seconds by which the wall clock of its guest that is furthest off is ahead of the host's.
+    clocks: platform -> seconds by which the wall clocks of its guests are ahead of the host's: the max. offset.
     """
 
     findings: tuple[Finding, ...]

@@ -41,7 +41,7 @@ _DROPS = (*RX_DROPPED, *TX_DROPPED)
 
 @dataclass(frozen=True)
 class HopTraffic:
-    """What one interface carried in a trial. lost: dropped or broken packets."""
+    """What one interface carried in a trial. drops: dropped or broken packets."""
 
     name: str
     rx_packets: float
@@ -55,13 +55,14 @@ class HopTraffic:
 class Counted:
     """A cell of a network benchmark, means of its trials.
 
-    layer_cpu_s: CPU of the guest with its virtualization layer, as the host counts it. guest_cpu_s: what the guest's
-    own kernel says; None where it has none. ends_cpu_s: of every other end, by role; of one on another machine, what
-    that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_cpu_s, under_test_bytes: CPU of all
-    guests under test with their layers, and what went through their cards; where a guest decides for a switch of the
-    lab, with the switch's CPU and bytes, in and out. retransmits: TCP segments sent again, by the end that counted
-    them. lost: packets on the whole way, each once. everything: every counter, `PLACE.NAME`. used: by name, every
-    different value that was really in force in a measured trial: socket buffers, MSS, offloads.
+    layer_cpu_s: CPU time of the guest with its virtualization layer, counted by the host. guest_cpu_s: that of the
+    guest's own kernel; None where it has none. ends_cpu_s: of every other end, by role; of one on another machine,
+    what that machine spent in all. switch_cpu_s: of a switch of the lab. under_test_cpu_s, under_test_bytes: CPU of
+    all guests under test with their layers, and what went through their interfaces; where a guest decides for a
+    switch of the lab, with the switch's CPU and bytes, in and out. retransmits: TCP segments sent again, by the end
+    that counted them. drops: packets on the whole way, each once. everything: every counter, `PLACE.NAME`.
+    effective: by name, every different value that was really in force in a measured trial: socket buffers, MSS,
+    offloads.
     """
 
     label: str
@@ -89,7 +90,7 @@ class Counted:
 def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]) -> list[Counted]:
     """Every cell whose trials counted links, points in the study's order, platforms in theirs.
 
-    in_force: see store.query.used.
+    in_force: see store.query.effective.
     """
     by_cell: dict[int, dict[tuple[str, str], float]] = {}
     trials: dict[int, int] = {}

@@ -46,7 +46,7 @@ class Source:
 
     @cached_property
     def effective(self) -> Mapping[int, str]:
-        """See store.query.used. Raises StoreError."""
+        """See store.query.effective. Raises StoreError."""
         return query_effective(self.store.engine, self.data.run) if self.store else {}
 
 

@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 class Row:
     """One metric of one cell.
 
-    summary: None when no trial went well, or none was made yet. ratio, verdict: None for the baseline, and when there
+    summary: None when no trial succeeded, or none was made yet. ratio, verdict: None for the baseline, and when there
     is no answer; reason then says why. blocks, block_means: one value per block, in order; nothing is hidden.
     failed: trials. target_missed: what the rule declared for it is not reached. warnings: all that the statistics say
     about this row.
@@ -54,7 +54,7 @@ class Row:
     def warnings(self) -> tuple[str, ...]:
         """Of the summary, the ratio and the verdict, each text once.
 
-        With one trial per block outlying blocks are outlying values: they are told once.
+        With one trial per block outlying blocks are outlying values: they are listed once.
         """
         found = [self.reason] if self.reason else []
         for part in (self.summary, self.ratio, self.verdict):

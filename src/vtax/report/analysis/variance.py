@@ -41,11 +41,11 @@ class Cost:
 class CellVariance:
     """The variance of one metric of one cell.
 
-    between_blocks, between_trials, within_trial: shares of the whole noise, None for a level that cannot be told from
-    the one above (one block, one trial a block, no samples in a trial). effective_n: of the trials. drift_p: of its
-    test, Holm-adjusted over the cells shown. trials: per block. half_width, time_s: of the ratio as it was measured,
-    and what both sides took. plan: the cheapest way to the study's precision, None for the baseline and where
-    there is no ratio. reason: why something is missing.
+    between_blocks, between_trials, within_trial: shares of the whole noise, None for one that cannot be separated
+    from the one above (one block, one trial a block, no samples in a trial). effective_n: of the trials. drift_p:
+    of its test, Holm-adjusted over the cells shown. trials: per block. half_width, time_s: of the ratio as it was
+    measured, and what both sides took. plan: the cheapest way to the study's precision, None for the baseline and
+    where there is no ratio. reason: why something is missing.
     """
 
     row: Row
@@ -78,7 +78,7 @@ def variance(
 ) -> tuple[VarianceTable, ...]:
     """A table for every primary metric (or every metric) of a run; every cell has an answer or its reason.
 
-    samples: as store.query.samples reads them; noise within trials is told where every trial of a cell has them.
+    samples: as store.query.samples reads them; noise within trials is estimated where every trial of a cell has them.
     """
     sections = analysis.sections if every_metric else analysis.primary
     found = _components(data, sections, samples or {})
