@@ -146,8 +146,8 @@ def outlier_warnings(outliers: int, n: int, of: str) -> tuple[str, ...]:
 def modified_z(values: Values) -> Array:
     """Modified z-scores 0.6745 (x - median) / MAD (Iglewicz & Hoaglin 1993).
 
-    When more than half of the values are equal the MAD is zero and the mean absolute deviation takes its place (as they do);
-    when all are equal every score is zero. NaN stays NaN.
+    When more than half of the values are equal the MAD is zero and the mean absolute deviation takes its place; when
+    all are equal every score is zero. NaN stays NaN.
     """
     array = as_array(values)
     known = array[~np.isnan(array)]
