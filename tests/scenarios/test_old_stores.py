@@ -21,9 +21,11 @@ RENAMED = {
     "cards": "interfaces", "cure": "hint", "trouble": "reason", "took_s": "duration_s",
     "shortfalls": "missed_targets",
     "interval_least_mbit_s": "interval_min_mbit_s", "interval_most_mbit_s": "interval_max_mbit_s",
+    "guest_and_layer": "layer", "guest_kernel": "guest", "furthest_off_s": "max_offset_s",
     "lost": "drops", "lost_packets": "drops", "used": "effective", "link.lost.packets": "link.drops.packets",
 }  # fmt: skip
 GONE = {"pairs"}  # a setting of another topology
+SENTENCES = {"text"}  # each is beside the figures that it states, and may be said otherwise
 REPLACED = {"blocks_needed", "text"}  # of verdicts and answers: a range in place of one number, and sentences with it
 
 
