@@ -37,7 +37,7 @@ def test_a_run_keeps_what_it_ran_on_trust_and_resumes_only_after_consent(
     own = {"name": "mine", "driver": "scripted", "program": "/opt/x"}
     declared = study(platforms=["native", "mine"], platform=[own])
     loaded = LoadedStudy(validate(declared, "s.toml"), "s.toml", "12ab")
-    programs = host_programs(loaded.study, loaded.source)
+    programs = host_programs(loaded)
     plan = make_plan(loaded, image=IMAGE, consented=programs)
     with Store.open(private_home.store_url) as store:
         run = begin(store, plan, vtax_version="test")

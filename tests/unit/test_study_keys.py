@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from vtax.benchmarks.registry import benchmarks
 from vtax.network.settings import LinkSettings
 from vtax.platforms.registry import drivers
+from vtax.study.fields import Duration
 from vtax.study.keys import Key, keys
-from vtax.study.model import BenchmarkTable, DesignTable, Duration, GuestTable, PlatformTable, Size, Study
+from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, PlatformTable, Size, Study
 from vtax.study.refusals import Problem, Refused, validated
 
 

@@ -83,7 +83,7 @@ def declared(tables: list[dict[str, Any]], link: dict[str, Any] | None = None) -
 
 
 def programs(tables: list[dict[str, Any]], link: dict[str, Any] | None = None) -> list[tuple[str, str, str]]:
-    return [each.identity for each in host_programs(declared(tables, link).study, "test")]
+    return [each.identity for each in host_programs(declared(tables, link))]
 
 
 def test_every_option_of_free_text_is_marked_or_known_to_start_nothing() -> None:
@@ -101,7 +101,7 @@ def test_nothing_that_ships_needs_consent() -> None:
     for name in registry.names():
         assert registry.get(name).host_programs == ()
     for name in shipped():
-        assert host_programs(load(name).study, name) == ()
+        assert host_programs(load(name)) == ()
     assert registry.get("ssh:root@web1").host_programs == ()
     assert registry.make("mine", "gvisor", {"runsc": "runsc"}).host_programs == ()
 
@@ -131,7 +131,7 @@ def test_a_peer_that_names_a_configuration_is_found() -> None:
 
 def test_a_name_that_sets_a_program_is_found(odd: OddDriver) -> None:
     study = validate({"name": "s", "platforms": ["native", "odd:/x"], "benchmark": [{"name": "stream"}]}, "test")
-    assert [program.value for program in host_programs(study, "test")] == ["/x"]
+    assert [program.value for program in host_programs(LoadedStudy(study, "test"))] == ["/x"]
     assert registry.get("odd-shipped").host_programs == ()
 
 
@@ -247,7 +247,7 @@ def test_without_consent_no_plan_is_made_and_nothing_is_probed(odd: OddDriver) -
         make_plan(loaded, image=NOWHERE, seed=1, probes=native)
     assert "--trust" in caught.value.hint
     assert odd.probed == 0
-    make_plan(loaded, image=NOWHERE, seed=1, probes=native, consented=host_programs(loaded.study, "test"))
+    make_plan(loaded, image=NOWHERE, seed=1, probes=native, consented=host_programs(loaded))
     assert odd.probed == 1
 
 

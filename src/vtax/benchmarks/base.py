@@ -87,6 +87,16 @@ class Context:
     mtu: int | None = None
     congestion: str = ""
     flow: int = 0
+    peer_scratch: str = "/scratch"
+
+
+@dataclass(frozen=True)
+class GuestFile:
+    """A file that a command needs in its guest, written before it. mode: permission bits."""
+
+    path: str
+    data: bytes
+    mode: int = 0o644
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,7 @@ class Command:
     `ready` (a TCP port it must listen on, or None), and stopped after the client ends. Exactly one command is the
     foreground one (`single` or `client`): the trial's time is its time.
     before, after: commands run around it, untimed (preparing files, removing them); their failure fails the trial.
+    files: written before all that. timeout_s: of the foreground one, in place of the study's.
     """
 
     role: Role
@@ -106,6 +117,8 @@ class Command:
     ready_port: int | None = None
     before: tuple[tuple[str, ...], ...] = ()
     after: tuple[tuple[str, ...], ...] = ()
+    files: tuple[GuestFile, ...] = ()
+    timeout_s: float | None = None
 
 
 MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 
@@ -24,11 +24,11 @@ def foreign() -> Mapping[str, Origin]:
     return origins(vtax.benchmarks, "BENCHMARK", Benchmark)
 
 
-def get(name: str) -> Benchmark:
-    """The benchmark of a name. Raises BadInput with the nearest names."""
+def get(name: str, further: Iterable[str] = ()) -> Benchmark:
+    """The benchmark of a name. Raises BadInput with the nearest names. further: names that may be meant, too."""
     if name in benchmarks():
         return benchmarks()[name]
-    near = get_close_matches(name, benchmarks(), 3)
+    near = get_close_matches(name, [*further, *benchmarks()], 3)
     raise BadInput(
         f"there is no benchmark {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""),
         hint="vtax benchmarks lists them",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -9,22 +10,38 @@ import click
 from vtax.benchmarks.base import Benchmark
 from vtax.benchmarks.registry import benchmarks, get
 from vtax.cli.output import json_option, print_json, print_keys, print_table
+from vtax.errors import BadInput
+from vtax.runner.points import programs_of
 from vtax.study.keys import keys
+from vtax.study.load import load
 
 
 @click.command("benchmarks")
 @click.argument("name", required=False)
 @json_option
 def command(name: str | None, as_json: bool) -> None:
-    """List benchmarks; with NAME, print its parameters and metrics."""
+    """List benchmarks; with NAME, print its parameters and metrics.
+
+    NAME may be a study file (TOML): then the programs that it declares are printed.
+    """
+    chosen = _chosen(name) if name else list(benchmarks().values())
     if as_json:
-        chosen = [get(name)] if name else list(benchmarks().values())
         print_json([_describe(benchmark) for benchmark in chosen])
     elif name:
-        _explain(get(name))
+        for benchmark in chosen:
+            _explain(benchmark)
     else:
         rows = [(b.name, b.title, ", ".join(m.name for m in b.metrics)) for b in benchmarks().values()]
         print_table(("benchmark", "description", "metrics"), sorted(rows))
+
+
+def _chosen(name: str) -> Sequence[Benchmark]:
+    """The benchmark of a name, or the programs of a study file. Raises BadInput."""
+    if not name.endswith(".toml"):
+        return [get(name)]
+    if found := list(programs_of(load(name)).values()):
+        return found
+    raise BadInput("the study declares no program", where=name, hint="docs/add-a-benchmark.md shows how")
 
 
 def _describe(benchmark: Benchmark) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def command(run_name: str, trust: bool, tune_host: bool, strict: bool, as_json: 
     programs: Sequence[HostProgram] = ()
     if run.status != "finished":
         loaded = stored_study(run)
-        programs = consented(home, host_programs(loaded.study, loaded.source), loaded.source, trust=trust)
+        programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
     with measuring_lock(run.name):
         if run.status == "finished":
             raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")

@@ -81,7 +81,7 @@ def command(
         return
     need_root("measuring")
     home = Home.from_environment().ensure()
-    named = host_programs(loaded.study, loaded.source)
+    named = host_programs(loaded)
     programs = consented(home, named, loaded.source, digest=loaded.digest, trust=trust)
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
         prepare_host(home)

@@ -91,6 +91,15 @@ def is_trusted_file(path: Path, seen: os.stat_result) -> bool:
     return stat.S_ISREG(seen.st_mode) and is_this_users(seen) and not may_be_of_others(path, seen)
 
 
+def refuse_file_of_others(path: Path, seen: os.stat_result) -> None:
+    """Raise BadInput for a file that others than root, this user and the user of sudo own or may write."""
+    if seen.st_uid not in _trusted_users() or _others_may_write(path, seen):
+        raise BadInput(
+            f"other users may change {path}, and so decide what root runs",
+            hint=f"chmod go-w {path}, and own it yourself",
+        )
+
+
 def _others_may_write(path: Path, seen: os.stat_result) -> bool:
     group = seen.st_mode & stat.S_IWGRP and (seen.st_gid != _ROOT_GROUP or _has_access_list(path))
     return bool(group or seen.st_mode & stat.S_IWOTH)
@@ -114,12 +123,16 @@ def _refuse_directory(path: Path, seen: os.stat_result, *, final: bool) -> None:
 
 
 def _refuse_owner(path: Path, seen: os.stat_result) -> None:
+    if seen.st_uid not in _trusted_users():
+        raise _foreign(path, seen)
+
+
+def _trusted_users() -> set[int]:
     trusted = {0, _US}
     sudoer = os.environ.get("SUDO_UID", "")
     if _US == 0 and sudoer.isdecimal():
         trusted.add(int(sudoer))
-    if seen.st_uid not in trusted:
-        raise _foreign(path, seen)
+    return trusted
 
 
 def _foreign(path: Path, seen: os.stat_result) -> BadInput:

@@ -41,9 +41,9 @@ class RunsAsRoot:
 
 @dataclass(frozen=True)
 class HostProgram:
-    """What root of this host runs for a platform because an option says so.
+    """What root of this host runs because a study says so: for a platform, by an option, or in guests.
 
-    what: see RunsAsRoot.
+    what: see RunsAsRoot. platform: empty for a program of the study, whose name is the option.
     """
 
     platform: str
@@ -54,6 +54,8 @@ class HostProgram:
 
     def __str__(self) -> str:
         """`platform mine: runsc = '/opt/runsc' (a program)`; nothing in it can pass for something else."""
+        if not self.platform:
+            return f"program {self.option}: {self.value!r} ({self.what})"
         return f"platform {self.platform}: {self.option} = {self.value!r} ({self.what})"
 
     @property

@@ -6,17 +6,38 @@ with platforms.base.RunsAsRoot, so that this module is independent of drivers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
 
+from vtax.benchmarks.program import Program
 from vtax.errors import BadInput
+from vtax.foreign_text import one_line
 from vtax.platforms.base import HostProgram, Platform
+from vtax.study.model import Study
 
+_LONGEST_COMMANDS = 400
 HINT = "inspect them, then run once with --trust"
 
 
 def programs_of(platforms: Iterable[Platform]) -> tuple[HostProgram, ...]:
     """Programs in options of platforms that root of this host would run."""
     return tuple(dict.fromkeys(program for platform in platforms for program in platform.host_programs))
+
+
+def of_programs(study: Study, programs: Mapping[str, Program]) -> tuple[HostProgram, ...]:
+    """The programs that a study declares: guests run them as root, and a native guest is root of this host.
+
+    Consent is to all that decides what runs: commands, files, and every value that stands in an argument.
+    """
+    found = []
+    for name, program in programs.items():
+        values = [[table.parameters, table.factors] for table in study.benchmark if table.name == name]
+        defining = json.dumps([program.definition, values], sort_keys=True)
+        digest = hashlib.sha256(defining.encode()).hexdigest()
+        value = f"{one_line(program.command_line, _LONGEST_COMMANDS)} (SHA-256 {digest})"
+        found.append(HostProgram("", "program", name, value, "a program of the study, in its guests"))
+    return tuple(found)
 
 
 def require_consent(programs: Iterable[HostProgram], consented: Collection[HostProgram], source: str) -> None:

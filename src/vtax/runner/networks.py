@@ -63,7 +63,8 @@ def check_peers(
 def _programs(point: Point) -> list[str]:
     """What a benchmark runs on its peer."""
     context = Context(1, 1, guest_address="198.18.0.1", peer_address="198.18.0.2")
-    return [c.argv[0] for c in point.benchmark.commands(point.parameters, context) if c.place == "peer"]
+    commands = [c for c in point.benchmark.commands(point.parameters, context) if c.place == "peer"]
+    return [c.argv[0] for c in commands if c.argv[0] not in [file.path for file in c.files]]
 
 
 def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:

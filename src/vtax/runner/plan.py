@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from vtax.benchmarks.base import Context
+from vtax.benchmarks.program import Program
 from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
 from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
-from vtax.runner.points import GuestConfiguration, Point
+from vtax.runner.points import GuestConfiguration, Point, programs_of
 from vtax.study.expand import key_of
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
@@ -219,7 +220,8 @@ def make_plan(
     checked, named = checked_study(loaded, image)
     untested = _untested(study, named, checked, loaded.source)
     tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
-    programs = host_programs(study, loaded.source)
+    own = {point.benchmark.name: point.benchmark for point in checked if isinstance(point.benchmark, Program)}
+    programs = (*platform_programs(study, loaded.source), *consent.of_programs(study, own))
     if not dry:
         consent.require_consent(programs, consented, loaded.source)
     networks.check_peers(
@@ -290,7 +292,18 @@ def _cells(
     return tuple(cells)
 
 
-def host_programs(study: Study, source: str) -> tuple[HostProgram, ...]:
+def host_programs(loaded: LoadedStudy) -> tuple[HostProgram, ...]:
+    """Programs of a study that root of this host would run, for its platforms and peers, and in its guests.
+
+    Raises BadInput for a platform that there is not, and for files of programs that cannot be used.
+    """
+    named = platform_programs(loaded.study, loaded.source)
+    used = {table.name for table in loaded.study.benchmark}
+    own = {name: program for name, program in programs_of(loaded).items() if name in used}
+    return (*named, *consent.of_programs(loaded.study, own))
+
+
+def platform_programs(study: Study, source: str) -> tuple[HostProgram, ...]:
     """Programs of a study that root of this host would run, for its platforms and the peers of its links.
 
     Raises BadInput for a platform that there is not.

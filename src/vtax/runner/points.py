@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.benchmarks.base import Benchmark, Context, Parameters
+from vtax.benchmarks.program import Program
+from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
 from vtax.network import registry as topology_registry
@@ -53,6 +56,7 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     guest = loaded.study.guest
     context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
     allowed = guest.model_dump()
+    own = programs_of(loaded)
     checked: dict[str, Point] = {}
     links: dict[Any, LinkSettings] = {}
     problems: dict[str, BadInput] = {}
@@ -60,7 +64,7 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
         try:
             with placed(where):
-                point = _checked_point(raw, context, image, allowed, links, where)
+                point = _checked_point(raw, own, context, image, allowed, links, where)
             _refuse_same(checked.get(point.key), point, where)
             checked[point.key] = point
         except BadInput as error:
@@ -72,6 +76,22 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     return tuple(checked.values())
 
 
+def programs_of(loaded: LoadedStudy) -> dict[str, Program]:
+    """The programs that a study declares, by name, with their files. Raises BadInput for every one that cannot be."""
+    problems = Problems()
+    made: dict[str, Program] = {}
+    for number, table in enumerate(loaded.study.program, 1):
+        where = f"{loaded.source}: [[program]] number {number} ({table.name})"
+        if table.name in benchmark_registry.benchmarks():
+            what = f"there is a benchmark {table.name} already"
+            problems.found.append(BadInput(what, where=f"{where}, key name", hint="another name for the program"))
+        elif program := problems.of(partial(program_of, table), f"{where}, key files"):
+            made[table.name] = program
+    if problems.found:
+        raise refused(problems.found, loaded.source)
+    return made
+
+
 def _refuse_same(known: Point | None, point: Point, where: str) -> None:
     """Raise BadInput for a point that another one of the study already is: `64KiB` and 65536 are one level."""
     if known is not None:
@@ -81,6 +101,7 @@ def _refuse_same(known: Point | None, point: Point, where: str) -> None:
 
 def _checked_point(
     raw: RawPoint,
+    own: Mapping[str, Program],
     context: Context,
     image: Image,
     guest: Mapping[str, Any],
@@ -88,7 +109,7 @@ def _checked_point(
     where: str,
 ) -> Point:
     with placed(f"{where}, key name"):
-        benchmark = benchmark_registry.get(raw.benchmark)
+        benchmark: Benchmark = own.get(raw.benchmark) or benchmark_registry.get(raw.benchmark, own)
     problems = Problems()
     parameters = problems.of(lambda: _checked_parameters(benchmark, raw, where))
     network = problems.of(lambda: _checked_network(benchmark, raw, where, links))
@@ -106,6 +127,8 @@ def _checked_point(
     }
     if raw.tuning:
         defining["tuning"] = raw.tuning
+    if isinstance(benchmark, Program):
+        defining["program"] = benchmark.definition
     return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning)
 
 
@@ -115,7 +138,7 @@ def _checked_network(
     """Topology and link settings; "" and None of a benchmark that needs no network."""
     if benchmark.needs_network:
         topology = raw.topology or DEFAULT_TOPOLOGY
-        return topology, _checked_link(raw, topology, where, links)
+        return topology, _checked_link(raw, benchmark, topology, where, links)
     if raw.topology or raw.link:
         raise BadInput(
             f"{raw.benchmark} uses no network, so topology and link have no place",
@@ -125,21 +148,23 @@ def _checked_network(
     return "", None
 
 
-def _checked_link(raw: RawPoint, topology: str, where: str, known: dict[Any, LinkSettings]) -> LinkSettings:
+def _checked_link(
+    raw: RawPoint, benchmark: Benchmark, topology: str, where: str, known: dict[Any, LinkSettings]
+) -> LinkSettings:
     """The settings of a point's links, checked against this host. known: those that were checked before."""
     given = (topology, *((name, type(value), value) for name, value in raw.link.items()))
     if given not in known:
         with placed(f"{where}, key topology"):
             chosen = topology_registry.get(topology)
-        link = _parsed_link(raw, topology, where)
+        link = _parsed_link(raw, benchmark, topology, where)
         with placed(f"{where}, keys topology and link"):
             chosen.check(link)
         known[given] = link
     return known[given]
 
 
-def _parsed_link(raw: RawPoint, topology: str, where: str) -> LinkSettings:
-    parameters = benchmark_registry.get(raw.benchmark).Parameters.model_fields
+def _parsed_link(raw: RawPoint, benchmark: Benchmark, topology: str, where: str) -> LinkSettings:
+    parameters = benchmark.Parameters.model_fields
     try:
         return topology_registry.settings(topology, raw.link)
     except topology_registry.ForeignSetting as error:
@@ -172,7 +197,7 @@ def _link_key(raw: RawPoint, setting: str) -> str:
 
 
 def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Parameters:
-    explained = f"vtax benchmarks {benchmark.name} explains every parameter"
+    explained = f"vtax benchmarks {_explaining(benchmark, where)} explains every parameter"
     try:
         return validated(benchmark.Parameters, raw.parameters, "parameter", explained)
     except Refused as error:
@@ -189,6 +214,11 @@ def _checked_parameters(benchmark: Benchmark, raw: RawPoint, where: str) -> Para
                 )
             )
         raise refused(problems, where) from error
+
+
+def _explaining(benchmark: Benchmark, where: str) -> str:
+    """What `vtax benchmarks` explains a benchmark under: its name, or the study that declares the program."""
+    return where.partition(": [[")[0] if isinstance(benchmark, Program) else benchmark.name
 
 
 def _hint_of_link(name: str, table: str) -> str:

@@ -219,6 +219,7 @@ class OpenSession:
                     mtu=self._links.settings.mtu,
                     congestion=self._links.settings.congestion,
                     flow=number,
+                    peer_scratch=self._endpoints[flow.server].running.scratch,
                 ),
                 {"guest": self._endpoints[flow.client], "peer": self._endpoints[flow.server]},
             )

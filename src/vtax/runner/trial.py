@@ -227,6 +227,7 @@ class _Lane:
     def start_servers(self) -> None:
         for command in self._server_commands:
             guest = self._guest(command)
+            _put(guest, command)
             _prepare(guest, command.before)
             handle = guest.start(command.argv, environment=command.environment)
             self._servers.append((guest, handle))
@@ -234,10 +235,12 @@ class _Lane:
                 guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S, handle=handle)
 
     def prepare(self) -> None:
+        _put(self._guest(self._foreground), self._foreground)
         _prepare(self._guest(self._foreground), self._foreground.before)
 
     def run(self, timeout_s: float) -> None:
         command = self._foreground
+        timeout_s = command.timeout_s or timeout_s
         result = self._guest(command).run(command.argv, environment=command.environment, timeout_s=timeout_s)
         self._keep(result, timeout_s)
 
@@ -247,6 +250,7 @@ class _Lane:
 
     def finish(self, timeout_s: float) -> None:
         guest = self._guest(self._foreground)
+        timeout_s = self._foreground.timeout_s or timeout_s
         self._keep(guest.finish(self._handle, argv=self._foreground.argv, timeout_s=timeout_s), timeout_s)
 
     def tidy(self) -> None:
@@ -269,8 +273,13 @@ class _Lane:
         if result.timed_out:
             raise BenchmarkError(
                 f"{self._foreground.argv[0]} was killed after {timeout_s:g} s",
-                hint="raise timeout in [design] if the tool is only slow here",
+                hint="raise timeout in [design], or of the program, if the tool is only slow here",
             )
+
+
+def _put(guest: Guest, command: Command) -> None:
+    for file in command.files:
+        guest.put(file.path, file.data, mode=file.mode)
 
 
 def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:

@@ -15,15 +15,18 @@ from pydantic import BaseModel
 
 from vtax.study.limits import Place
 from vtax.study.model import BenchmarkTable, DesignTable, GuestTable, Study
+from vtax.study.programs import ProgramTable
 from vtax.study.refusals import Problem, Refused, validated
 
 _ROUNDS = 5
 _UNNAMED = "unnamed"
 _GAP = object()
+_METRIC = {"unit": "1", "better": "lower", "pointer": ""}  # in place of one with problems, which were all found
 _TABLES: Mapping[str, type[BaseModel]] = {
     "[design]": DesignTable,
     "[guest]": GuestTable,
     "[[benchmark]]": BenchmarkTable,
+    "[[program]]": ProgramTable,
 }
 
 
@@ -68,6 +71,9 @@ def _follows(problem: Problem, dropped: Sequence[Place]) -> bool:
     tables = together if problem.place and problem.place[0] in together else problem.place[:1]
     if problem.place[:1] == ("benchmark",):
         return problem.is_of_several and any(place[:4] == problem.place[:4] for place in dropped)
+    if problem.place[:1] == ("program",):
+        same = [place[2:] for place in dropped if place[:2] == problem.place[:2]]
+        return problem.is_of_several and any(rest[:1] != ("metric",) for rest in same)
     return problem.is_of_several and any(place[0] in tables for place in dropped)
 
 
@@ -75,6 +81,10 @@ def _repaired(values: dict[str, Any], problem: Problem, dropped: list[Place]) ->
     """Take a problem out of the values. False when the study cannot be understood without what is wrong."""
     if problem.place == ("name",):
         values["name"] = _UNNAMED
+        return True
+    if problem.place[:1] == ("program",) and problem.place[2:3] == ("metric",) and len(problem.place) > 4:
+        values["program"][problem.place[1]]["metric"][problem.place[3]] = {**_METRIC, "name": f"m{problem.place[3]}"}
+        dropped.append(problem.place)
         return True
     holder: Any = values
     for part in problem.place[:-1]:
@@ -123,7 +133,11 @@ def _hinted(problem: Problem) -> Problem:
     table, name = problem.place[0], problem.place[-1]
     if problem.is_unknown:
         owners = [owner for owner, model in _TABLES.items() if name in model.model_fields]
-        if len(problem.place) > 1 and name in Study.model_fields and name not in ("name", "benchmark", "platform"):
+        if (
+            len(problem.place) > 1
+            and name in Study.model_fields
+            and name not in ("name", "benchmark", "platform", "program")
+        ):
             hint = f"{name} belongs to the whole study: write it above the first table in brackets"
             return replace(problem, what=f"unknown key {name!r}", hint=hint, near="")
         if len(problem.place) == 1 and not problem.near and owners:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from vtax.study.model import BenchmarkTable, Level, Study
+from vtax.study.fields import Level
+from vtax.study.model import BenchmarkTable, Study
 
 DEFAULT_TOPOLOGY = "point-to-point"
 

@@ -20,6 +20,19 @@ INTEGERS = range(-(2**63), 2**63)
 """TOML 1.0, "Integer": 64 bits are to be handled without loss. The store keeps no longer ones."""
 MAX_PLATFORMS = 64
 MAX_BENCHMARKS = 256
+MAX_PROGRAMS = 64
+MAX_ARGUMENTS = 256
+"""Of one command of a program."""
+MAX_PARAMETERS = 64
+"""Of a program."""
+MAX_METRICS = 64
+"""Of a program."""
+LONGEST_PATTERN = 500
+"""Characters of a metric's regular expression."""
+MAX_FILES = 32
+"""Of a program."""
+MAX_FILES_BYTES = 4 * 1024**2
+"""Of a program's files together."""
 MAX_POINTS = 10_000
 """Combinations of levels, over all benchmarks and tunings."""
 MAX_CELLS = 20_000

@@ -19,6 +19,7 @@ from vtax.study import limits, text
 from vtax.study.check import checked
 from vtax.study.declared import cut
 from vtax.study.model import RULES, Study
+from vtax.study.programs import with_absolute_files
 from vtax.study.renamed import with_current_names
 
 SHIPPED = Path(__file__).parent / "studies"
@@ -83,12 +84,14 @@ def examine(
             merged[key] = value
         elif isinstance(below, Mapping):
             merged[key] = {**below, **value}
+    merged = with_absolute_files(merged, path)
     problems, study = _examined(merged, str(path), lambda sentence: _warn_once(f"{path}: {sentence}"))
     problems += _idle_keys(data.get("design", {}), str(path))
     if study is None:
         return problems, None
     if overrides is not None:
         problems += _idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
+        problems += _idle_programs(study, str(path))
     return problems, LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
 
 
@@ -139,6 +142,18 @@ def _idle_tables(platforms: Iterable[str], study: Study, source: str) -> Iterato
                 f"the platform {table.name} is made and not used",
                 where=f"{source}: [[platform]] number {number} ({table.name})",
                 hint=f"add {table.name} to platforms, or take its table out",
+            )
+
+
+def _idle_programs(study: Study, source: str) -> Iterator[BadInput]:
+    """A problem for each [[program]] that no benchmark uses."""
+    used = {table.name for table in study.benchmark}
+    for number, table in enumerate(study.program, 1):
+        if table.name not in used:
+            yield BadInput(
+                f"the program {table.name} is declared and not used",
+                where=f"{source}: [[program]] number {number} ({table.name})",
+                hint=f'add a [[benchmark]] with name = "{table.name}", or take its table out',
             )
 
 

@@ -5,49 +5,28 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from vtax.study import limits
-from vtax.study.units import duration_s, size_bytes
+from vtax.study.fields import Duration, Level, Name, Table, disagreement
+from vtax.study.programs import ProgramTable
+from vtax.study.units import size_bytes
 
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
-Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
-Level = bool | int | float | str
 MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.verdict.MINIMUM_BLOCKS
 Rule = Literal["fixed", "precision", "verdict", "budget"]
 RULES: tuple[str, ...] = get_args(Rule)
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 
-def _name(text: str) -> str:
-    import re
-
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", text):
-        raise ValueError("names are at most 64 lower-case letters, digits, '.', '_' and '-'")
-    return text
-
-
-Name = Annotated[str, AfterValidator(_name)]
-
-
-def _problem(text: str, *key: str | int) -> PydanticCustomError:
-    """The error of a check over several keys: key is the one to change, below the table that checks."""
-    return PydanticCustomError("disagreement", "{text}", {"text": text, "key": key})
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GuestTable(_Table):
+class GuestTable(Table):
     """`[guest]`: what every guest may use, the same on every platform."""
 
     vcpus: int = Field(1, ge=1, description="virtual CPUs, each pinned to a host CPU of its own")
     memory: Size = Field(512 * 1024**2, ge=64 * 1024**2, description="memory limit, e.g. '512MiB'")
 
 
-class DesignTable(_Table):
+class DesignTable(Table):
     """`[design]`: how often, in what order, and when to stop. Declared before the run and stored with it."""
 
     stop: Rule = Field(
@@ -97,17 +76,19 @@ class DesignTable(_Table):
     @model_validator(mode="after")
     def _blocks_in_order(self) -> DesignTable:
         if self.max_blocks < self.min_blocks:
-            raise _problem(f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks")
+            raise disagreement(
+                f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks"
+            )
         if self.stop == "verdict" and self.max_blocks < MIN_BLOCKS_TO_JUDGE:
             few = f"below {MIN_BLOCKS_TO_JUDGE} blocks there is no verdict"
-            raise _problem(f"max_blocks ({self.max_blocks}) leaves nothing to judge: {few}", "max_blocks")
+            raise disagreement(f"max_blocks ({self.max_blocks}) leaves nothing to judge: {few}", "max_blocks")
         if self.order == "sequential" and (self.stop != "fixed" or self.budget is not None):
             what = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
-            raise _problem(f"'sequential' {what}; use stop = 'fixed' without a budget", "order")
+            raise disagreement(f"'sequential' {what}; use stop = 'fixed' without a budget", "order")
         return self
 
 
-class PlatformTable(_Table):
+class PlatformTable(Table):
     """`[[platform]]`: a platform of one's own, made from a driver and its options; every further key is an option."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -122,10 +103,10 @@ class PlatformTable(_Table):
         return dict(self.__pydantic_extra__)
 
 
-class BenchmarkTable(_Table):
+class BenchmarkTable(Table):
     """`[[benchmark]]`: a tool, fixed parameters, and factors with their levels."""
 
-    name: str = Field(description="see vtax benchmarks")
+    name: str = Field(description="see vtax benchmarks, or a [[program]]")
     label: str | None = Field(None, description="how tables call it; needed when a tool is used twice")
     topology: str | None = Field(None, description="for network benchmarks; default point-to-point")
     parameters: dict[str, Level] = Field(default_factory=dict)
@@ -155,15 +136,15 @@ class BenchmarkTable(_Table):
         ):
             for name, levels in factors.items():
                 if not levels:
-                    raise _problem(f"{kind}.{name} has no levels; give a list of values", kind, name)
+                    raise disagreement(f"{kind}.{name} has no levels; give a list of values", kind, name)
                 if len({(type(level), level) for level in levels}) != len(levels):
-                    raise _problem(f"{kind}.{name} names a level twice", kind, name)
+                    raise disagreement(f"{kind}.{name} names a level twice", kind, name)
                 if name in fixed:
-                    raise _problem(f"{name} is both a fixed value and a factor; keep one", kind, name)
+                    raise disagreement(f"{name} is both a fixed value and a factor; keep one", kind, name)
         return self
 
 
-class Study(_Table):
+class Study(Table):
     """A whole study."""
 
     name: Name
@@ -187,31 +168,42 @@ class Study(_Table):
         "a name also stands for all that start with it and a dot",
     )
     platform: list[PlatformTable] = Field(default_factory=list, max_length=limits.MAX_PLATFORMS)
+    program: list[ProgramTable] = Field(default_factory=list, max_length=limits.MAX_PROGRAMS)
     benchmark: list[BenchmarkTable] = Field(min_length=1, max_length=limits.MAX_BENCHMARKS)
 
     @model_validator(mode="after")
     def _names_agree(self) -> Study:
         if self.baseline not in self.platforms:
             named = ", ".join(self.platforms)
-            raise _problem(f"baseline {self.baseline!r} is not in platforms ({named})", "baseline")
+            raise disagreement(f"baseline {self.baseline!r} is not in platforms ({named})", "baseline")
         if twice := [name for name in self.platforms if self.platforms.count(name) > 1]:
-            raise _problem(f"platforms names {twice[0]!r} twice", "platforms")
+            raise disagreement(f"platforms names {twice[0]!r} twice", "platforms")
         tables = [table.name for table in self.platform]
         for number, name in enumerate(tables):
             if name in tables[:number]:
-                raise _problem(f"there are two tables of the name {name!r}", "platform", number, "name")
+                raise disagreement(f"there are two tables of the name {name!r}", "platform", number, "name")
+        programs = [table.name for table in self.program]
+        for number, name in enumerate(programs):
+            if name in programs[:number]:
+                raise disagreement(f"there are two programs of the name {name!r}", "program", number, "name")
+            program = self.program[number]
+            if program.timeout is None and self.design.timeout <= program.expected_duration:
+                what = (
+                    f"the timeout of [design] ({self.design.timeout:g} s) ends a trial of {name} before its expected"
+                )
+                raise disagreement(f"{what} duration ({program.expected_duration:g} s)", "program", number, "timeout")
         if twice := [level for level in self.tuning if self.tuning.count(level) > 1]:
-            raise _problem(f"tuning names {twice[0]!r} twice", "tuning")
+            raise disagreement(f"tuning names {twice[0]!r} twice", "tuning")
         for number, table in enumerate(self.benchmark):
             if self.tuning and "tuning" in table.factors:
                 what = "a parameter tuning cannot be a factor beside the study's own tuning; give it one value"
-                raise _problem(what, "benchmark", number, "factors", "tuning")
+                raise disagreement(what, "benchmark", number, "factors", "tuning")
         labels = [b.label or b.name for b in self.benchmark]
         known: set[str] = set()
         for number, label in enumerate(labels):
             if label in known:
                 problem = f"benchmark {label!r} appears twice; give each a label of its own"
-                raise _problem(problem, "benchmark", number, "label")
+                raise disagreement(problem, "benchmark", number, "label")
             known.add(label)
         return self
 
@@ -222,16 +214,16 @@ class Study(_Table):
             points += table.points * max(1, len(self.tuning))
             if points > limits.MAX_POINTS:
                 what = f"the levels of this study combine to more than {limits.MAX_POINTS} points"
-                raise _problem(what, "benchmark", number, "factors" if table.factors else "link_factors")
+                raise disagreement(what, "benchmark", number, "factors" if table.factors else "link_factors")
         cells = points * len(self.platforms)
         if cells > limits.MAX_CELLS:
             what = f"{points} points on {len(self.platforms)} platforms are {cells} cells; at most {limits.MAX_CELLS}"
-            raise _problem(what, "platforms")
+            raise disagreement(what, "platforms")
         design = self.design
         blocks = {"fixed": design.blocks, "budget": 1}.get(design.stop, design.max_blocks)
         warmup = 0 if design.warmup == "detect" else design.warmup
         if (trials := cells * blocks * (design.trials + warmup)) > limits.MAX_TRIALS:
-            raise _problem(f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design")
+            raise disagreement(f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design")
         return self
 
     def declared(self) -> dict[str, Any]:

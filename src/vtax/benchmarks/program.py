@@ -1,0 +1,218 @@
+"""The user's own program as a benchmark: what a study's `[[program]]` declares, run and read like any other tool.
+
+Measures what the program itself prints. It says nothing of what the program does; known trap: a figure that the
+guest's clock timed, see the warning `clock-skew`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import shlex
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import create_model
+
+from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.matching import matches
+from vtax.errors import BadInput, BenchmarkError
+from vtax.foreign_text import one_line
+from vtax.guest.guest import CommandResult
+from vtax.host.trust import refuse_file_of_others
+from vtax.study import limits
+from vtax.study.programs import FILES, MetricTable, ProgramTable, filled
+from vtax.study.units import about_size
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_EXCERPT = 300
+_LONGEST_VERSION = 80
+
+
+class Program:
+    """See the module. contents: of the files, in their order; none where it is only to read outputs."""
+
+    def __init__(self, table: ProgramTable, contents: Sequence[bytes] = ()) -> None:
+        self._table = table
+        self._contents = tuple(contents)
+        self._argv: Mapping[str, Sequence[str]] = table.argv.roles
+        program = (table.argv.guest or table.argv.client or [""])[0]
+        self.name = table.name
+        self.title = table.title or f"{table.name}, a program of the study"
+        self.tool = PurePosixPath(program).name
+        self.needs_network = table.needs_network
+        self.Parameters: type[Parameters] = _parameters(table)
+        self.metrics: Sequence[Metric] = tuple(
+            Metric(m.name, m.unit, m.better, m.title, number == 0, average=m.average, over_flows=m.over_flows)
+            for number, m in enumerate(table.metric)
+        )
+        self.version_argv = tuple(table.version or ("true",))
+
+    @property
+    def definition(self) -> str:
+        """SHA-256, as hexadecimal digits, of all that decides what runs: commands, defaults and files."""
+        defining = {
+            "argv": dict(self._argv),
+            "parameters": self._table.parameters,
+            "port": self._table.port,
+            "version": self._table.version,
+            "files": {path.name: hashlib.sha256(data).hexdigest() for path, data in self._files()},
+        }
+        return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def command_line(self) -> str:
+        """The commands and the names of the files, for people."""
+        commands = [f"{role}: {shlex.join(argv)}" for role, argv in self._argv.items()]
+        names = [path.name for path, _ in self._files()]
+        return "; ".join([*commands, *([f"files: {', '.join(names)}"] if names else [])])
+
+    def version_of(self, output: str) -> str:
+        """The first line that the version command prints; without one the SHA-256 of the files."""
+        if self._table.version is None:
+            joined = b"".join(hashlib.sha256(data).digest() for data in self._contents)
+            return f"sha256:{hashlib.sha256(joined).hexdigest()[:12]}"
+        if not (lines := output.strip().splitlines()):
+            raise BenchmarkError(f"{shlex.join(self.version_argv)} printed no version")
+        return one_line(lines[0], _LONGEST_VERSION)
+
+    def commands(self, parameters: Any, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        made = []
+        for role, argv in sorted(self._argv.items(), reverse=True):
+            at_peer = role == "server"
+            scratch = context.peer_scratch if at_peer else context.scratch
+            directory = f"{scratch}/vtax-{self.name}-{role}-{context.flow}"
+            port = (self._table.port or 0) + context.flow
+            values = {
+                **parameters.model_dump(),
+                FILES: directory,
+                "scratch": scratch,
+                "vcpus": context.vcpus,
+                "memory_bytes": context.memory_bytes,
+                "guest_address": context.guest_address,
+                "peer_address": context.peer_address,
+                "port": port,
+            }
+            files = tuple(GuestFile(f"{directory}/{path.name}", data, 0o755) for path, data in self._files())
+            made.append(
+                Command(
+                    "single" if role == "guest" else "server" if at_peer else "client",
+                    tuple(filled(argument, values) for argument in argv),
+                    place="peer" if at_peer else "guest",
+                    ready_port=port if at_peer and self._table.port else None,
+                    after=(("rm", "-rf", "--", directory),) if files else (),
+                    files=files,
+                    timeout_s=None if at_peer else self._table.timeout,
+                )
+            )
+        return made
+
+    def expected_s(self, parameters: Any, context: Context) -> float:
+        """As the study says."""
+        return self._table.expected_duration
+
+    def parse(self, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """Every metric of the table. Raises BenchmarkError with an excerpt of the output for one that is missing."""
+        result = results.get("single") or results["client"]
+        texts = {"stdout": result.stdout, "stderr": result.stderr}
+        if result.status != 0:
+            words = result.stderr.strip() or result.stdout.strip()
+            raise BenchmarkError(f"{self.tool} failed with status {result.status}: {_excerpt(words, last=True)}")
+        wanted = {m.name: (m.pattern, m.output) for m in self._table.metric if m.pattern is not None}
+        found = matches(wanted, texts)
+        return Outcome({
+            m.name: _pointed(m, texts[m.output]) if m.pattern is None else _matched(m, found[m.name], texts[m.output])
+            for m in self._table.metric
+        })  # fmt: skip
+
+    def _files(self) -> list[tuple[Path, bytes]]:
+        return list(zip(map(Path, self._table.files), self._contents, strict=False))
+
+
+def loaded(table: ProgramTable) -> Program:
+    """A program with what its files hold now. Raises BadInput naming a file that is missing, too large or others'."""
+    contents: list[bytes] = []
+    for path in table.files:
+        left = limits.MAX_FILES_BYTES - sum(map(len, contents))
+        contents.append(_content(Path(path), left))
+    return Program(table, contents)
+
+
+def _content(path: Path, limit: int) -> bytes:
+    """What a file holds. Never waits for a writer."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            seen = os.fstat(descriptor)
+            if not stat.S_ISREG(seen.st_mode):
+                raise BadInput(f"{path} is not a regular file", hint="name files, not directories or devices")
+            refuse_file_of_others(path, seen)
+            content = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise BadInput(f"{path} cannot be read: {why}", hint="files are looked for beside the study") from error
+    if len(content) > limit:
+        raise BadInput(
+            f"the files of a program hold at most {about_size(limits.MAX_FILES_BYTES)} together; {path} is beyond",
+            hint="put large data into the image, or let the program make it",
+        )
+    return content
+
+
+def _parameters(table: ProgramTable) -> type[Parameters]:
+    """A model in which every parameter has its default and the default's type."""
+    declared: dict[str, Any] = {name: (type(value), value) for name, value in table.parameters.items()}
+    return create_model("ProgramParameters", __base__=Parameters, **declared)
+
+
+def _matched(metric: MetricTable, found: Sequence[str], text: str) -> float:
+    if not found:
+        raise BenchmarkError(
+            f"the pattern of {metric.name} matches nothing in {metric.output}: {_excerpt(text)}",
+            hint="correct the pattern in a copy of the study; vtax reparse reads stored outputs with it",
+        )
+    if len(found) > 1:
+        raise BenchmarkError(
+            f"the pattern of {metric.name} matches {metric.output} more than once: {found[0]!r}, {found[1]!r}",
+            hint="a pattern that only the figure itself matches",
+        )
+    return _number(metric, found[0])
+
+
+def _pointed(metric: MetricTable, text: str) -> float:
+    """The number at a JSON Pointer (RFC 6901, section 4)."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BenchmarkError(f"{metric.output} is not JSON, where {metric.name} is: {_excerpt(text)}") from error
+    pointer = metric.pointer or ""
+    for token in (each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]):
+        if isinstance(value, dict) and token in value:
+            value = value[token]
+        elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]{0,8}", token) and int(token) < len(value):
+            value = value[int(token)]
+        else:
+            raise BenchmarkError(f"{metric.output} has nothing at {pointer}, for {metric.name}: {_excerpt(text)}")
+    return _number(metric, value)
+
+
+def _number(metric: MetricTable, value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        number = float(value) if is_number or (isinstance(value, str) and _NUMBER.fullmatch(value)) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise BenchmarkError(f"{metric.name} is {one_line(repr(value), 80)}, which is no finite number")
+    return number
+
+
+def _excerpt(text: str, *, last: bool = False) -> str:
+    """The beginning of an output, or its end, on one line."""
+    return one_line(text[-_EXCERPT:] if last else text[:_EXCERPT], _EXCERPT) or "it is empty"

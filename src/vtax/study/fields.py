@@ -1,0 +1,34 @@
+"""What the tables of a study are made of: names, durations, levels, and the error of keys that do not agree."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from vtax.study.units import duration_s
+
+Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
+Level = bool | int | float | str
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", text):
+        raise ValueError("names are at most 64 lower-case letters, digits, '.', '_' and '-'")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+
+
+def disagreement(text: str, *key: str | int) -> PydanticCustomError:
+    """The error of a check over several keys: key is the one to change, below the table that checks."""
+    return PydanticCustomError("disagreement", "{text}", {"text": text, "key": key})
+
+
+class Table(BaseModel):
+    """Base of every table: unknown keys are refused, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,0 +1,249 @@
+"""`[[program]]`: a benchmark of the user's own program, without Python, as declared; `benchmarks.program` runs it.
+
+An argument may hold `{name}` in braces: a parameter, or one of the names in BUILT_IN. `{{` and `}}` stand for braces.
+Nothing is a shell's: one entry of argv is one argument of the program, whatever a parameter holds.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path, PurePath
+from string import Formatter
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+
+from vtax.study import limits
+from vtax.study.fields import Duration, Level, Name, Table, disagreement
+
+FILES = "files"
+BUILT_IN = {
+    FILES: "the directory of the program's files in the guest",
+    "scratch": "a writable directory in the guest",
+    "vcpus": "virtual CPUs of the guest",
+    "memory_bytes": "memory of the guest",
+}
+BUILT_IN_NETWORK = {
+    "guest_address": "address of the guest under test",
+    "peer_address": "address of its peer, where the server runs",
+    "port": "the program's port, one more for each flow that runs at once",
+}
+_PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_POINTER = re.compile(r"(?:/(?:[^/~]|~[01])*)*")  # RFC 6901, section 3
+
+Argv = Annotated[list[str], Field(min_length=1, max_length=limits.MAX_ARGUMENTS)]
+
+
+def _pattern(pattern: str) -> str:
+    if len(pattern) > limits.LONGEST_PATTERN:
+        raise ValueError(f"a pattern has at most {limits.LONGEST_PATTERN} characters")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            groups = re.compile(pattern, re.MULTILINE).groups
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"no regular expression ({error})") from error
+    if groups != 1:
+        raise ValueError(f"a pattern with {groups} groups; it needs one, around the number, others as (?:...)")
+    return pattern
+
+
+def _pointer(pointer: str) -> str:
+    if not _POINTER.fullmatch(pointer):
+        raise ValueError("no JSON Pointer, which begins with '/' (RFC 6901)")
+    return pointer
+
+
+class ArgvTable(Table):
+    """`[program.argv]`: the program of each role and its arguments; `guest` alone, or `client` and `server`."""
+
+    guest: Argv | None = Field(None, description="the program that is measured, in the guest")
+    client: Argv | None = Field(None, description="the program that is measured, in the guest, with a server")
+    server: Argv | None = Field(None, description="the program on the peer, ended after the client")
+
+    @property
+    def roles(self) -> dict[str, list[str]]:
+        """Those that are given."""
+        return {name: argv for name in type(self).model_fields if (argv := getattr(self, name)) is not None}
+
+
+class MetricTable(Table):
+    """`[[program.metric]]`: one figure in what the program prints. The first metric is the one tables show first."""
+
+    name: Name
+    unit: Annotated[str, Field(min_length=1, max_length=40)]
+    better: Literal["higher", "lower"] = Field(description="whether higher or lower is better")
+    title: str = ""
+    pattern: Annotated[str, AfterValidator(_pattern)] | None = Field(
+        None, description="Python regular expression with one group, the number; '^' and '$' are those of a line"
+    )
+    pointer: Annotated[str, AfterValidator(_pointer)] | None = Field(
+        None, description="JSON Pointer (RFC 6901) to the number, when the output is JSON"
+    )
+    output: Literal["stdout", "stderr"] = Field("stdout", description="where the program prints it")
+    average: Literal["arithmetic", "harmonic"] = Field(
+        "arithmetic", description="of the trials of a block: 'harmonic' for a rate over fixed work"
+    )
+    over_flows: Literal["mean", "sum"] = Field("mean", description="of several flows at once")
+
+    @model_validator(mode="after")
+    def _is_one_figure(self) -> MetricTable:
+        if (self.pattern is None) == (self.pointer is None):
+            key = "pointer" if self.pattern is not None else "pattern"
+            raise disagreement(f"the metric {self.name} needs a pattern or a pointer, one of the two", key)
+        return self
+
+
+class ProgramTable(Table):
+    """`[[program]]`: a program of one's own; `[[benchmark]]` uses it by its name."""
+
+    name: Name
+    title: str = ""
+    argv: ArgvTable
+    parameters: dict[str, Level] = Field(
+        default_factory=dict,
+        max_length=limits.MAX_PARAMETERS,
+        description="parameter -> default; a level is of the same type",
+    )
+    files: list[Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=list,
+        max_length=limits.MAX_FILES,
+        description="files of this host, beside the study, that are put into the directory {files} of the guest",
+    )
+    port: int | None = Field(None, ge=1, le=65000, description="TCP port that the server listens on when it is ready")
+    version: Argv | None = Field(
+        None, description="prints the version, whose first line is kept; absent: the SHA-256 of the files"
+    )
+    expected_duration: Duration = Field(
+        10.0, gt=0, le=limits.MAX_TRIAL_S, description="about how long one trial takes, e.g. '5s'"
+    )
+    timeout: Duration | None = Field(
+        None, gt=0, le=limits.MAX_TRIAL_S, description="longest one trial may take; absent: that of [design]"
+    )
+    metric: list[MetricTable] = Field(min_length=1, max_length=limits.MAX_METRICS)
+
+    @property
+    def needs_network(self) -> bool:
+        """Whether it has a client and a server."""
+        return self.argv.guest is None
+
+    @property
+    def built_in(self) -> dict[str, str]:
+        """Names that an argument may hold besides the parameters, with what they stand for."""
+        return {**BUILT_IN, **(BUILT_IN_NETWORK if self.needs_network else {})}
+
+    @model_validator(mode="after")
+    def _agrees(self) -> ProgramTable:
+        for check in (self._roles_agree, self._names_agree, self._arguments_agree, self._durations_agree):
+            check()
+        return self
+
+    def _roles_agree(self) -> None:
+        if set(self.argv.roles) not in ({"guest"}, {"client", "server"}):
+            given = ", ".join(self.argv.roles) or "nothing"
+            raise disagreement(f"argv has {given}; it needs guest alone, or client and server", "argv")
+        if self.port is not None and not self.needs_network:
+            raise disagreement("port is where a server listens, and this program has none", "port")
+        if self.version is None and not self.files:
+            raise disagreement("version is needed, as there are no files whose SHA-256 tells it", "version")
+
+    def _names_agree(self) -> None:
+        for name in self.parameters:
+            if name in {**BUILT_IN, **BUILT_IN_NETWORK} or hasattr(BaseModel, name):
+                raise disagreement(
+                    f"the parameter {name!r} has a name that is taken; choose another", "parameters", name
+                )
+            if not _PARAMETER.fullmatch(name):
+                what = "names of parameters are at most 40 lower-case letters, digits and '_', a letter first"
+                raise disagreement(f"the parameter {name!r}: {what}", "parameters", name)
+        for number, metric in enumerate(self.metric):
+            if metric.name in [other.name for other in self.metric[:number]]:
+                raise disagreement(f"there are two metrics {metric.name!r}", "metric", number, "name")
+        names = [PurePath(path).name for path in self.files]
+        for number, name in enumerate(names):
+            if name in ("", "..") or name in names[:number]:
+                what = "is the name of another file already" if name in names[:number] else "names no file"
+                raise disagreement(f"{self.files[number]!r} {what}", "files")
+
+    def _arguments_agree(self) -> None:
+        used: set[str] = set()
+        for role, argv in self.argv.roles.items():
+            for number, argument in enumerate(argv):
+                names, problem = self._names_in(argument, {FILES: ""} if number == 0 else self._known)
+                if problem:
+                    raise disagreement(f"argv.{role} holds {argument!r}: {problem}", "argv", role)
+                used.update(names)
+        for argument in self.version or ():
+            if self._names_in(argument, {})[1]:
+                raise disagreement("the command of version holds no braces: nothing is put into it", "version")
+        if unused := [name for name in self.parameters if name not in used]:
+            raise disagreement(
+                f"no argument holds the parameter {unused[0]}; write {{{unused[0]}}} in one, or take it out",
+                "parameters",
+                unused[0],
+            )
+        if self.files and FILES not in used:
+            raise disagreement("no argument holds {files}, the directory that the files are put into", "files")
+        if "port" in used and self.port is None:
+            raise disagreement("an argument holds {port}, and the program has no port", "port")
+
+    def _durations_agree(self) -> None:
+        if self.timeout is not None and self.timeout <= self.expected_duration:
+            what = f"the timeout ({self.timeout:g} s) ends a trial before its expected duration"
+            raise disagreement(f"{what} ({self.expected_duration:g} s)", "timeout")
+
+    @property
+    def _known(self) -> Mapping[str, Any]:
+        return {**self.parameters, **self.built_in}
+
+    @staticmethod
+    def _names_in(argument: str, known: Mapping[str, Any]) -> tuple[list[str], str]:
+        """(the names in braces, what is wrong with them)."""
+        try:
+            names = [name for _, name in pieces(argument) if name is not None]
+        except ValueError as error:
+            return [], f"{error}; write {{{{ and }}}} for braces"
+        for name in names:
+            if name not in known:
+                near = get_close_matches(name, known, 2)
+                told = f"did you mean {' or '.join(near)}?" if near else f"known here: {', '.join(known) or 'none'}"
+                return names, f"there is no parameter {name!r}; {told}"
+        return names, ""
+
+
+def pieces(argument: str) -> Iterator[tuple[str, str | None]]:
+    """(text, the name in braces after it, None at the end) of an argument. Raises ValueError for stray braces."""
+    for text, name, form, conversion in Formatter().parse(argument):
+        if name is not None and (form or conversion or not _PARAMETER.fullmatch(name)):
+            raise ValueError(f"{{{name}}} is no name in braces")
+        yield text, name
+
+
+def filled(argument: str, values: Mapping[str, Level]) -> str:
+    """An argument with what its names stand for; true and false as TOML writes them."""
+    return "".join(text + ("" if name is None else _written(values[name])) for text, name in pieces(argument))
+
+
+def with_absolute_files(data: Mapping[str, Any], study: Path) -> dict[str, Any]:
+    """A study's plain values with absolute paths of the files of programs, which are relative to the study's file."""
+    programs = data.get("program")
+    if not isinstance(programs, list):
+        return dict(data)
+    beside = study.absolute().parent
+    return {**data, "program": [_absolute(each, beside) for each in programs]}
+
+
+def _absolute(table: Any, beside: Path) -> Any:
+    files = table.get("files") if isinstance(table, dict) else None
+    if not isinstance(files, list):
+        return table
+    return {**table, "files": [str(beside / each) if isinstance(each, str) and each else each for each in files]}
+
+
+def _written(value: Level) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
