@@ -73,6 +73,25 @@ HAND_MADE = (
         ],
         "benchmark": [{"name": "stream", "parameters": {"array_size": "32MiB"}, "factors": {"threads": [1]}}],
     },
+    {
+        "name": "own", "platforms": ["native"],
+        "program": [
+            {
+                "name": "hashing", "argv": {"guest": ["{files}/null", "--size={size}", "{{}}", "{vcpus}"]},
+                "parameters": {"size": 3}, "version": ["true"], "expected_duration": "1s", "timeout": "1min",
+                "metric": [{"name": "time", "unit": "s", "better": "lower", "pattern": "^([0-9.]+) s$"}],
+            },
+            {
+                "name": "served", "argv": {"client": ["c", "{peer_address}:{port}"], "server": ["s", "{port}"]},
+                "port": 7000, "version": ["c", "-V"], "files": [],
+                "metric": [{"name": "rate", "unit": "1/s", "better": "higher", "pointer": "/a", "output": "stderr"}],
+            },
+        ],
+        "benchmark": [
+            {"name": "hashing", "factors": {"size": [1, 2]}},
+            {"name": "served", "topology": "point-to-point", "link": {"mtu": 1500}},
+        ],
+    },
 )  # fmt: skip
 SCALARS: tuple[Any, ...] = (
     True, False, 0, 1, -1, 2, 3, 64, 1.5, -0.0, 1e308, 5e-324, math.inf, -math.inf, math.nan, 2**31, 2**63 - 1,

@@ -22,10 +22,10 @@ import itertools, json, re, resource, sys, warnings
 resource.setrlimit(resource.RLIMIT_AS, ({_MEMORY_BYTES}, {_MEMORY_BYTES}))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 warnings.simplefilter("ignore")
-asked = json.load(sys.stdin)
+requested = json.load(sys.stdin)
 found = {{}}
-for name, (pattern, output) in asked["patterns"].items():
-    matches = re.compile(pattern, re.MULTILINE).finditer(asked["texts"][output])
+for name, (pattern, output) in requested["patterns"].items():
+    matches = re.compile(pattern, re.MULTILINE).finditer(requested["texts"][output])
     found[name] = [(match[1] or "")[:100] for match in itertools.islice(matches, {_MATCHES})]
 json.dump(found, sys.stdout)
 """
@@ -41,9 +41,9 @@ def matches(
     """
     if not patterns:
         return {}
-    asked = json.dumps({"patterns": patterns, "texts": texts})
+    requested = json.dumps({"patterns": patterns, "texts": texts})
     try:
-        answer = run([sys.executable, "-I", "-S", "-c", _CODE], input_text=asked, timeout_s=timeout_s).stdout
+        answer = run([sys.executable, "-I", "-S", "-c", _CODE], input_text=requested, timeout_s=timeout_s).stdout
     except CommandFailed as error:
         listed = ", ".join(repr(pattern) for pattern, _ in patterns.values())
         why = "1 GiB of memory" if "MemoryError" in error.what else f"{timeout_s:g} s"

@@ -159,6 +159,11 @@ def _planned(run: RunHandle, image: Image, consented: Collection[HostProgram] = 
     probes = {p.name: Probe(p.available, p.reason, p.hint, tuple(p.marks), p.version) for p in run.platforms}
     plan = make_plan(stored_study(run), image=image, seed=run.seed, probes=probes, consented=consented, dry=dry)
     if {cell.key for cell in plan.cells} != {cell.key for cell in run.cells}:
+        if any(table.files for table in plan.study.program):
+            raise BadInput(
+                f"{run.name} cannot go on: files of its programs changed, or the cells of vtax {run.vtax_version}",
+                hint="put the files back as they were, or start a new run",
+            )
         raise BadInput(
             f"{run.name} was started by vtax {run.vtax_version}, whose cells are defined differently",
             hint="resume with that version, or start a new run",

@@ -89,9 +89,9 @@ def examine(
     problems += _idle_keys(data.get("design", {}), str(path))
     if study is None:
         return problems, None
+    problems += _idle_programs(study, str(path))
     if overrides is not None:
         problems += _idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
-        problems += _idle_programs(study, str(path))
     return problems, LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
 
 

@@ -209,8 +209,8 @@ class ProgramTable(Table):
         for name in names:
             if name not in known:
                 near = get_close_matches(name, known, 2)
-                told = f"did you mean {' or '.join(near)}?" if near else f"known here: {', '.join(known) or 'none'}"
-                return names, f"there is no parameter {name!r}; {told}"
+                hint = f"did you mean {' or '.join(near)}?" if near else f"known here: {', '.join(known) or 'none'}"
+                return names, f"there is no parameter {name!r}; {hint}"
         return names, ""
 
 

@@ -1,0 +1,118 @@
+"""A program of a study as a benchmark: its commands, and what it reads out of an output it does not know."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from vtax.benchmarks.base import Context, Role
+from vtax.benchmarks.matching import matches
+from vtax.benchmarks.program import Program
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.programs import ProgramTable
+
+CONTEXT = Context(2, 1 << 28, scratch="/s", guest_address="198.18.0.1", peer_address="198.18.0.2", flow=1)
+
+
+def program(metric: dict[str, Any] | None = None, **changes: Any) -> Program:
+    figure = {"name": "figure", "unit": "s", "better": "lower", **(metric or {"pattern": "took ([^ ]+) s"})}
+    declared = {"name": "own", "argv": {"guest": ["tool"]}, "version": ["tool", "-V"], "metric": [figure], **changes}
+    return Program(ProgramTable.model_validate(declared), [b"data"] * len(declared.get("files", ())))
+
+
+def read(program: Program, stdout: str, stderr: str = "", status: int = 0) -> Mapping[str, float]:
+    results: dict[Role, CommandResult] = {"single": CommandResult(("tool",), status, stdout, stderr, 1.0, 1.0)}
+    return program.parse(program.Parameters(), CONTEXT, results).values
+
+
+def test_a_figure_is_found_by_a_pattern() -> None:
+    assert read(program(), "hello\ntook 1.5e-3 s\n") == {"figure": 0.0015}
+    assert read(program({"pattern": r"^(\d+)$", "output": "stderr"}), "7", "a\n12\n") == {"figure": 12.0}
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value"),
+    [("/a/1/b", 3.0), ("/x~1y", 4.0), ("/m~0n", 5.0), ("/", 6.0), ("/text", 7.5)],
+)
+def test_a_figure_is_found_by_a_json_pointer(pointer: str, value: float) -> None:
+    text = '{"a": [0, {"b": 3}], "x/y": 4, "m~n": 5, "": 6, "text": "7.5"}'
+    assert read(program({"pointer": pointer}), text) == {"figure": value}
+
+
+def test_a_whole_document_may_be_the_figure() -> None:
+    assert read(program({"pointer": ""}), " 5\n") == {"figure": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("metric", "stdout", "expected"),
+    [
+        ({"pattern": "took (.*) s"}, "it ran for 3 s", "matches nothing in stdout: it ran for 3 s"),
+        ({"pattern": "took (.*) s"}, "", "it is empty"),
+        ({"pattern": "took (.*) s"}, "took 1 s\ntook 2 s", "more than once: '1', '2'"),
+        ({"pattern": "took (.*) s"}, "took nan s", "no finite number"),
+        ({"pattern": "took (.*) s"}, "took 1,000 s", "no finite number"),
+        ({"pattern": "took (.*) s"}, "took 1_0 s", "no finite number"),
+        ({"pattern": "took (.*) s"}, "took 1e999 s", "no finite number"),
+        ({"pattern": "took(x)? s"}, "took s", "no finite number"),
+        ({"pointer": "/a"}, "{", "is not JSON"),
+        ({"pointer": "/a"}, "[" * 100_000, "is not JSON"),
+        ({"pointer": "/a"}, "9" * 5000, "is not JSON"),
+        ({"pointer": "/a"}, '{"b": 1}', "nothing at /a"),
+        ({"pointer": "/01"}, "[1, 2]", "nothing at /01"),
+        ({"pointer": "/-1"}, "[1, 2]", "nothing at /-1"),
+        ({"pointer": "/a"}, '{"a": true}', "no finite number"),
+        ({"pointer": "/a"}, '{"a": NaN}', "no finite number"),
+        ({"pointer": "/a"}, '{"a": 1' + "0" * 400 + "}", "no finite number"),
+    ],
+)
+def test_what_is_no_figure_fails_the_trial_with_an_excerpt(
+    metric: dict[str, Any], stdout: str, expected: str
+) -> None:
+    with pytest.raises(BenchmarkError) as caught:
+        read(program(metric), stdout)
+    assert expected in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_program_that_fails_is_no_figure() -> None:
+    with pytest.raises(BenchmarkError, match="tool failed with status 3: out of luck"):
+        read(program(), "took 1 s", "out of luck\n", status=3)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(?:(x)|a|aa)+$", "(.*).*.*.*.*=x"])
+def test_a_catastrophic_pattern_ends_in_bounded_time(pattern: str) -> None:
+    before = time.monotonic()
+    with pytest.raises(BenchmarkError, match=r"need more than 1 s"):
+        matches({"figure": (pattern, "stdout")}, {"stdout": "a" * 5000 + "!"}, timeout_s=1.0)
+    assert time.monotonic() - before < 20
+
+
+def test_odd_texts_reach_the_pattern_unchanged() -> None:
+    text = "\ud800 \x00 \u2028 5 µs\r\n"
+    assert matches({"figure": ("([0-9]) µs", "stdout")}, {"stdout": text}) == {"figure": ["5"]}
+
+
+def test_the_guest_is_given_only_what_is_declared() -> None:
+    made = program(
+        argv={"client": ["{files}/c", "{n}", "{peer_address}:{port}"], "server": ["{files}/c", "-p", "{port}"]},
+        parameters={"n": 3}, files=["/x/c"], port=7000, timeout="1min",
+    )  # fmt: skip
+    server, client = made.commands(made.Parameters.model_validate({"n": 4}), CONTEXT)
+    assert server.argv == ("/scratch/vtax-own-server-1/c", "-p", "7001")
+    assert (server.role, server.place, server.ready_port) == ("server", "peer", 7001)
+    assert client.argv == ("/s/vtax-own-client-1/c", "4", "198.18.0.2:7001")
+    assert (client.role, client.place, client.timeout_s) == ("client", "guest", 60.0)
+    assert [(file.path, file.data) for file in client.files] == [("/s/vtax-own-client-1/c", b"data")]
+    assert made.needs_network
+
+
+def test_the_version_is_what_the_command_prints_or_what_the_files_hold() -> None:
+    assert program().version_of("tool 1.2\nmore") == "tool 1.2"
+    with pytest.raises(BenchmarkError, match="printed no version"):
+        program().version_of(" \n")
+    own = program(argv={"guest": ["{files}/x"]}, files=["/y/x"], version=None)
+    assert own.version_of("").startswith("sha256:")
