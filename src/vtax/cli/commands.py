@@ -9,6 +9,7 @@ COMMANDS = {
     "show": "Print the result of a run.",
     "contrast": "Compare any platform, level or run with any other.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
+    "reparse": "Read the stored outputs of a run again with today's parsers.",
     "remove": "Delete runs from the store.",
     "doctor": "Check which platforms run here and what disturbs measurements.",
     "platforms": "List platforms, their options and whether they run here.",

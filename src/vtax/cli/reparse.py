@@ -1,0 +1,107 @@
+"""`vtax reparse`: stored raw outputs read again by today's parsers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import click
+
+from vtax import __version__
+from vtax.cli.completion import run_names
+from vtax.cli.output import json_option, notify, print_json, print_table
+from vtax.errors import BadInput, placed
+from vtax.host.home import Home
+from vtax.runner.reparse import Change, Reparsed, reparse
+from vtax.store.reparse import write
+from vtax.store.store import Store
+from vtax.study.load import LoadedStudy, load
+from vtax.study.units import format_count, format_levels
+
+
+@click.command("reparse")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.option(
+    "--study",
+    metavar="STUDY",
+    type=click.Path(dir_okay=False),
+    help="Read programs of one's own with the patterns of this study file.",
+)
+@click.option("--write", "is_writing", is_flag=True, help="Write the changed figures to the store.")
+@json_option
+def command(run_name: str, study: str | None, is_writing: bool, as_json: bool) -> None:
+    """Read the stored outputs of RUN (default: the last one) again and print the figures that change."""
+    store = Store.existing(Home.from_environment().store_url)
+    run = store.open_run(run_name)
+    if run.status == "running":
+        raise BadInput(f"{run.name} still runs", hint="wait for its end, or stop it with Ctrl-C")
+    loaded = load(study) if study else None
+    with placed(study or ""):
+        result = reparse(store, run, loaded.study if loaded else None)
+    is_writing = is_writing and bool(result.revisions)
+    if is_writing:
+        write(store.engine, run, result.revisions, _note(result, loaded))
+    if as_json:
+        print_json(_as_json(run.name, result, is_written=is_writing))
+        return
+    if result.changes:
+        columns = ("trial", "block", "platform", "cell", "metric", "unit", "old", "new")
+        print_table(columns, [_row(change) for change in result.changes])
+    for error in dict.fromkeys(change.error for change in result.changes if change.error):
+        click.echo(f"cannot be read any more: {error}")
+    for why, count in Counter(why for _, why in result.kept).items():
+        click.echo(f"{format_count(count, 'trial')} left as stored: {why}")
+    figures = format_count(len(result.changes), "figure")
+    click.echo(f"{run.name}: {format_count(result.read, 'trial')} read again, {figures} changed")
+    if is_writing:
+        notify("written")
+    elif result.changes:
+        notify("nothing was written; --write writes the new figures to the store")
+
+
+def _note(result: Reparsed, loaded: LoadedStudy | None) -> str:
+    """What is kept with the run."""
+    by = f", with the patterns of {loaded.source} (SHA-256 {loaded.digest})" if loaded else ""
+    figures = format_count(len(result.changes), "figure")
+    trials = format_count(len(result.revisions), "trial")
+    return f"{figures} of {trials} were read again from stored outputs by vtax {__version__}{by}, and changed"
+
+
+def _row(change: Change) -> tuple[str, ...]:
+    cell = " ".join(filter(None, (change.cell.label, format_levels(change.cell.levels))))
+    old, new = ("none" if value is None else f"{value:.9g}" for value in (change.old, change.new))
+    return (
+        str(change.position),
+        str(change.block + 1),
+        change.cell.platform,
+        cell,
+        change.metric,
+        change.unit,
+        old,
+        new,
+    )
+
+
+def _as_json(run: str, result: Reparsed, *, is_written: bool) -> dict[str, Any]:
+    return {
+        "schema": "vtax.reparse/1",
+        "run": run,
+        "trials": result.read,
+        "written": is_written,
+        "changes": [
+            {
+                "position": change.position,
+                "block": change.block + 1,
+                "platform": change.cell.platform,
+                "label": change.cell.label,
+                "levels": dict(change.cell.levels),
+                "metric": change.metric,
+                "unit": change.unit,
+                "old": change.old,
+                "new": change.new,
+                "error": change.error,
+            }
+            for change in result.changes
+        ],
+        "kept": [{"position": position, "reason": why} for position, why in result.kept],
+    }

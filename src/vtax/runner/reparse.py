@@ -1,0 +1,178 @@
+"""Stored raw outputs, read again by today's parsers: which figures change, and what trials are to be then.
+
+The store keeps what programs printed, their exit status and their durations. It keeps no CPU time of a program, so a
+figure that needs it (`cpu_per_1000_events`, `cpu_per_gigabyte`) stays as it is, and what a parser would refuse by the
+rate of a link or by CPU time was refused in the trial already. A trial that failed counts now only when reading its
+output is what failed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vtax.benchmarks import registry
+from vtax.benchmarks.base import Benchmark, Context, Outcome, Parameters, Role
+from vtax.benchmarks.program import Program
+from vtax.errors import BadInput, BenchmarkError
+from vtax.foreign_text import clean
+from vtax.guest.guest import CommandResult
+from vtax.runner.resume import stored_study
+from vtax.runner.trial import combined, parsed
+from vtax.store.query import OutputRow, outputs
+from vtax.store.records import CellRecord
+from vtax.store.reparse import Revision, StoredTrial, stored_trials
+from vtax.store.store import RunHandle, Store
+from vtax.study.model import Study
+from vtax.study.refusals import validated
+
+_AT_ONCE = 50  # trials whose outputs are held in memory
+_ROLES: tuple[Role, ...] = ("single", "client", "server")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure that is another one now. old, new: None where there is none. error: why there is none now."""
+
+    position: int
+    block: int
+    cell: CellRecord
+    metric: str
+    unit: str
+    old: float | None
+    new: float | None
+    error: str = ""
+
+
+@dataclass
+class Reparsed:
+    """What reading a run again gives. read: trials read. kept: (position, why) of those that stay as they are."""
+
+    read: int = 0
+    changes: list[Change] = field(default_factory=list)
+    revisions: list[Revision] = field(default_factory=list)
+    kept: list[tuple[int, str]] = field(default_factory=list)
+
+
+def reparse(store: Store, run: RunHandle, declared: Study | None = None) -> Reparsed:
+    """Read every stored output of a run again. Writes nothing.
+
+    declared: a study whose [[program]] tables stand in for those of the run. Raises BadInput when these do not fit
+    the run, StoreError.
+    """
+    study = stored_study(run).study
+    programs = {table.name: Program(table) for table in study.program}
+    if declared is not None:
+        programs |= _corrected(run, declared, programs)
+    cells = {cell.key: cell for cell in run.cells}
+    readers: dict[str, tuple[Benchmark, Parameters] | str] = {}
+    context = Context(study.guest.vcpus, study.guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
+    result = Reparsed()
+    for trial, found in _with_outputs(store, run, stored_trials(store.engine, run)):
+        cell = cells[trial.cell]
+        if cell.key not in readers:
+            readers[cell.key] = _reader(cell, programs)
+        reader = readers[cell.key]
+        if why := reader if isinstance(reader, str) else _why_kept(trial, found):
+            result.kept.append((trial.position, why))
+        elif not isinstance(reader, str):
+            _read_again(result, run, trial, cell, found, *reader, context)
+    return result
+
+
+def _corrected(run: RunHandle, declared: Study, programs: Mapping[str, Program]) -> dict[str, Program]:
+    """The programs of another study that the run has. Raises BadInput unless their metrics are those of the run."""
+    found = {table.name: Program(table) for table in declared.program if table.name in programs}
+    if not found:
+        raise BadInput(
+            f"the study declares no program of {run.name}", hint=f"its programs: {', '.join(programs) or 'none'}"
+        )
+    known = {(metric.benchmark, metric.name): (metric.unit, metric.better) for metric in run.metrics}
+    for name, program in found.items():
+        for metric in program.metrics:
+            if known.get((name, metric.name), ()) != (metric.unit, metric.better):
+                raise BadInput(
+                    f"{run.name} has no metric {metric.name} of {name} in {metric.unit}, {metric.better} is better",
+                    hint="change patterns, pointers and outputs only; start a new run for other metrics",
+                )
+    return found
+
+
+def _reader(cell: CellRecord, programs: Mapping[str, Program]) -> tuple[Benchmark, Parameters] | str:
+    """The benchmark of a cell with its parameters, or why there is none today."""
+    try:
+        benchmark: Benchmark = programs.get(cell.benchmark) or registry.get(cell.benchmark)
+        return benchmark, validated(benchmark.Parameters, cell.parameters, "parameter")
+    except BadInput as error:
+        return error.what
+
+
+def _why_kept(trial: StoredTrial, found: Sequence[OutputRow]) -> str:
+    """Why a trial cannot be read again; empty when it can."""
+    if not any(each.role in ("single", "client") for each in found):
+        return "it has no output"
+    if trial.is_truncated:
+        return "its output is longer than what was kept"
+    if not trial.is_ok and (not trial.is_counted or " failed with status " in trial.error):
+        return "it failed before its output was read"
+    return ""
+
+
+def _read_again(
+    result: Reparsed,
+    run: RunHandle,
+    trial: StoredTrial,
+    cell: CellRecord,
+    found: Sequence[OutputRow],
+    benchmark: Benchmark,
+    parameters: Parameters,
+    context: Context,
+) -> None:
+    """Read one trial, and note what is another figure or another outcome now."""
+    result.read += 1
+    values: dict[str, float] = {}
+    error = ""
+    try:
+        outcome = _outcome(trial, found, benchmark, parameters, context)
+        known = {metric.name for metric in run.metrics if metric.benchmark == cell.benchmark}
+        values = {**trial.values, **{name: value for name, value in outcome.values.items() if name in known}}
+    except BenchmarkError as failure:
+        error = clean(str(failure))
+    if error and not trial.is_ok:
+        return
+    units = {metric.name: metric.unit for metric in run.metrics if metric.benchmark == cell.benchmark}
+    changes = [
+        Change(trial.position, trial.block, cell, name, unit, trial.values.get(name), values.get(name), error)
+        for name, unit in units.items()
+        if trial.values.get(name) != values.get(name)
+    ]
+    if changes:
+        result.changes += changes
+        result.revisions.append(Revision(trial.id, cell.benchmark, values, error))
+
+
+def _outcome(
+    trial: StoredTrial, found: Sequence[OutputRow], benchmark: Benchmark, parameters: Parameters, context: Context
+) -> Outcome:
+    """What the parser makes of all flows of a trial. Raises BenchmarkError."""
+    lanes: dict[str, dict[Role, CommandResult]] = {}
+    for output in found:
+        role, _, flow = output.role.partition(".")
+        for known in _ROLES:
+            if role == known:
+                durations = (trial.outside_s or 0.0, trial.inside_s or 0.0)
+                result = CommandResult(output.argv, output.status, output.stdout, output.stderr, *durations)
+                lanes.setdefault(flow, {})[known] = result
+    outcomes = [parsed(benchmark, parameters, context, results) for results in lanes.values()]
+    return combined(outcomes, benchmark.metrics)
+
+
+def _with_outputs(
+    store: Store, run: RunHandle, trials: Sequence[StoredTrial]
+) -> Iterator[tuple[StoredTrial, list[OutputRow]]]:
+    for first in range(0, len(trials), _AT_ONCE):
+        some = trials[first : first + _AT_ONCE]
+        found: dict[int, list[OutputRow]] = {}
+        for output in outputs(store.engine, run, positions=[each.position for each in some]):
+            found.setdefault(output.position, []).append(output)
+        yield from ((each, found.get(each.position, [])) for each in some)

@@ -1,0 +1,99 @@
+"""What `vtax reparse` reads of stored trials and writes back: figures and outcomes, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Engine, delete, insert, select, update
+
+from vtax.foreign_text import clean
+from vtax.store import schema
+from vtax.store.database import writing
+from vtax.store.rows import fetch, reading_rows
+from vtax.store.run import RunHandle
+
+REPARSED = "reparsed"
+"""The code of the warning that figures of a run were read again."""
+
+
+@dataclass(frozen=True)
+class StoredTrial:
+    """A trial as it is stored. cell: its key. outside_s, inside_s: None where not known. values: by metric name.
+
+    is_counted: counters around its program were read to the end. is_truncated: not all that it printed was kept.
+    """
+
+    id: int
+    position: int
+    cell: str
+    block: int
+    is_ok: bool
+    error: str
+    outside_s: float | None
+    inside_s: float | None
+    values: Mapping[str, float]
+    is_counted: bool
+    is_truncated: bool
+
+
+@dataclass(frozen=True)
+class Revision:
+    """What a trial is to be from now on. values: all its figures. error: why it failed, empty when it did not."""
+
+    trial: int
+    benchmark: str
+    values: Mapping[str, float]
+    error: str
+
+
+def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
+    """The trials of a run in the order they happened. Raises StoreError."""
+    trial, cell, metric, measurement = schema.trial, schema.cell, schema.metric, schema.measurement
+    of_run = trial.c.run_id == run.id
+    query = (
+        select(trial.c.id, trial.c.position, cell.c.key, trial.c.block, trial.c.status, trial.c.error,
+               trial.c.outside_s, trial.c.inside_s)
+        .join_from(trial, cell).where(of_run).order_by(trial.c.position)
+    )  # fmt: skip
+    figures = select(measurement.c.trial_id, metric.c.name, measurement.c.value).join_from(measurement, metric)
+    counted = select(schema.counter.c.trial_id).join_from(schema.counter, trial).where(of_run).distinct()
+    cut = select(schema.warning.c.trial_id).where(
+        schema.warning.c.run_id == run.id,
+        schema.warning.c.code == "truncated",
+        schema.warning.c.trial_id.is_not(None),
+    )
+    values: dict[int, dict[str, float]] = {}
+    with reading_rows(engine) as connection:
+        for row in fetch(connection, figures.where(metric.c.run_id == run.id)):
+            values.setdefault(row.trial_id, {})[row.name] = row.value
+        are_counted = {row.trial_id for row in fetch(connection, counted)}
+        are_truncated = {row.trial_id for row in fetch(connection, cut)}
+        return [
+            StoredTrial(r.id, r.position, r.key, r.block, r.status == "ok", r.error, r.outside_s, r.inside_s,
+                        values.get(r.id, {}), r.id in are_counted, r.id in are_truncated)
+            for r in fetch(connection, query)
+        ]  # fmt: skip
+
+
+def write(engine: Engine, run: RunHandle, revisions: Sequence[Revision], note: str) -> None:
+    """Write revisions and the warning REPARSED with its text, all of it or nothing. Raises StoreError."""
+    trial, measurement, metric = schema.trial, schema.measurement, schema.metric
+    with writing(engine) as connection:
+        rows = connection.execute(
+            select(metric.c.benchmark, metric.c.name, metric.c.id).where(metric.c.run_id == run.id)
+        )
+        ids = {(row.benchmark, row.name): row.id for row in rows}
+        for each in revisions:
+            connection.execute(delete(measurement).where(measurement.c.trial_id == each.trial))
+            status = "failed" if each.error else "ok"
+            connection.execute(
+                update(trial).where(trial.c.id == each.trial).values(status=status, error=clean(each.error))
+            )
+            if figures := [
+                {"trial_id": each.trial, "metric_id": ids[each.benchmark, name], "value": value}
+                for name, value in each.values.items()
+            ]:
+                connection.execute(insert(measurement), figures)
+        warning = {"run_id": run.id, "cell_id": None, "trial_id": None, "code": REPARSED, "text": clean(note)}
+        connection.execute(insert(schema.warning), warning)
