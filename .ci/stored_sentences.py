@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 WHERE = ("platforms/*.py", "runner/*.py", "host/cgroups.py", "store/store.py")
-CALLS = {"Probe", "PlatformError", "RunInterrupted", "add_warning", "told"}
-NAMED = re.compile(r"notes|reason|hint|hint|because|[A-Z_]{4,}")
+CALLS = {"Probe", "PlatformError", "RunInterrupted", "add_warning", "probed"}
+NAMED = re.compile(r"notes|reason|hint|because|[A-Z_]{4,}")
 _WORDS = re.compile(r"[a-z]{2,}\S* +[a-z]")
 _CODE = re.compile(r"[\n\\\[]|[0-9a-f]{12}|\w_\w+=")
 

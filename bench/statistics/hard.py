@@ -298,7 +298,7 @@ def failures(blocks: int, studies: int) -> list[str]:
 
 
 def outlooks(blocks: int, studies: int) -> list[str]:
-    """Of verdicts in a family of ten that are open: how often a range is told, and settles at its ends."""
+    """Of verdicts in a family of ten that are open: how often a range is printed, and settles at its ends."""
     rng = generator("outlooks", blocks)
     open_, ends = 0, []
     for _ in range(studies):

@@ -25,8 +25,9 @@ RENAMED = {
     "lost": "drops", "lost_packets": "drops", "used": "effective", "link.lost.packets": "link.drops.packets",
 }  # fmt: skip
 GONE = {"pairs"}  # a setting of another topology
-SENTENCES = {"text"}  # each is beside the figures that it states, and may be said otherwise
-REPLACED = {"blocks_needed", "text"}  # of verdicts and answers: a range in place of one number, and sentences with it
+SENTENCES = {"text"}  # of answers, interactions and warnings: the figures are beside them
+REPLACED = {"blocks_needed"}  # of verdicts: a range in place of one number
+WORDS = {"(not shown)": "(not reported)", "(only what is common)": "(common items only)"}
 
 
 def name_of(key: str) -> str:
@@ -38,13 +39,11 @@ def differences(before: Any, now: Any, place: str) -> Iterator[str]:
     """Whatever was printed before and is not printed now with the same value; what is new is left out."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key, value in before.items():
-            if key in GONE or (key in REPLACED and ("verdict" in place or "answers" in place)):
+            if key in GONE | SENTENCES or (key in REPLACED and "verdict" in place):
                 continue
             if name_of(key) not in now:
                 yield f"{place}: no {name_of(key)}"
-            elif name_of(key) != "code" or not place.startswith(
-                "show.warnings"
-            ):  # `statistics` has several codes now
+            elif key != "code" or not place.startswith("show.warnings"):  # `statistics` has several codes now
                 yield from differences(value, now[name_of(key)], f"{place}.{name_of(key)}")
     elif isinstance(before, list) and isinstance(now, list):
         if len(before) != len(now):
@@ -54,7 +53,7 @@ def differences(before: Any, now: Any, place: str) -> Iterator[str]:
     elif isinstance(before, float) and isinstance(now, float):
         if before != pytest.approx(now, rel=1e-9, abs=0):
             yield f"{place}: {before} before, {now} now"
-    elif before != now:
+    elif WORDS.get(str(before), before) != now:
         yield f"{place}: {before!r} before, {now!r} now"
 
 

@@ -25,7 +25,7 @@ from vtax.stats.checks import Better
 from vtax.stats.verdict import Kind
 
 _MAX_NAMED = 4
-_FAR = 2.0  # times, from which a difference is told as a multiple
+_FAR = 2.0  # times, from which a difference is printed as a multiple
 _KINDS: tuple[Kind, ...] = ("slower", "faster", "equivalent", "undecided")
 
 
