@@ -67,7 +67,7 @@ def place(whole: Path, private_home: Home, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(place)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(examine, "watch", partial(examine.watch, 0.01))
+    monkeypatch.setattr(examine, "sample_load", partial(examine.sample_load, 0.01))
     monkeypatch.setattr(Platform, "probe", lambda *_: Probe(False, "nothing is started here"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     return place

@@ -210,7 +210,7 @@ def test_a_lock_taken_while_it_was_open_is_waited_for_a_while_and_its_holder_nam
         with pytest.raises(VtaxError, match=r"process \d+ \(.*\) cleans up in this home") as caught:
             clean(home.journal, printed.append)
         assert 0.5 <= time.monotonic() - started_at < 5
-        assert "end that process" in caught.value.hint
+        assert "terminate that process" in caught.value.hint
     assert [line.startswith("waiting for process ") for line in printed] == [True]
 
 
