@@ -56,6 +56,16 @@ def test_at_80_columns_the_list_is_a_line_a_run(monkeypatch: pytest.MonkeyPatch)
     assert max(map(len, (first, second))) <= 80
 
 
+def test_the_json_of_the_list_has_times_as_iso_8601() -> None:
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        begin(store, "tour-1", started_at=1_700_000_001.25).finish("finished", "", 1_700_000_301.0)
+        begin(store, "tour-2", started_at=1_700_000_400.0)
+    first, second = json.loads(output_of("list", "--json"))
+    assert (first["started"], first["ended"]) == ("2023-11-14T22:13:21.250Z", "2023-11-14T22:18:21.000Z")
+    assert (first["started_at"], first["ended_at"]) == (1_700_000_001.25, 1_700_000_301.0)
+    assert (second["started"], second["ended"]) == ("2023-11-14T22:20:00.000Z", None)
+
+
 def test_the_list_tells_the_study_of_a_run_whose_name_does_not() -> None:
     with Store.open(Home.from_environment().ensure().store_url) as store:
         begin(store, "tour-1").finish("finished", "", 2.0)

@@ -58,8 +58,8 @@ def test_every_trial_is_listed_in_the_order_it_was_made() -> None:
 
 def test_start_times_are_of_iso_8601_in_utc() -> None:
     last = trials("odd-1")[-1]
-    assert last["started_at"] == "2023-11-14T22:13:21.250Z"
-    assert datetime.fromisoformat(str(last["started_at"])).timestamp() == 1_700_000_001.25
+    assert last["started"] == "2023-11-14T22:13:21.250Z"
+    assert datetime.fromisoformat(str(last["started"])).timestamp() == 1_700_000_001.25
     assert "2023-11-14T22:13:21Z" in output_of("show", "odd-1", "--trials")
 
 

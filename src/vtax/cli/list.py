@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -27,7 +28,7 @@ def command(as_json: bool) -> None:
         runs = []
     how = {run.name: text for run in runs if (text := resume_hint(store, run.name, run.status))}
     if as_json:
-        print_json([{**asdict(run), "resume_hint": how.get(run.name, "")} for run in runs])
+        print_json([_plain(run, how.get(run.name, "")) for run in runs])
         return
     if not runs:
         click.echo(with_program_path("no runs yet; start one with: sudo vtax run tour"))
@@ -48,3 +49,11 @@ def command(as_json: bool) -> None:
         if run.name in how:
             because = (run.stopped_because or run.status).splitlines()[0]
             click.echo(f"{run.name} was not finished: {because}; {how[run.name]}")
+
+
+def _plain(run: RunSummary, how: str) -> dict[str, Any]:
+    """A run for programs: its times as ISO 8601, and for one release more as Unix times."""
+    from vtax.report.views.plain import moment
+
+    times = {"started": moment(run.started_at), "ended": moment(run.ended_at)}
+    return {**asdict(run), **times, "resume_hint": how}

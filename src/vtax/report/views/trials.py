@@ -111,7 +111,7 @@ def plain(trial: Trial) -> dict[str, object]:
         "is_warmup": trial.is_warmup,
         "status": "ok" if trial.is_ok else "failed",
         "error": trial.error,
-        "started_at": started(trial),
+        "started": started(trial),
         "duration_s": trial.duration_s,
     }
 
