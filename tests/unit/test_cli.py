@@ -130,9 +130,12 @@ def test_lists_have_a_json_form(name: str) -> None:
 def test_a_variant_of_a_platform_is_reported_by_its_options_and_not_by_the_same_words_again() -> None:
     lines = CliRunner().invoke(group, ["platforms", "--no-probe"], env={"COLUMNS": "120"}).stdout.splitlines()
     notes = {line.split()[0]: line.split("?", 1)[1].strip() for line in lines if "?" in line}
-    assert notes["docker"] == "Docker container"
-    assert notes["docker-vfs"] == "as docker (storage=vfs)"
-    assert notes["kvm-virtio-vhost"] == "as kvm-e1000 (accel=kvm, vhost=on)"
+    assert notes["native"] == "the image's files on the host's kernel, same limits, nothing else isolated"
+    assert notes["docker"] == "Docker container: default options"
+    assert notes["docker-vfs"] == "storage=vfs"
+    assert notes["lxc-unprivileged"] == "userns=true, no_new_privileges=true"
+    assert notes["kvm-virtio-vhost"] == "accel=kvm, vhost=on"
+    assert notes["qemu-tcg"] == "default options"
 
 
 def test_a_benchmark_explains_its_parameters_and_metrics() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -41,9 +42,11 @@ def command(name: str | None, no_probe: bool, as_json: bool) -> None:
     first_of: dict[tuple[str, str], str] = {}
     shown = []
     for name, driver, summary, probe in rows:
-        note = _note(probe, summary)
+        note, options = _note(probe, summary), _options(name)
         first = first_of.setdefault((driver, note), name)
-        shown.append((name, driver, _availability(probe), note if first == name else f"as {first}{_options(name)}"))
+        if first != name:
+            note = "" if note.startswith(summary) else f"as {first}"
+        shown.append((name, driver, _availability(probe), ": ".join(filter(None, (note, options)))))
     print_table(("platform", "driver", "available", "note"), shown)
 
 
@@ -73,8 +76,8 @@ def _explain_named(name: str, as_json: bool, *, no_probe: bool) -> None:
         print_json({"platform": name, **_driver_json(platform.driver), "own_options": own,
                     **_probe_json(probe), "not_probed": why_not})  # fmt: skip
         return
-    options = [f"{key}={value}" for key, value in own.items()]
-    click.echo(f"{name}: {platform.driver.summary}\n  driver: {', '.join([platform.driver.name, *options])}")
+    driver = ", ".join(filter(None, (platform.driver.name, _written(own))))
+    click.echo(f"{name}: {platform.driver.summary}\n  driver: {driver}")
     for what, text in _probe_facts(probe, why_not):
         if text:
             click.echo(with_program_path(f"  {what}: {printable(text)}"))
@@ -114,7 +117,7 @@ def _print_driver(driver: Driver) -> None:
     print_keys("option", driver.Options)
     print_table(
         ("platform", "options"),
-        [(n, ", ".join(f"{k}={v}" for k, v in o.items()) or "defaults") for n, o in driver.variants.items()],
+        [(n, _written(o) or "defaults") for n, o in driver.variants.items()],
     )
 
 
@@ -132,9 +135,14 @@ def _probe_json(probe: Probe | None) -> dict[str, Any]:
 
 
 def _options(name: str) -> str:
-    """The options of a variant, in brackets."""
-    own = ", ".join(f"{key}={value}" for key, value in get(name).driver.variants[name].items())
-    return f" ({own})" if own else ""
+    """The options of a platform; nothing for what is the only one of its driver, or a form of names."""
+    variants = get(name).driver.variants if name in names() else {}
+    return (_written(variants[name]) or "default options") if len(variants) > 1 else ""
+
+
+def _written(options: Mapping[str, Any]) -> str:
+    """`accel=kvm, userns=true`: options, with booleans as in a study."""
+    return ", ".join(f"{key}={str(v).lower() if isinstance(v, bool) else v}" for key, v in options.items())
 
 
 def _availability(probe: Probe | None) -> str:
