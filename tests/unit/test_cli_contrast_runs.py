@@ -134,8 +134,11 @@ def test_the_newest_run_may_be_called_last(store: Store) -> None:
         ("tour-1", "docker", "tour-1 is a whole run, and docker a platform of one", "tour-1:docker"),
         ("tour-1:docker", "tour-2", "tour-2 is a whole run", "tour-2:docker"),
         ("tour-2", "last", "are the same run", "vtax list"),
-        ("tour-1", "tuor-2", "there is no run 'tuor-2'", "tour-2"),
-        ("tour-1", "dokcer", "tour-2 has no platform 'dokcer'", "docker"),
+        ("tour-1", "tuor-2", "there is no run or platform 'tuor-2'", "tour-2"),
+        ("tour-1", "dokcer", "there is no run or platform 'dokcer'", "docker"),
+        ("tour-1", "nope-1", "there is no run or platform 'nope-1'", "tour-1"),
+        ("tour-1", "zzz", "there is no run or platform 'zzz'", "platforms: native, docker"),
+        ("tour-1", "tour-2:dokcer", "tour-2 has no platform 'dokcer'", "docker"),
     ],
 )
 def test_what_is_no_pair_of_runs_is_refused(store: Store, left: str, right: str, what: str, hint: str) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from vtax.errors import BadInput
-from vtax.report.analysis.lookup import Levels, unknown
+from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import differences
 from vtax.report.analysis.values import Analysis, Row, Section, lending_group
@@ -171,9 +170,8 @@ def side_of(store: Store, text: str, runs: dict[str, Analysis] | None = None, ru
     if platform not in platforms:
         if colon and chosen == text and not any(p.partition(":")[0] == head for p in platforms):
             store.open_run(head)  # raises, with the nearest names
-        names = [run.name for run in store.runs()]
-        if chosen == text and get_close_matches(text, names) and not get_close_matches(text, platforms):
-            store.open_run(text)  # as above
+        if chosen == text == platform:
+            raise neither(text, platforms, [run.name for run in store.runs()])
         raise unknown("platform", platform, platforms, text, analysis.name)
     record = next(p for p in analysis.platforms if p.name == platform)
     if not record.available:

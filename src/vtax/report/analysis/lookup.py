@@ -18,6 +18,13 @@ def unknown(kind: str, given: str, names: Sequence[str], where: str, run: str) -
     return BadInput(f"{run} has no {kind} {given!r}", where=where, hint=hint)
 
 
+def neither(given: str, platforms: Sequence[str], runs: Sequence[str]) -> BadInput:
+    """The error for a name that is neither a platform nor a run, with the nearest of both."""
+    near = [*get_close_matches(given, platforms, n=3, cutoff=0.5), *get_close_matches(given, runs, n=3, cutoff=0.5)]
+    hint = f"did you mean {', '.join(near)}?" if near else f"platforms: {', '.join(platforms)}; runs: vtax list"
+    return BadInput(f"there is no run or platform {given!r}", hint=hint)
+
+
 class Levels:
     """The factors of a run's cells and their levels, as the run spells them."""
 
