@@ -12,7 +12,8 @@ from click.testing import CliRunner
 import vtax.platforms
 from vtax.cli import platforms as command
 from vtax.cli.main import group
-from vtax.errors import RunInterrupted
+from vtax.conformance.target import find
+from vtax.errors import BadInput, RunInterrupted
 from vtax.host.plugins import discover
 from vtax.platforms import registry
 from vtax.platforms.base import Driver, Platform
@@ -104,6 +105,17 @@ def test_a_broken_package_is_named_and_left_out(source, printed, install, monkey
     result = CliRunner().invoke(group, ["platforms", "--no-probe"])
     assert result.exit_code == 0
     assert "fine" in result.output
+
+
+def test_an_entry_point_without_an_attribute_is_refused_with_a_hint(install, tmp_path):
+    install(whole=good("whole", "{'whole': {}}"))
+    (tmp_path / "whole-1.5.dist-info/entry_points.txt").write_text("[vtax.platforms]\nwhole = whole\n")
+    message: list[str] = []
+    assert "whole" not in discover(vtax.platforms, "DRIVER", Driver, message.append)
+    assert message[0].endswith(": it is a module, not a driver; write whole:DRIVER")
+    with pytest.raises(BadInput, match="whole = whole is a module, not a platform") as caught:
+        find("whole")
+    assert caught.value.hint == "write whole:DRIVER"
 
 
 def test_a_probe_that_raises_is_an_answer(install, monkeypatch, tmp_path):

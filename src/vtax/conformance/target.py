@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import sys
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,7 +53,8 @@ def find(argument: str) -> list[Target]:
             f"{argument} cannot be loaded: {type(error).__name__}: {error}", hint=f"name {_FORMS}"
         ) from error
     if not found:
-        raise BadInput(f"{argument} defines none of {', '.join(ATTRIBUTES.values())}", hint=f"name {_FORMS}")
+        hint = f"define one of them in it, or name {_FORMS}"
+        raise BadInput(f"{argument} defines none of {', '.join(ATTRIBUTES.values())}", hint=hint)
     return [Target(kind, plugin, argument) for kind, plugin in found]
 
 
@@ -62,8 +63,17 @@ def _plugins(argument: str) -> list[tuple[str, Any]]:
         return _defined(_from_file(Path(argument)))
     entries = [(k, e) for k, group in GROUPS.items() for e in entry_points(group=group) if e.name == argument]
     if entries:
-        return [(kind, entry.load()) for kind, entry in entries]
+        return [(kind, _loaded(kind, entry)) for kind, entry in entries]
     return _defined(importlib.import_module(argument))
+
+
+def _loaded(kind: str, entry: EntryPoint) -> Any:
+    """The plug-in of an entry point. Raises BadInput for a whole module, and what its package raises."""
+    plugin = entry.load()
+    if isinstance(plugin, ModuleType):
+        what = f"the entry point {entry.name} = {entry.value} is a module, not a {kind}"
+        raise BadInput(what, where=GROUPS[kind], hint=f"write {entry.value}:{ATTRIBUTES[kind]}")
+    return plugin
 
 
 def _from_file(path: Path) -> ModuleType:

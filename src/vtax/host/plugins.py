@@ -77,7 +77,7 @@ def _found(
             yield plugin, None if _is_shipped(package, module_info.name, module) else module
     for entry in entry_points(group=package.__name__):
         try:
-            plugin = _loaded(entry, shape)
+            plugin = _loaded(entry, attribute, shape)
             if plugin.name in names:
                 raise ValueError(f"a plug-in with the name {plugin.name!r} exists already")
         except (Exception, SystemExit) as error:  # a third-party package may raise anything on import
@@ -118,9 +118,11 @@ def _source(distribution: Distribution) -> str:
         return "local"
 
 
-def _loaded(entry: EntryPoint, shape: type) -> Any:
+def _loaded(entry: EntryPoint, attribute: str, shape: type) -> Any:
     """The plug-in of an entry point. Raises whatever its package raises, and ValueError for what is none."""
     plugin = entry.load()
+    if isinstance(plugin, ModuleType):
+        raise ValueError(f"it is a module, not a {shape.__name__.lower()}; write {entry.value}:{attribute}")
     if problem := problem_of(plugin, shape):
         raise ValueError(problem)
     return plugin
