@@ -128,3 +128,10 @@ def test_what_is_no_trial_is_refused(
     assert caught.value.code == 2
     assert what in printed
     assert hint in printed
+
+
+def test_a_trial_without_output_says_that_none_is_stored() -> None:
+    heading, note = output_of("show", "odd-1", "--raw", "0").splitlines()[:2]
+    assert heading.startswith("==== trial 0: ")
+    assert note == "no output is stored for this trial"
+    assert "no output is stored" not in output_of("show", "odd-1", "--raw", "1")

@@ -17,6 +17,7 @@ from vtax.store.store import RunHandle, Store
 from vtax.study.units import format_levels
 
 EVERY = "all"
+_NO_OUTPUT = "no output is stored for this trial"
 _AT_ONCE = 50  # trials whose outputs are held in memory
 
 
@@ -36,9 +37,8 @@ def print_raw(store: Store, run_name: str, trial: str, wanted: Wanted, *, as_jso
         print_json({"schema": "vtax.raw/1", "run": run.name, "trials": entries})
         return
     for each, found in _with_outputs(store, run, trials):
-        document_stream().write(
-            "\n".join([_heading(each), *(line for output in found for line in _lines(output)), "", ""])
-        )
+        lines = [line for output in found for line in _lines(output)] or [_NO_OUTPUT]
+        document_stream().write("\n".join([_heading(each), *lines, "", ""]))
 
 
 def _chosen(run: str, trials: Sequence[Trial], wanted: str) -> Trial:
