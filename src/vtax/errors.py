@@ -48,7 +48,7 @@ class BadInput(VtaxError):
 class BadInputs(BadInput):
     """Several problems of one file, shown together. problems: each with its own what, where and hint."""
 
-    MAX_SHOWN = 12
+    MAX_SHOWN = 100  # a bound for hostile files
 
     def __init__(self, problems: Iterable[BadInput], *, where: str, hint: str) -> None:
         self.problems = tuple({(each.where, each.what): each for each in reversed([*problems])}.values())[::-1]

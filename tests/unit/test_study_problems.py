@@ -147,10 +147,13 @@ def test_a_name_that_is_wrong_hides_nothing(tmp_path: Path) -> None:
     ]
 
 
-def test_many_problems_are_counted_beyond_the_first(tmp_path: Path) -> None:
-    keys = "".join(f"key{number} = 1\n" for number in range(15))
-    error = refused(tmp_path, keys + HEAD + STREAM)
+def test_all_problems_are_shown_up_to_a_bound(tmp_path: Path) -> None:
+    keys = [f"key{number} = 1\n" for number in range(BadInputs.MAX_SHOWN + 3)]
+    error = refused(tmp_path, "".join(keys[:15]) + HEAD + STREAM)
     assert error.what.startswith("15 problems:")
+    assert [line for line in lines(error) if "unknown key 'key14'" in line]
+    assert "problems more" not in error.what
+    error = refused(tmp_path, "".join(keys) + HEAD + STREAM)
     assert error.what.endswith("and 3 problems more")
 
 
