@@ -151,4 +151,4 @@ class RunInterrupted(BaseException):
 
 def with_hint(what: str, hint: str) -> str:
     """What happened and its hint (may be empty) as one text."""
-    return f"{what.rstrip('. ')}. Hint: {hint}" if what and hint else what or hint
+    return f"{what.rstrip('. ')}; hint: {hint}" if what and hint else what or hint

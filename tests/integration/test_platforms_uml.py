@@ -40,7 +40,7 @@ def runs_here(name, image):
     platform = registry.get(name)
     probe = platform.probe(image)
     if not probe.available:
-        pytest.skip(f"{name} does not run here: {probe.reason}. Hint: {probe.hint}")
+        pytest.skip(f"{name} does not run here: {probe.reason}; hint: {probe.hint}")
     return platform
 
 

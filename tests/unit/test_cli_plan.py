@@ -16,7 +16,7 @@ from command_line import output_of
 from vtax.benchmarks.registry import benchmarks
 from vtax.cli.main import group
 from vtax.cli.run import check_budget_holds_block
-from vtax.errors import BadInput
+from vtax.errors import BadInput, with_hint
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.runner.plan import Plan
@@ -179,7 +179,7 @@ def test_a_plan_shows_what_a_platform_cannot_carry_and_measures_the_rest(
     assert line.startswith(
         "not tested: gvisor-ptrace in iperf3, router: router needs guests that route between their"
     )
-    assert line.endswith("Hint: take gvisor-ptrace out")
+    assert line.endswith("drops large packets that a router receives")
     plan = json.loads(output_of("run", str(study), "--plan", "--json"))
     assert [(each["platform"], each["label"], each["levels"]) for each in plan["not_tested"]] == [
         ("gvisor-ptrace", "iperf3", {"link.mtu": mtu}) for mtu in (500, 1500)
@@ -194,3 +194,8 @@ def test_a_plan_shows_what_a_platform_cannot_carry_and_measures_the_rest(
     study.write_text(f'name = "mine"\nplatforms = ["gvisor-ptrace"]\nbaseline = "gvisor-ptrace"\n{router}')
     with pytest.raises(BadInput, match="router needs guests that route"):
         output_of("run", str(study), "--plan")
+
+
+def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line() -> None:
+    assert with_hint("no image.", "sudo vtax image build") == "no image; hint: sudo vtax image build"
+    assert with_hint("no image.", "") == "no image."

@@ -161,8 +161,8 @@ def _not_tested(plan: Plan) -> list[str]:
     """`not tested: gvisor-ptrace in iperf3, router: REASON`; points with the same reason together."""
     groups: dict[tuple[str, str, str, str], list[Point]] = {}
     for each in plan.untested:
-        why = with_hint(each.error.what, each.error.hint)
-        groups.setdefault((each.platform.name, each.point.label, each.point.topology, why), []).append(each.point)
+        place = (each.platform.name, each.point.label, each.point.topology, each.error.what)
+        groups.setdefault(place, []).append(each.point)
     of_label = Counter(point.label for point in plan.points)
     lines = []
     for (platform, label, topology, why), points in groups.items():

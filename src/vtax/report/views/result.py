@@ -88,26 +88,25 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
 
 def _untested_points(analysis: Analysis) -> list[Inline]:
     """`gvisor-ptrace in iperf3, router (link.mtu=500): REASON`; points with the same reason together."""
-    groups: dict[tuple[str, str, str, str, str], list[UntestedRecord]] = {}
+    groups: dict[tuple[str, str, str, str], list[UntestedRecord]] = {}
     for each in analysis.untested:
-        key = (each.platform, each.label, each.topology, each.reason, each.hint)
-        groups.setdefault(key, []).append(each)
+        groups.setdefault((each.platform, each.label, each.topology, each.reason), []).append(each)
     tested = {(cell.platform, cell.label) for cell in analysis.cells}
     items = []
-    for (platform, label, topology, reason, hint), points in groups.items():
+    for (platform, label, topology, reason), points in groups.items():
         name: Inline = msg("{platform} in {label}, {topology}", platform=platform, label=label, topology=topology)
         if (platform, label) in tested:
             shown = [Factor(levels_of(point.levels)) for point in points]
             where = listed(shown) if len(shown) <= _MOST_NAMED else msg("{count} points", count=Count(len(shown)))
             name = msg("{name} ({levels})", name=name, levels=where)
-        items.append(joined([name, _why(reason, hint)], ": "))
+        items.append(joined([name, stored(reason)], ": "))
     return items
 
 
 def _why(reason: str, hint: str) -> Inline:
     if not (reason and hint):
         return stored(reason or hint)
-    return joined([stored(reason.rstrip(". ")), msg("Hint: {hint}", hint=stored(hint))], ". ")
+    return joined([stored(reason.rstrip(". ")), msg("hint: {hint}", hint=stored(hint))], "; ")
 
 
 def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
