@@ -1,3 +1,3 @@
-"""vtax measures what a virtualization layer costs, with answers that hold."""
+"""vtax measures what a virtualization layer costs."""
 
 __version__ = "0.1.0"

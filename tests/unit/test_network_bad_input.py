@@ -77,7 +77,7 @@ def test_an_mtu_that_a_nic_model_cannot_carry(platform: str, limit: int) -> None
     error = untested.error
     assert f"{platform} carry an MTU of at most {limit}" in error.what
     assert "mtu of iperf3" in error.where
-    assert f"take {platform} out, or ask for at most {limit}" in error.hint
+    assert f"take {platform} out, or request at most {limit}" in error.hint
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_an_attachment_that_a_interface_cannot_have_is_refused():
     chosen = [registry.get("native"), registry.get("uml")]
     for attachment in ("bridge", "veth", "nat"):
         refuse_beyond_platforms(chosen, [point(attachment=attachment)], "study.toml")
-    with pytest.raises(BadInput, match="uml cannot be joined by macvtap, and iperf3 asks for it") as caught:
+    with pytest.raises(BadInput, match="uml cannot be joined by macvtap, and iperf3 requests it") as caught:
         refuse_beyond_platforms(chosen, [point(attachment="macvtap")], "study.toml")
     assert "attachment" in caught.value.where
     assert "bridge or veth or nat" in caught.value.hint
@@ -64,7 +64,7 @@ def test_more_interfaces_than_a_platform_has_are_refused(monkeypatch):
 def test_more_queues_than_a_interface_has_are_refused(platform):
     chosen = [registry.get("native"), registry.get(platform)]
     refuse_beyond_platforms(chosen, [point(queues=1)], "study.toml")
-    with pytest.raises(BadInput, match=f"{platform} have at most 1 queue, and iperf3 asks for 4") as caught:
+    with pytest.raises(BadInput, match=f"{platform} have at most 1 queue, and iperf3 requests 4") as caught:
         refuse_beyond_platforms(chosen, [point(queues=4)], "study.toml")
     assert "queues" in caught.value.where
 

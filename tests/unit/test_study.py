@@ -99,7 +99,7 @@ def test_broken_toml_names_the_file_and_the_line(tmp_path: Path) -> None:
         (
             "[design]\nstop = 'precision'\nblocks = 5",
             "[design], key blocks",
-            "blocks does nothing under stop = 'precision': it belongs to 'fixed'",
+            "blocks has no effect under stop = 'precision': it belongs to 'fixed'",
         ),
         (
             "[design]\norder = 'sequential'\nstop = 'verdict'",

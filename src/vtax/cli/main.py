@@ -86,7 +86,7 @@ _DRAIN_TIMEOUT_S = 1.0  # after a request to stop: how long the last lines may w
 )
 @click.version_option(__version__, prog_name="vtax")
 def group() -> None:
-    """Measure what a virtualization layer costs, on this machine, with answers that hold.
+    """Measure what a virtualization layer costs, on this machine.
 
     Start with `vtax doctor`, then `vtax run tour`.
     """

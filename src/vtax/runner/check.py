@@ -75,7 +75,7 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
         raise BadInput(
             f"{vcpus} vCPUs are requested, and this host has {allowed} CPUs to pin them to",
             where=f"{where}, key vcpus" if "[guest]" in where else where,
-            hint=f"use {allowed} or fewer",
+            hint=f"request at most {allowed}",
         )
     total = _host_memory()
     if memory_bytes > total:

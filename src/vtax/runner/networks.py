@@ -77,16 +77,16 @@ def _refuse_beyond(platform: Platform, point: Point, source: str) -> None:
         return BadInput(what, where=f"{source}: key platforms, and {place} of {point.label}", hint=hint)
 
     if link.attachment in limits.not_attached:
-        what = f"{interfaces} cannot be joined by {link.attachment}, and {point.label} asks for it"
+        what = f"{interfaces} cannot be joined by {link.attachment}, and {point.label} requests it"
         others = [name for name in topology.attachments if name not in limits.not_attached]
-        raise refuse(what, "link setting attachment", f"{out}, or ask for {' or '.join(others)}")
+        raise refuse(what, "link setting attachment", f"{out}, or request {' or '.join(others)}")
     if link.mtu > limits.mtu:
-        what = f"{interfaces} carry an MTU of at most {limits.mtu}, and {point.label} asks for {link.mtu}"
-        raise refuse(what, "link setting mtu", f"{out}, or ask for at most {limits.mtu}")
+        what = f"{interfaces} carry an MTU of at most {limits.mtu}, and {point.label} requests {link.mtu}"
+        raise refuse(what, "link setting mtu", f"{out}, or request at most {limits.mtu}")
     if link.queues > limits.queues:
         maximum = f"at most {format_count(limits.queues, 'queue')}"
-        what = f"{interfaces} have {maximum}, and {point.label} asks for {link.queues}"
-        raise refuse(what, "link setting queues", f"{out}, or ask for at most {limits.queues}")
+        what = f"{interfaces} have {maximum}, and {point.label} requests {link.queues}"
+        raise refuse(what, "link setting queues", f"{out}, or request at most {limits.queues}")
     if topology.forwards and not limits.forwards:
         raise refuse(
             f"{point.topology} needs guests that route between their interfaces, and the network stack of "

@@ -123,7 +123,7 @@ def _idle_keys(design: Any, source: str) -> Iterator[BadInput]:
         if key in design and stop not in rules:
             belongs = " and ".join(map(repr, rules))
             yield BadInput(
-                f"{key} does nothing under stop = {stop!r}: it belongs to {belongs}",
+                f"{key} has no effect under stop = {stop!r}: it belongs to {belongs}",
                 where=f"{source}: [design], key {key}",
                 hint=f"take {key} out, or set stop = {rules[0]!r}",
             )
