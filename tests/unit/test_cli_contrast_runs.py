@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from command_line import output_of
 from shown import drawn
 from synthetic_run import PLATFORMS, begin, cells, fill, trial
 
-from vtax.errors import BadInput
+from vtax.cli.main import group
+from vtax.errors import BadInput, VtaxError
 from vtax.report.analysis.contrast import contrast
 from vtax.report.views.contrast import document_of
 from vtax.store.store import RunHandle, Store
@@ -146,3 +151,66 @@ def test_what_is_no_pair_of_runs_is_refused(store: Store, left: str, right: str,
         contrast(store, left, right)
     assert what in caught.value.what
     assert hint in caught.value.hint
+
+
+def one_cell(name: str, **changes: Any) -> None:
+    """A run of native and iperf3 alone, sending, and of the CPU, with 4 blocks."""
+    with Store.open(os.environ["VTAX_STORE"]) as opened:
+        sent = next(cell for cell in cells() if cell.key == "s-native")
+        cpu = next(cell for cell in cells() if cell.key == "c-native")
+        host = {"mitigations": changes.pop("mitigations", {})}
+        run = begin(opened, name, cells=[cpu, replace(sent, **changes)], platforms=PLATFORMS[:1], host=host)
+        for position in range(8):
+            cell = run.cells[position % 2]
+            value = 1000.0 + position // 2
+            values = {"events": value} if cell.benchmark == "sysbench-cpu" else {"throughput": value}
+            run.add_trial(trial(cell, block=position // 2, position=position, values=values))
+        run.finish("finished", "", 1_700_000_300.0)
+
+
+@pytest.fixture
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
+
+
+@pytest.mark.usefixtures("own_store")
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"topology": "multi-nic"}, "topologies of iperf3 differ: point-to-point and multi-nic"),
+        ({"link": {"mtu": 9000}}, "link of iperf3 differs in mtu: not set and 9000"),
+        (
+            {"parameters": {"direction": "send", "streams": 4}},
+            "parameters of iperf3 differs in streams: not set and 4",
+        ),
+    ],
+)
+def test_points_with_other_settings_are_not_compared(changes: dict[str, Any], reason: str) -> None:
+    one_cell("old-1")
+    one_cell("new-1", **changes)
+    plain = json.loads(output_of("contrast", "old-1", "new-1", "--json"))
+    assert [each["label"] for each in plain["contrasts"]] == ["sysbench-cpu"]
+    assert plain["family"] == 1
+    (mismatch,) = plain["mismatched"]
+    assert mismatch["left"]["cell"] == mismatch["right"]["cell"] == "s-native"
+    assert mismatch["reasons"] == [reason]
+    assert plain["unmatched"] == {"left": [], "right": []}
+    assert "runs-differ" not in [each["code"] for each in plain["coded_warnings"]]
+    text = " ".join(output_of("contrast", "old-1", "new-1").split())
+    assert "Settings differ, not compared" in text
+    assert f"native, iperf3, direction=send: {reason}" in text
+    with pytest.raises(VtaxError, match="there is nothing to compare") as caught:
+        CliRunner().invoke(group, ["contrast", "old-1", "new-1", "--benchmark", "iperf3"], catch_exceptions=False)
+    assert caught.value.where == reason
+
+
+@pytest.mark.usefixtures("own_store")
+def test_facts_with_fields_differ_in_the_names_of_fields() -> None:
+    one_cell("old-1", mitigations={"meltdown": "PTI", "spectre_v2": "IBRS", "mds": "clear"})
+    one_cell("new-1", mitigations={"meltdown": "PTI", "spectre_v2": "off", "l1tf": "PTE"})
+    text = " ".join(output_of("contrast", "old-1", "new-1").split())
+    assert "hosts differ in mitigations: l1tf, mds, spectre_v2" in text
+    assert "PTI" not in text
+    one_cell("none-1", mitigations=None)
+    text = " ".join(output_of("contrast", "none-1", "new-1").split())
+    assert "hosts may differ in mitigations: one of the runs did not record them" in text

@@ -15,9 +15,9 @@ import numpy as np
 from vtax.errors import BadInput
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse
-from vtax.report.analysis.run_differences import differences
+from vtax.report.analysis.run_differences import differences, setting_differences
 from vtax.report.analysis.values import Analysis, Row, Section, lending_group
-from vtax.report.document import Inline
+from vtax.report.document import Inline, joined
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError, check_positive
@@ -71,8 +71,18 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Mismatch:
+    """Two cells of whole runs, of one label and the same levels, whose settings differ. reasons: how."""
+
+    left: CellRecord
+    right: CellRecord
+    reasons: tuple[Inline, ...]
+
+
+@dataclass(frozen=True)
 class Contrasts:
     """All contrasts of two sides. warnings: about the runs. unmatched: cells of whole runs that one run alone has.
+    mismatched: cells that both have with other settings, which are not compared.
 
     margin, confidence: of the run; of two runs the smaller margin and the larger confidence.
     """
@@ -85,14 +95,18 @@ class Contrasts:
     compared: tuple[Compared, ...]
     warnings: tuple[Inline, ...] = ()
     unmatched: tuple[tuple[CellRecord, ...], tuple[CellRecord, ...]] = ((), ())
+    mismatched: tuple[Mismatch, ...] = ()
 
     @property
     def family(self) -> int:
         """How many contrasts the verdicts are corrected for."""
         return sum(each.ratio is not None for each in self.compared)
 
-    def why_nothing(self) -> str:
+    def why_nothing(self) -> Inline:
         """Why there is no ratio at all: what each side lacks, or else what stands between them."""
+        if not self.compared:
+            reasons = {repr(reason): reason for each in self.mismatched for reason in each.reasons}
+            return joined(list(reasons.values()), "; ")
         lacks = [
             f"{side.text}: {row.reason or 'no values'}"
             for each in self.compared
@@ -121,7 +135,8 @@ def contrast(
             f"{left} and {right} have nothing in common that was measured",
             hint="name runs with the same benchmarks and levels, or a metric with --metric",
         )
-    if all(pair.left is pair.right for pair in pairs):
+    pairs, mismatched = _split(pairs) if sides[0].is_run else (pairs, ())
+    if pairs and all(pair.left is pair.right for pair in pairs):
         raise BadInput(f"{left} and {right} are the same cells", hint="vary the platform, a level, or the run")
     is_paired = sides[0].analysis.name == sides[1].analysis.name
     rules = [side.analysis.rule for side in sides]
@@ -130,12 +145,13 @@ def contrast(
     if is_paired:
         return Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged))
     unmatched = (
-        _unmatched(sides[0], [pair.left for pair in pairs], metric, label),
-        _unmatched(sides[1], [pair.right for pair in pairs], metric, label),
+        _unmatched(sides[0], [*(p.left.cell for p in pairs), *(m.left for m in mismatched)], metric, label),
+        _unmatched(sides[1], [*(p.right.cell for p in pairs), *(m.right for m in mismatched)], metric, label),
     )
     return Contrasts(
-        sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(_differences(sides, pairs)), unmatched
-    )
+        sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(_differences(sides, pairs)),
+        unmatched, mismatched,
+    )  # fmt: skip
 
 
 def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
@@ -245,11 +261,26 @@ def _setting(cell: CellRecord, factor: str) -> Any:
     return next((each[factor] for each in (cell.levels, cell.parameters, cell.link) if factor in each), None)
 
 
-def _unmatched(side: Side, matched: Sequence[Row], metric: str, label: str) -> tuple[CellRecord, ...]:
+def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, ...]]:
+    """Pairs of whole runs with the same settings, and the cells of the others, each once.
+
+    Factors of either cell are settings that the pairs were matched by.
+    """
+    same, others = [], dict[tuple[str, str], Mismatch]()
+    for pair in pairs:
+        left, right = pair.left.cell, pair.right.cell
+        if reasons := tuple(setting_differences(left, right, {*left.levels, *right.levels})):
+            others[left.key, right.key] = Mismatch(left, right, reasons)
+        else:
+            same.append(pair)
+    return same, tuple(others.values())
+
+
+def _unmatched(side: Side, matched: Sequence[CellRecord], metric: str, label: str) -> tuple[CellRecord, ...]:
     """Cells of a whole run that have the metrics and are in no pair."""
     if not side.is_run:
         return ()
-    keys = {row.cell.key for row in matched}
+    keys = {cell.key for cell in matched}
     found = {
         row.cell.key: row.cell
         for section in side.analysis.sections

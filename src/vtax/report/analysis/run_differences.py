@@ -7,9 +7,10 @@ from typing import Any
 
 from vtax.report.analysis.facts import fact_name
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Inline, msg
+from vtax.report.document import Count, Inline, msg
 from vtax.store.records import CellRecord
 
+_MAX_NAMED = 5  # fields of a fact
 _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
 
 
@@ -24,8 +25,7 @@ def differences(
     person chose to differ."""
     facts = [f for f in sorted({*a.host, *b.host} - _MOMENTS) if a.host.get(f) != b.host.get(f)]
     for fact in facts:
-        sides = {"left": _short(a.host.get(fact)), "right": _short(b.host.get(fact))}
-        yield msg("hosts differ in {fact}: {left} and {right}", fact=fact_name(fact), **sides)
+        yield _of_hosts(fact_name(fact), a.host.get(fact), b.host.get(fact))
     if a.image_key != b.image_key:
         yield msg("images differ: {left} and {right}", left=a.image_key, right=b.image_key)
     if a.vtax_version != b.vtax_version:
@@ -40,6 +40,19 @@ def differences(
     yield from {repr(each): each for each in found}.values()
 
 
+def _of_hosts(fact: Inline, left: Any, right: Any) -> Inline:
+    """How a fact differs; of one that has fields, which of them."""
+    if not isinstance(left, Mapping) and not isinstance(right, Mapping):
+        return msg("hosts differ in {fact}: {left} and {right}", fact=fact, left=_short(left), right=_short(right))
+    if not isinstance(left, Mapping) or not isinstance(right, Mapping):
+        return msg("hosts may differ in {fact}: one of the runs did not record them", fact=fact)
+    names = [str(name) for name in sorted({*left, *right}) if left.get(name) != right.get(name)]
+    if len(names) <= _MAX_NAMED:
+        return msg("hosts differ in {fact}: {names}", fact=fact, names=", ".join(names))
+    shown, more = ", ".join(names[:_MAX_NAMED]), Count(len(names) - _MAX_NAMED)
+    return msg("hosts differ in {fact}: {names} and {count} more", fact=fact, names=shown, count=more)
+
+
 def _versions(of: str, left: str, right: str) -> Inline:
     return msg("versions of {name} differ: {left} and {right}", name=of, left=left, right=right)
 
@@ -47,6 +60,11 @@ def _versions(of: str, left: str, right: str) -> Inline:
 def _of_cells(left_cell: CellRecord, right_cell: CellRecord, fixed: Collection[str]) -> Iterator[Inline]:
     if left_cell.tool_version != right_cell.tool_version:
         yield _versions(left_cell.benchmark, left_cell.tool_version, right_cell.tool_version)
+    yield from setting_differences(left_cell, right_cell, fixed)
+
+
+def setting_differences(left_cell: CellRecord, right_cell: CellRecord, fixed: Collection[str]) -> Iterator[Inline]:
+    """How topology, parameters and link of two cells differ. fixed: factors that are not looked at."""
     if left_cell.topology != right_cell.topology:
         sides = {"left": left_cell.topology, "right": right_cell.topology}
         yield msg("topologies of {name} differ: {left} and {right}", name=left_cell.label, **sides)
@@ -60,13 +78,19 @@ def _of_cells(left_cell: CellRecord, right_cell: CellRecord, fixed: Collection[s
 
 def _unlike(what: Inline, left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Inline]:
     for key in sorted({*left, *right}):
-        if left.get(key) != right.get(key):
-            sides = {"left": _short(left.get(key)), "right": _short(right.get(key))}
+        if isinstance(left.get(key), Mapping) and isinstance(right.get(key), Mapping):
+            inner = [{f"{key}.{name}": value for name, value in side[key].items()} for side in (left, right)]
+            yield from _unlike(what, *inner)
+        elif left.get(key) != right.get(key):
+            values = [_short(side[key]) if key in side else msg("not set") for side in (left, right)]
+            sides = dict(zip(("left", "right"), values, strict=True))
             yield msg("{what} differs in {key}: {left} and {right}", what=what, key=key, **sides)
 
 
 def _short(value: Any) -> Inline:
     if value is None:
         return msg("not known")
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{name}={each}" for name, each in value.items())
     text = str(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

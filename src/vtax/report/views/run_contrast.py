@@ -89,8 +89,13 @@ def _mean(row: Row, scale: Scale) -> tuple[Inline, Inline]:
 
 
 def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
-    """How many verdicts there are of each kind and where, then the cells that only one run has."""
-    yield Titled(msg("Summary"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
+    """How many verdicts there are of each kind and where, then the cells that are not compared, and why."""
+    if shown:
+        yield Titled(msg("Summary"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
+    if found.mismatched:
+        names = [joined([_name(each.left), joined(each.reasons, "; ")], ": ") for each in found.mismatched]
+        title = msg("Settings differ, not compared")
+        yield Titled(title, (Bullets(tuple(_named(names))),), key="mismatched")
     for side, cells in zip((found.left, found.right), found.unmatched, strict=True):
         if cells:
             title = msg("Only in {run}, not compared", run=side.analysis.name)
@@ -130,15 +135,19 @@ def _named(names: Sequence[Inline]) -> Iterator[Inline]:
 
 
 def plain(found: Contrasts) -> dict[str, Any]:
-    """The cells that only one run has, by side."""
+    """The cells that are not compared: with other settings, with the reasons; and those that only one run has."""
     sides = zip(("left", "right"), found.unmatched, strict=True)
     return {
-        "unmatched": {
-            side: [
-                {"platform": cell.platform, "label": cell.label, "benchmark": cell.benchmark,
-                 "levels": dict(cell.levels), "cell": cell.key}
-                for cell in cells
-            ]
-            for side, cells in sides
-        }
+        "mismatched": [
+            {"left": _plain(each.left), "right": _plain(each.right), "reasons": each.reasons}
+            for each in found.mismatched
+        ],
+        "unmatched": {side: list(map(_plain, cells)) for side, cells in sides},
+    }
+
+
+def _plain(cell: CellRecord) -> dict[str, Any]:
+    return {
+        "platform": cell.platform, "label": cell.label, "benchmark": cell.benchmark, "levels": dict(cell.levels),
+        "cell": cell.key,
     }  # fmt: skip
