@@ -10,8 +10,9 @@ import pytest
 from shown import english, page, sentence, terminal
 from synthetic_run import begin, fill, trial
 
+from vtax.counters.host import HostSample, host_warnings
 from vtax.report.analysis import Row, analyse, legacy
-from vtax.report.document import Warning
+from vtax.report.document import Number, Range, Share, Warning
 from vtax.report.views.result import notes_under
 from vtax.store.store import Store
 
@@ -31,6 +32,37 @@ def test_texts_of_older_runs_that_differ_in_numbers_alone_are_one_warning(store:
     assert warning.times == 12
     assert len(warning.cases) == 12
     assert sentence(warning) == "other programs kept 0.50 to 1.60 of the host's CPUs busy"
+
+
+@pytest.mark.parametrize(
+    ("code", "changes", "data", "message"),
+    [
+        (
+            "host-busy", [{"user": 9.0, "system": 3.0, "idle": 8.0}, {"user": 9.0, "system": 9.0, "idle": 2.0}],
+            {"cpus": Range(Number(0.5, 2), Number(1.1, 2))},
+            "other programs kept 0.50 to 1.1 of the host's CPUs busy during the trial",
+        ),
+        (
+            "host-steal", [{"user": 9.4, "idle": 10.0, "steal": 0.6}, {"user": 9.0, "idle": 9.0, "steal": 2.0}],
+            {"share": Range(Share(0.03, "whole"), Share(0.1, "whole"))},
+            "steal 3\N{NO-BREAK SPACE}% to 10\N{NO-BREAK SPACE}%: "
+            "the machine below this host kept its CPUs from it for that share",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_host_warns_of_has_typed_data(
+    store: Store, code: str, changes: list[dict[str, float]], data: dict[str, Range], message: str
+) -> None:
+    before = HostSample(0.0, dict.fromkeys(("user", "system", "idle", "steal"), 0.0), 0.0, 0.0, None, None, None)
+    run = begin(store)
+    for block, spent in enumerate(changes):
+        after = replace(before, monotonic_s=10.0, cpu_s={**before.cpu_s, **spent})
+        given = host_warnings(before, after, 7.0)
+        made = tuple(each for each in given if each[0] == code)
+        run.add_trial(trial(run.cells[0], block=block, position=block, warnings=made))
+    (warning,) = [w for w in analyse(store).warnings if w.code == code]
+    assert warning.data == data
+    assert sentence(warning) == message
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Warnings that are kept as text: what runs before codes wrote, and what tools, guests and platforms say themselves.
 
-Such a warning is its text. Texts that differ in numbers alone are one warning with the range of each number; this is
-the only place that looks at the words of a warning, and what has a code and data never comes here.
+Such a warning is its text, but for those of the host, whose number is read from it (`data_of`). Texts that differ in
+numbers alone are one warning with the range of each number; this is the only place that looks at the words of a
+warning, and what has a code and data never comes here.
 """
 
 from __future__ import annotations
@@ -9,8 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from vtax.report.document import Inline, Number, Share
+from vtax.report.document.sentences import TEXT
+
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WHOLE_NUMBER = re.compile(r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))")  # of no name
+
+
+_BUSY = re.compile(r"other programs kept (\d+\.\d+) of the host's CPUs busy during the trial")
+_STEAL = re.compile(r"steal (\d+) %: the machine below this host kept its CPUs from it for that share")
+
+
+def data_of(code: str, text: str) -> dict[str, Inline]:
+    """What a stored text of the host says, as data of its code's sentence: `cpus`, `share`; the text of any other."""
+    if code == "host-busy" and (found := _BUSY.fullmatch(text)):
+        return {"cpus": Number(float(found[1]), 2)}
+    if code == "host-steal" and (found := _STEAL.fullmatch(text)):
+        return {"share": Share(int(found[1]) / 100, "whole")}
+    return {TEXT: one_line(text)}
 
 
 def one_line(text: str) -> str:

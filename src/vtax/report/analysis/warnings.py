@@ -75,8 +75,11 @@ def noted(note: str, place: Place | None = None, *, is_primary: bool = True) -> 
 
 
 def carried(code: str, text: str, place: Place | None, times: int = 1) -> Given:
-    """A warning that is a text: of a tool, of a guest, or of a run from before codes."""
-    return Given(code, {TEXT: legacy.one_line(text)}, place, times, kind=code)
+    """A warning that was stored as a text: of the host, of a tool, of a guest, or of a run from before codes.
+
+    It is its text, or its data where the text is one of those that legacy.data_of reads.
+    """
+    return Given(code, legacy.data_of(code, text), place, times, kind=code)
 
 
 def _words(data: Mapping[str, Inline]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The catalogue of warnings: code -> severity and the English template of its sentence.
 
 A renderer takes the template of a code, translates it, and puts the warning's data into it. A code that is not here,
-as older runs and plug-ins have, carries its sentence as `text`.
+as older runs and plug-ins have, carries its sentence as `text`; so does a code with a text that has no data.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ _OWN: Mapping[str, Sentence] = {
             "tenants) are part of every ratio and of no interval; several runs per side would show them"
         ),
     ),
+    "host-busy": Sentence("warning", msg("other programs kept {cpus} of the host's CPUs busy during the trial")),
+    "host-steal": Sentence(
+        "warning", msg("steal {share}: the machine below this host kept its CPUs from it for that share")
+    ),
     "failed-without-message": Sentence("error", msg("the trial failed")),
     "clock": Sentence(
         "warning",
@@ -48,6 +52,7 @@ _OWN: Mapping[str, Sentence] = {
         "warning", msg("the figures of {cells} cells drift over the run by {low} to {high} ({p})")
     ),
 }
+_HOST = frozenset({"host-busy", "host-steal"})  # stored as texts, which older versions wrote with other words
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "lost-guest"})
 _NOTES = frozenset({"tuned", "warmup", "resumed"})
 
@@ -59,9 +64,12 @@ def severity_of(code: str) -> Severity:
     return "error" if code in _ERRORS else "note" if code in _NOTES else "warning"
 
 
-def template_of(code: str, count: int | None = None) -> tuple[str, str]:
-    """(template, template for other counts than one): of a code; its text alone when it has no sentence."""
-    if code in _OWN:
+def template_of(code: str, *, is_text: bool = False) -> tuple[str, str]:
+    """(template, template for other counts than one): of a code; its text alone when it has no sentence.
+
+    is_text: whether the data is a text, whatever sentence the code has.
+    """
+    if code in _OWN and not is_text:
         return _OWN[code].template.template, ""
     return SENTENCES.get(code, ("{text}", ""))
 
@@ -77,7 +85,7 @@ def sentence_of(code: str, data: Mapping[str, object]) -> Message:
 
     if isinstance(text := data.get(TEXT), str):
         data = {**data, TEXT: stored(text)}
-    one, many = template_of(code)
+    one, many = template_of(code, is_text=code in _HOST and TEXT in data)
     count = data.get("count")
     is_one = isinstance(count, Count) and count.value == 1
     return Message(one, data, many, 1 if is_one or count is None else 2)  # type: ignore[arg-type]
