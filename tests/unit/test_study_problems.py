@@ -166,3 +166,35 @@ def test_a_number_of_another_kind_is_never_taken_in_silence(tmp_path: Path) -> N
     text = HEAD + "[guest]\nvcpus = true\n[design]\nblocks = true\n[[benchmark]]\nname = 'stream'\n"
     error = refused(tmp_path, text + "parameters = { threads = true }\n")
     assert error.what.count("is true; it must be a whole number") == 3
+
+
+def test_a_benchmark_without_a_name_hides_nothing_in_other_tables(tmp_path: Path) -> None:
+    nameless = "[[benchmark]]\nparameters = { threads = 1 }\n"
+    error = refused(
+        tmp_path, HEAD.replace("podman", "podmann") + nameless * 2 + STREAM + "parameters = { thread = 1 }\n"
+    )
+    found = [line for line in lines(error) if line.startswith("  - ")]
+    assert [line.partition(": ")[0] for line in found] == [
+        "  - [[benchmark]] number 1, key name",
+        "  - [[benchmark]] number 2, key name",
+        "  - [[benchmark]] number 3 (stream), key parameters.thread",
+        "  - key platforms",
+    ]
+
+
+def test_an_unknown_topology_hides_nothing_in_other_tables(tmp_path: Path) -> None:
+    network = '[[benchmark]]\nname = "iperf3"\ntopology = "rooter"\nparameters = { window = "x" }\n'
+    error = refused(tmp_path, HEAD.replace("podman", "podmann") + network + STREAM + "parameters = { thread = 1 }\n")
+    places = [line.partition(": ")[0] for line in lines(error) if line.startswith("  - ")]
+    assert sorted(places) == [
+        "  - [[benchmark]] number 1 (iperf3), key parameters.window",
+        "  - [[benchmark]] number 1 (iperf3), key topology",
+        "  - [[benchmark]] number 2 (stream), key parameters.thread",
+        "  - key platforms",
+    ]
+
+
+def test_too_many_vcpus_and_too_much_memory_are_both_shown(tmp_path: Path) -> None:
+    error = refused(tmp_path, HEAD + '[guest]\nvcpus = 4096\nmemory = "900TiB"\n' + STREAM)
+    places = [line.partition(": ")[0] for line in lines(error) if line.startswith("  - ")]
+    assert places == ["  - [guest], key vcpus", "  - [guest], key memory"]

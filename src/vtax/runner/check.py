@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vtax.benchmarks.base import Context, Timed
 from vtax.benchmarks.program import Program
-from vtax.errors import BadInput, Problems, placed
+from vtax.errors import BadInput, Problems, all_of, placed
 from vtax.guest.facts import nearest_names, unknown_names
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
@@ -71,19 +71,24 @@ def resolve_platform(study: Study, name: str, source: str) -> Platform:
 def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
     """Raise BadInput for more CPUs or memory than this host has. where: origin of the request."""
     allowed = len(os.sched_getaffinity(0))
+    problems: list[BadInput] = []
     if vcpus > allowed:
-        raise BadInput(
+        found = BadInput(
             f"{vcpus} vCPUs are requested, and this host has {allowed} CPUs to pin them to",
             where=f"{where}, key vcpus" if "[guest]" in where else where,
             hint=f"request at most {allowed}",
         )
+        problems.append(found)
     total = _host_memory()
     if memory_bytes > total:
-        raise BadInput(
+        found = BadInput(
             f"{about_size(memory_bytes)} of memory are requested, and this host has {about_size(total)}",
             where=f"{where}, key memory" if "[guest]" in where else where,
             hint="use less; the host and the peer of a network benchmark need memory, too",
         )
+        problems.append(found)
+    if problems:
+        raise all_of(problems, where=where, hint="vtax doctor prints the resources of this host")
 
 
 def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point]) -> None:

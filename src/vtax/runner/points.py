@@ -15,6 +15,7 @@ from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
+from vtax.study.check import UNKNOWN_BENCHMARK
 from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.refusals import Refused, validated
@@ -61,6 +62,8 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     links: dict[Any, LinkSettings] = {}
     problems: dict[str, BadInput] = {}
     for raw in points(loaded.study):
+        if raw.benchmark == UNKNOWN_BENCHMARK:
+            continue
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
         try:
             with placed(where):

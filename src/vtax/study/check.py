@@ -20,6 +20,8 @@ from vtax.study.refusals import Problem, Refused, validated
 
 _ROUNDS = 5
 _UNNAMED = "unnamed"
+UNKNOWN_BENCHMARK = "\0"
+"""Name of a benchmark table without one: no file can hold it. Its points are not checked."""
 _GAP = object()
 _METRIC = {"unit": "1", "better": "lower", "pointer": ""}  # in place of one with problems, which were all found
 _TABLES: Mapping[str, type[BaseModel]] = {
@@ -93,6 +95,15 @@ def _repaired(values: dict[str, Any], problem: Problem, dropped: list[Place]) ->
         except (KeyError, IndexError, TypeError):
             return False
     last = problem.place[-1] if problem.place else None
+    if (
+        problem.place[:1] == ("benchmark",)
+        and last == "name"
+        and len(problem.place) == 3
+        and isinstance(holder, dict)
+    ):
+        holder[last] = UNKNOWN_BENCHMARK
+        holder.setdefault("label", _label_of(problem))
+        return True
     if isinstance(holder, dict) and last == "label" and last not in holder:
         holder[last] = _label_of(problem)
         return True
