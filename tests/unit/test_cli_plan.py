@@ -66,7 +66,7 @@ def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(
 
 def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "; a verdict needs 5 blocks\n" in output_of("run", "tour", "--plan", "--blocks", "3")
+    assert "; a verdict needs 5 blocks\n" in output_of("run", "tour", "--plan", "--blocks", "3", "-p", "docker")
     assert "a verdict needs" not in output_of("run", "tour", "--plan", "--blocks", "5")
     refused = CliRunner().invoke(group, ["run", "tour", "--plan", "--budget", "5s"]).exception
     assert isinstance(refused, BadInput)
@@ -199,3 +199,26 @@ def test_a_plan_shows_what_a_platform_cannot_carry_and_measures_the_rest(
 def test_a_platform_that_is_not_probed_has_its_hint_on_the_same_line() -> None:
     assert with_hint("no image.", "sudo vtax image build") == "no image; hint: sudo vtax image build"
     assert with_hint("no image.", "") == "no image."
+
+
+@pytest.mark.parametrize(
+    ("design", "expected"),
+    [
+        ("blocks = 3", "; a verdict needs 5 blocks in sysbench-cpu\n"),
+        ("blocks = 2", "; a verdict needs 3 blocks in stream and 5 blocks in sysbench-cpu\n"),
+        ("blocks = 3\nmethod = 1", "; a verdict needs 5 blocks\n"),
+        ("stop = 'precision'\nmin_blocks = 3", "; a verdict needs 5 blocks\n"),
+        ("blocks = 5", "equivalent: within ±2 %\n"),
+    ],
+)
+def test_three_blocks_suffice_in_a_family_of_four_contrasts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, design: str, expected: str
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    study = tmp_path / "mine.toml"
+    stream = '[[benchmark]]\nname = "stream"\nfactors = { array_size = ["1MiB", "2MiB"] }\n'
+    study.write_text(
+        f'name = "mine"\nplatforms = ["native", "docker", "lxc"]\n[design]\n{design}\n{stream}'
+        '[[benchmark]]\nname = "sysbench-cpu"\n'
+    )
+    assert expected in output_of("run", str(study), "--plan").replace("\N{NO-BREAK SPACE}", " ")

@@ -12,12 +12,11 @@ from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
-from vtax.stats.moderation import MINIMUM_BLOCKS
+from vtax.stats.stopping import rule_of
 from vtax.study.units import about_size, format_count, format_duration
 
 _ORDER_SHOWN = 3  # blocks
 _CELLS_LISTED = 100_000
-_VERDICT_NEEDS = f"{MINIMUM_BLOCKS} blocks"
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -122,13 +121,11 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     for line in _guest_resources(plan):
         notify(line)
     notify(_order(plan))
-    few = (
-        "" if plan.min_blocks >= MINIMUM_BLOCKS or design.stop == "verdict" else f"; a verdict needs {_VERDICT_NEEDS}"
-    )
+    few = "" if design.stop == "verdict" else _too_few_for_verdicts(plan, plan.min_blocks)
     notify(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
-        few = f"; a verdict needs {_VERDICT_NEEDS}" if bought < MINIMUM_BLOCKS else ""
+        few = _too_few_for_verdicts(plan, bought)
         notify(
             f"the budget of {format_duration(design.budget)} fits about {format_count(bought, 'whole block')}{few}"
         )
@@ -139,6 +136,22 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
             notify(f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}")
     for line in _not_tested(plan):
         notify(line)
+
+
+def _too_few_for_verdicts(plan: Plan, blocks: int) -> str:
+    """`; a verdict needs 5 blocks`, by benchmark where these differ; empty when so many blocks suffice for all."""
+    rule = rule_of(plan.study.design.model_dump())
+    contrasts = Counter(cell.point.label for cell in plan.cells if cell.platform.name != plan.study.baseline)
+    labels_of: dict[int, list[str]] = {}
+    for label, count in contrasts.items():
+        labels_of.setdefault(rule.fewest_to_judge(count), []).append(label)
+    few = {fewest: labels for fewest, labels in sorted(labels_of.items()) if fewest > blocks}
+    if not few:
+        return ""
+    if len(labels_of) == 1:
+        return f"; a verdict needs {format_count(min(few), 'block')}"
+    each = [f"{format_count(fewest, 'block')} in {', '.join(labels)}" for fewest, labels in few.items()]
+    return f"; a verdict needs {' and '.join(each)}"
 
 
 def _guest_resources(plan: Plan) -> list[str]:

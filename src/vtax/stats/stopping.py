@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vtax.stats.checks import Array, StatsError, without_missing
-from vtax.stats.moderation import FEWEST_BLOCKS, MINIMUM_BLOCKS
+from vtax.stats.moderation import FEWEST_BLOCKS, FEWEST_LENDERS, MINIMUM_BLOCKS
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.verdict import check_margin
@@ -68,6 +68,10 @@ class Rule:
         """Of "verdict": the numbers of blocks of its first and last look. Fewer never judge."""
         first = max(self.min_blocks, FEWEST_BLOCKS if self.is_moderated else MINIMUM_BLOCKS)
         return first, max(self.max_blocks, first)
+
+    def fewest_to_judge(self, contrasts: int) -> int:
+        """Blocks below which a contrast has no verdict, in a family of so many contrasts."""
+        return FEWEST_BLOCKS if self.is_moderated and contrasts >= FEWEST_LENDERS else MINIMUM_BLOCKS
 
     @property
     def is_moderated(self) -> bool:
