@@ -79,3 +79,20 @@ def test_the_study_of_a_report_is_accepted_and_is_the_same(name: str, stop: str,
         k: v for k, v in declared["design"].items() if k not in idle
     }
     assert {**again, "design": 0} == {**declared, "design": 0}
+
+
+def test_sizes_and_durations_of_a_study_are_written_with_units(tmp_path: Path) -> None:
+    declared = load("tour").study.declared()
+    declared["guest"]["memory"] = 768 * 1024**2
+    declared["design"] |= {"timeout": 600.0, "budget": 5400.5}
+    text = study_toml(declared)
+    assert 'memory = "768MiB"\n' in text
+    assert 'timeout = "10min"\n' in text
+    declared["design"]["budget"] = 1234567.25
+    text = study_toml(declared)
+    assert "budget = 1234567.25\n" in text
+    path = tmp_path / "again.toml"
+    path.write_text(text)
+    again = load(str(path), {}).study.declared()
+    assert again["guest"] == declared["guest"]
+    assert (again["design"]["timeout"], again["design"]["budget"]) == (600.0, 1234567.25)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -142,6 +143,32 @@ def written_bound(bound: float, conversion: Any) -> str:
         return format_size(int(bound))
     unit, seconds = next(((u, s) for u, s in _TIMES if bound >= s and bound % s == 0), ("s", 1))
     return f"{bound / seconds:g}{unit}"
+
+
+def with_units(model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values of a model, sizes and durations as a study would write them: `512MiB`, `10min`.
+
+    A duration that this form would round stays a number of seconds, so that all read as the same values.
+    """
+
+    def written(value: Any, place: tuple[str | int, ...]) -> Any:
+        if isinstance(value, Mapping):
+            return {key: written(each, (*place, key)) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [written(each, (*place, number)) for number, each in enumerate(value)]
+        there, declaration = walk(model, place)
+        if declaration is None or there != place or isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        kinds = alternatives_of(declaration.annotation, declaration.metadata)
+        conversion = next(filter(None, (conversion_of(each.metadata) for each in kinds)), None)
+        if conversion is None:
+            return value
+        text = written_bound(value, conversion)
+        with suppress(ValueError):  # such as 1e+06s
+            return text if conversion(text) == value else value
+        return value
+
+    return {key: written(each, (key,)) for key, each in values.items()}
 
 
 def _within(bounds: Mapping[str, str]) -> str:

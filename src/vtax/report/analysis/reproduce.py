@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 def study_toml(declared: Mapping[str, Any]) -> str:
     """A stored study as TOML that `vtax run FILE` accepts and reads as the same study."""
+    from vtax.study.declared import with_units
     from vtax.study.load import without_idle_keys
+    from vtax.study.model import Study
     from vtax.study.text import dump
 
-    return dump(without_idle_keys(declared))
+    return dump(with_units(Study, without_idle_keys(declared)))
 
 
 def drivers_of(analysis: Analysis) -> Mapping[str, Driver]:
