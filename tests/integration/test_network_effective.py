@@ -61,7 +61,7 @@ def test_a_netperf_that_misses_its_confidence_says_by_how_much(lab):
         outcome = at.measure("netperf", duration_s=1, **requested)
     (warning,) = [text for text in outcome.warnings if "confidence" in text]
     assert "its 99 % interval is" in warning
-    assert "after 3 iterations, 0.001 % was asked for" in warning
+    assert "after 3 iterations, 0.001 % was requested" in warning
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class Host:
                 "mount": frozenset(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
                 "interface": frozenset(_names(Path("/sys/class/net"))),
                 "network namespace": frozenset(_names(Path("/run/netns"))),
-                "control group": frozenset(str(path) for path in _CGROUPS.rglob("*vtax*")),
+                "control group": frozenset(_control_groups()),
                 "file": frozenset(str(p) for d in (home.guests, home.journal) for p in _entries(d)),
             }
         )
@@ -122,3 +122,9 @@ def _names(directory: Path) -> list[str]:
 
 def _entries(directory: Path) -> list[Path]:
     return list(directory.iterdir()) if directory.is_dir() else []
+
+
+def _control_groups() -> Iterator[str]:
+    """Paths of control groups named after vtax; groups that are removed meanwhile are left out."""
+    for directory, names, _ in os.walk(_CGROUPS):
+        yield from (f"{directory}/{name}" for name in names if "vtax" in name)
