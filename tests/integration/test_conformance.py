@@ -76,7 +76,7 @@ def test_a_platform_that_registers_nothing_is_found_out_when_it_is_killed(
         subject.close()
         result = result_of(platform.CHECKS, "leaks-after-kill", subject)
         assert result.status == "fail", result
-        assert "left on the host" in result.reason
+        assert "leaked resources" in result.reason
     finally:
         subject.close()
         journals.clean(Path(aside))
