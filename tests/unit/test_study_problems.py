@@ -198,3 +198,8 @@ def test_too_many_vcpus_and_too_much_memory_are_both_shown(tmp_path: Path) -> No
     error = refused(tmp_path, HEAD + '[guest]\nvcpus = 4096\nmemory = "900TiB"\n' + STREAM)
     places = [line.partition(": ")[0] for line in lines(error) if line.startswith("  - ")]
     assert places == ["  - [guest], key vcpus", "  - [guest], key memory"]
+
+
+def test_a_study_whose_only_benchmark_has_no_name_is_refused_for_that(tmp_path: Path) -> None:
+    error = refused(tmp_path, HEAD + "[[benchmark]]\nparameters = { threads = 1 }\n")
+    assert error.what == "key 'name' is missing"

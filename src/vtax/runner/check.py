@@ -34,7 +34,7 @@ def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...],
     guest = loaded.study.guest
     problems.of(lambda: check_host(guest.vcpus, guest.memory, f"{loaded.source}: [guest]"))
     problems.found += _unknown_facts(loaded)
-    if points is not None:
+    if points:
         problems.of(lambda: _refuse_too_short_timeout(loaded, points))
         problems.of(lambda: _refuse_too_many_guests(loaded, points))
     if problems.found or points is None:
