@@ -15,6 +15,7 @@ from vtax.cli.main import main
 from vtax.cli.measure import prepare_host
 from vtax.host.home import Home
 from vtax.host.lock import is_measuring, measuring_lock
+from vtax.report.columns import LISTED_RUN
 from vtax.store.store import Store
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
@@ -63,6 +64,7 @@ def test_the_json_of_the_list_has_times_as_iso_8601() -> None:
     first, second = json.loads(output_of("list", "--json"))
     assert (first["started"], first["ended"]) == ("2023-11-14T22:13:21.250Z", "2023-11-14T22:18:21.000Z")
     assert (first["started_at"], first["ended_at"]) == (1_700_000_001.25, 1_700_000_301.0)
+    assert first.keys() == {field.name for field in LISTED_RUN}
     assert (second["started"], second["ended"]) == ("2023-11-14T22:20:00.000Z", None)
 
 

@@ -234,3 +234,22 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
     ),
 }
 """Path in the JSON of a result -> its keys."""
+
+LISTED_RUN = (
+    Field("name", "text", "", "name of the run"),
+    Field("study", "text", "", "name of its study"),
+    Field("status", "text", "", "`running`, `finished`, `interrupted` or `failed`"),
+    Field("started", "time", "", "start of the run"),
+    Field("ended", "time", "", "its end; null while it runs"),
+    Field("started_at", "number", "s", "start as Unix time; goes with the next release"),
+    Field("ended_at", "number", "s", "end as Unix time; goes with the next release"),
+    Field("duration_s", "number", "s", "active time; null until it has ended"),
+    Field("stopped_because", "text", "", "why it ended"),
+    Field("platforms", "list", "", "platforms of the study"),
+    Field("cells", "whole number", "", "cells of the run"),
+    Field("blocks", "whole number", "", "blocks that have a trial"),
+    Field("trials", "whole number", "", "measured trials, failed ones included"),
+    Field("failed", "whole number", "", "measured trials that failed"),
+    Field("resume_hint", "text", "", "how to resume it; empty when it cannot be resumed"),
+)
+"""The keys of each run in the list that `vtax list --json` writes."""
