@@ -50,7 +50,7 @@ class Copy:
         result = self.run(*arguments, **how)
         assert result.returncode == 2, result
         message = result.stderr[result.stderr.index("quickstart: ") :]
-        assert [line.split(": ")[0] for line in message.splitlines()] == ["quickstart", "  to do"]
+        assert [line.split(": ")[0] for line in message.splitlines()] == ["quickstart", "  hint"]
         assert {entry.name for entry in self.path.iterdir()} <= {*FILES, "quickstart.log", "elsewhere"}
         return message
 
