@@ -45,7 +45,7 @@ def shown() -> list[tuple[str, ...]]:
         for place, words in commands()
         if not place.startswith("add-a-") and (place in in_blocks or words[0] in LOOKS)
     )
-    fragments = ("NAME", "DRIVER", "KEY", "RUN1", "MODULE", "[TRIAL]", "remove")
+    fragments = ("NAME", "DRIVER", "KEY", "RUN1", "MODULE", "STUDY.toml", "[TRIAL]", "remove")
     return [words for words in found if not any(word in fragments for word in words)]
 
 

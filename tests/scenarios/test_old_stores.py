@@ -25,7 +25,7 @@ RENAMED = {
     "lost": "drops", "lost_packets": "drops", "used": "effective", "link.lost.packets": "link.drops.packets",
 }  # fmt: skip
 GONE = {"pairs"}  # a setting of another topology
-SENTENCES = {"text"}  # of answers, interactions and warnings: the figures are beside them
+SENTENCES = {"text", "texts"}  # of answers, interactions and warnings: the figures are beside them
 REPLACED = {"blocks_needed"}  # of verdicts: a range in place of one number
 WORDS = {"(not shown)": "(not reported)", "(only what is common)": "(common items only)"}
 
