@@ -58,15 +58,20 @@ def forbidden_text(path: str, text: str, checkout: str) -> Iterator[str]:
             yield f"{path}:{number}: names a path of one machine"
 
 
-def findings(root: Path) -> Iterator[str]:
-    """Everything wrong in the files git knows, or would know, below root."""
+def files(root: Path, skipped: tuple[str, ...]) -> Iterator[str]:
+    """Paths below root that git knows, or would know. skipped: beginnings of paths to leave out."""
     listed = subprocess.run(
         ["git", "-c", f"safe.directory={root}", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=root, capture_output=True, text=True, check=True,
     )  # fmt: skip
     for path in listed.stdout.splitlines():
-        if path.startswith(_VERBATIM) or not (root / path).is_file():
-            continue
+        if not path.startswith(skipped) and (root / path).is_file():
+            yield path
+
+
+def findings(root: Path) -> Iterator[str]:
+    """Everything wrong in the files of a checkout."""
+    for path in files(root, _VERBATIM):
         try:
             text = (root / path).read_text()
         except UnicodeDecodeError:
@@ -76,13 +81,13 @@ def findings(root: Path) -> Iterator[str]:
         yield from forbidden_text(path, text, str(root))
 
 
-def main() -> int:
-    """Print the findings; 1 when there are any."""
-    found = list(findings(Path(__file__).resolve().parents[1]))
-    for line in found:
+def report(found: Iterator[str]) -> int:
+    """Print findings; 1 when there are any."""
+    lines = list(found)
+    for line in lines:
         print(line)
-    return 1 if found else 0
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(findings(Path(__file__).resolve().parents[1])))

@@ -11,11 +11,12 @@ from __future__ import annotations
 import ast
 import io
 import re
-import subprocess
 import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+
+from hygiene import files, report
 
 IDENTIFIERS = {
     "told": "say what it is: reported, message, reason, observer",
@@ -138,14 +139,8 @@ def bad_sentences(path: str, lines: Iterator[tuple[int, str]]) -> Iterator[str]:
 
 
 def findings(root: Path) -> Iterator[str]:
-    """Everything in the files that git knows, or would know, below root."""
-    listed = subprocess.run(
-        ["git", "-c", f"safe.directory={root}", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=root, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    for path in listed.stdout.splitlines():
-        if path.startswith(tuple(ACCEPTED)) or not (root / path).is_file():
-            continue
+    """Everything in the files of a checkout that the field has another word for."""
+    for path in files(root, tuple(ACCEPTED)):
         if path.endswith(".py"):
             source = (root / path).read_text()
             module = Path(path).stem
@@ -155,13 +150,5 @@ def findings(root: Path) -> Iterator[str]:
             yield from bad_sentences(path, iter(enumerate((root / path).read_text().splitlines(), 1)))
 
 
-def main() -> int:
-    """Print the findings; 1 when there are any."""
-    found = list(findings(Path(__file__).resolve().parents[1]))
-    for line in found:
-        print(line)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(findings(Path(__file__).resolve().parents[1])))

@@ -10,13 +10,12 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, StopAfter, executed, install, plan_of, study
+from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, StopAfter, executed, plan_of, study
 from sqlalchemy import select
 
 from vtax.benchmarks.base import Metric, Outcome
@@ -36,22 +35,6 @@ from vtax.store import schema
 from vtax.store.query import load as load_run
 from vtax.store.query import outputs, samples
 from vtax.store.store import RunHandle, Store
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
-    return install(monkeypatch)
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path).ensure()
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{home.root / 'store.sqlite'}") as opened:
-        yield opened
 
 
 def test_every_block_holds_every_cell_once_on_a_fresh_guest(driver: ScriptedDriver, store: Store, home: Home) -> None:

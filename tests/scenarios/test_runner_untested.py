@@ -5,7 +5,6 @@ The platform is scripted, and what it cannot carry is invented: real limits are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,17 +51,6 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
 
     monkeypatch.setattr(networks, "why_not", why_not)
     return install(monkeypatch)
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path).ensure()
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{home.root / 'store.sqlite'}") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lying_guest import Lie, LyingGuest
-from scripted import ScriptedDriver, ScriptedOptions, executed, install, plan_of, study
+from scripted import ScriptedDriver, ScriptedOptions, executed, plan_of, study
 
 from vtax.errors import ImageError, PlatformError, RunInterrupted, StoreError
 from vtax.guest.guest import Guest
@@ -30,22 +30,6 @@ from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 
 ONE = {"platforms": ["native"], "design": {"blocks": 1, "seed": 7}}
-
-
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
-    return install(monkeypatch)
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path).ensure()
-
-
-@pytest.fixture
-def store(home: Home) -> Iterator[Store]:
-    with Store.open(f"sqlite:///{home.root / 'store.sqlite'}") as opened:
-        yield opened
 
 
 @pytest.fixture
