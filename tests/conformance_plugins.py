@@ -46,6 +46,7 @@ BAD_BENCHMARK = {
     "parameters-json": ("    keys: int", "    other: object = Field(object(), description='no JSON')\n    keys: int"),
     "metrics": (", primary=True", ""),
     "commands": ('Command("single"', 'Command("server"'),
+    "packages": ("needs_network = False", 'needs_network = False\n    packages = ("Not a name",)'),
     "expected-time": ("return 0.05 +", "return -1e9 +"),
     "version": ('raise BenchmarkError("', 'return str("'),
     "parser-garbage": ("if result.status != 0 or not match:", "if result.status != 0:"),

@@ -62,7 +62,8 @@ def _main(lock: str, *arguments: str) -> None:
     patch.setattr("os.geteuid", lambda: 0)
     for module in (vtax.cli.run, vtax.cli.resume, vtax.cli.clean, probing):
         patch.setattr(module, "measuring_lock", partial(measuring_lock, path=Path(lock)))
-    patch.setattr(vtax.cli.run, "built_image", lambda *_: Image("key", Path("/nowhere")))
+    for provided in ("built_image", "provide"):
+        patch.setattr(vtax.cli.run, provided, lambda *_: Image("key", Path("/nowhere")))
     main(list(arguments))
 
 

@@ -21,6 +21,7 @@ from vtax.host.journal import Journal, clean
 from vtax.host.process import run
 from vtax.host.resources import mounts_below, tagged_pids
 from vtax.image import build as images
+from vtax.image import contents
 from vtax.image.recipe import DEFAULT, PACKAGES
 
 pytestmark = [needs_root, needs_program("mmdebstrap", "mke2fs", "e2fsck", "debugfs"), pytest.mark.root]
@@ -168,6 +169,54 @@ def test_another_initrd_costs_no_second_build(image, shared_home):
     assert image.manifest.exists()
 
 
+def test_a_layer_adds_its_packages_to_the_base_and_changes_nothing_else(image, manifest, tmp_path):
+    home = Home(tmp_path / "home").ensure()
+    run(["cp", "--archive", image.directory, home.images / image.key], timeout_s=120)
+    base = images.find(home)
+    begun = time.monotonic()
+    layered = images.ensure(home, DEFAULT.with_packages(["pi"]))
+    assert time.monotonic() - begun < 120
+    of_layer = json.loads(layered.manifest.read_text())
+    assert (of_layer["base"], of_layer["changed"]) == (base.key, {})
+    assert of_layer["packages"] == {**manifest["packages"], **of_layer["added"]}
+    assert "pi" in of_layer["added"]
+    assert inside(layered, "/usr/bin/pi", "20").stdout.strip() == "3.1415926535897932384"
+    debugfs(layered, f"dump /usr/bin/pi {tmp_path}/copy")
+    assert (tmp_path / "copy").read_bytes() == (layered.tree / "usr/bin/pi").read_bytes()
+    assert layered.kernel.samefile(base.kernel)
+    test_nothing_of_this_host_is_in_the_image(layered)
+    test_scratch_is_empty_and_anyone_may_write(layered)
+    differing = _differing(base.tree, layered.tree)
+    assert {name for name in differing if not name.startswith(("var/", "etc/ld.so.cache"))} == set()
+    assert not (base.tree / "usr/bin/pi").exists()
+    contents.check(base)
+    images.remove(home, base.key)
+    contents.check(layered)
+
+
+def test_clean_removes_a_layer_that_was_killed_and_keeps_the_base(image, tmp_path):
+    home = Home(tmp_path / "home").ensure()
+    run(["cp", "--archive", image.directory, home.images / image.key], timeout_s=120)
+    code = (
+        "from vtax.host.home import Home; from vtax.image.build import ensure; from pathlib import Path; import sys\n"
+        "from vtax.image.recipe import DEFAULT\n"
+        "ensure(Home(Path(sys.argv[1])), DEFAULT.with_packages(['pi']), lambda stage: print(stage, flush=True))"
+    )
+    builder = subprocess.Popen([sys.executable, "-c", code, home.root], stdout=subprocess.PIPE)
+    try:
+        builder.stdout.readline()
+        (partial,) = home.images.glob("*.partial")
+        _until((partial / "tree/usr").exists)
+    finally:
+        builder.send_signal(signal.SIGKILL)
+        builder.wait()
+        builder.stdout.close()
+    assert clean(home.journal).problems == ()
+    assert sorted(path.name for path in home.images.iterdir()) == sorted([image.key, "build.lock"])
+    contents.check(images.find(home))
+    assert mounts_below(home.root) == []
+
+
 def test_a_build_without_a_network_says_so_and_leaves_nothing(tmp_path):
     code = (
         "from vtax.host.home import Home; from vtax.image.build import ensure; from pathlib import Path; import sys\n"
@@ -213,6 +262,19 @@ def test_an_unknown_package_is_one_clear_error(tmp_path):
     with pytest.raises(ImageError, match="mmdebstrap could not make"):
         images.ensure(Home(tmp_path / "home"), recipe)
     assert images.list_images(Home(tmp_path / "home")) == []
+
+
+def _differing(one, other):
+    """Names of regular files below one that the other lacks or has with another content."""
+    names = [
+        Path(directory, name).relative_to(one)
+        for directory, _, files in os.walk(one)
+        for name in files
+        if Path(directory, name).is_file() and not Path(directory, name).is_symlink()
+    ]
+    there = [name for name in names if (other / name).is_file()]
+    changed = [name for name in there if (one / name).read_bytes() != (other / name).read_bytes()]
+    return {str(name) for name in [*changed, *(set(names) - set(there))]}
 
 
 def _until(true, timeout_s=60.0):

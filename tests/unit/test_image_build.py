@@ -98,6 +98,48 @@ def test_a_new_initrd_takes_the_rest_from_an_image_that_has_it(home, as_root, mo
     assert json.loads((old / "manifest.json").read_text())["kernel"] == "6.12"
 
 
+def test_a_layer_is_made_over_the_base_that_is_built_first(home, as_root, monkeypatch):
+    made = []
+
+    def make_base(recipe, image, *_):
+        made.append(recipe.key)
+        image.tree.mkdir()
+        image.kernel.write_bytes(b"kernel")
+        return {"packages": {}}
+
+    def make_layer(recipe, base, image, *_):
+        made.append((recipe.key, base.key))
+        image.tree.mkdir()
+        image.kernel.write_bytes(b"kernel")
+        return {"added": {"pi": "1"}}
+
+    monkeypatch.setattr(images, "_make_base", make_base)
+    monkeypatch.setattr(images, "make_layer", make_layer)
+    monkeypatch.setattr(images, "build_initrd", lambda busybox, modules: b"initrd")
+    monkeypatch.setattr(images, "elf_of", lambda kernel: None)
+    recipe = DEFAULT.with_packages(["pi"])
+    for _ in range(2):
+        with Journal(home.journal) as journal:
+            image = images.build(home, recipe, journal)
+        assert made == [DEFAULT.key, (recipe.key, DEFAULT.key)]
+    manifest = json.loads(image.manifest.read_text())
+    assert (manifest["base"], manifest["added"], manifest["recipe"]["layer"]) == (DEFAULT.key, {"pi": "1"}, ["pi"])
+    assert {found.key for found in images.list_images(home)} == {DEFAULT.key, recipe.key}
+
+
+def test_a_layer_that_fails_leaves_its_base(home, as_root, monkeypatch):
+    _finished(home, DEFAULT)
+
+    def fail(*_):
+        raise ImageError("no such package")
+
+    monkeypatch.setattr(images, "make_layer", fail)
+    with Journal(home.journal) as journal, pytest.raises(ImageError, match="no such package"):
+        images.build(home, DEFAULT.with_packages(["pi"]), journal)
+    assert sorted(path.name for path in home.images.iterdir()) == sorted([DEFAULT.key, "build.lock"])
+    assert list(home.journal.iterdir()) == []
+
+
 def test_too_little_space_is_said_beforehand(home, as_root, monkeypatch):
     monkeypatch.setattr(images.shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 500 * 2**20))
     with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs 2048 MiB free, and 500 MiB are"):

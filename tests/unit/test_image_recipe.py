@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from vtax.errors import BadInput
 from vtax.image.recipe import DEFAULT, Recipe
 
 
@@ -31,6 +32,21 @@ def test_only_the_initrd_may_differ_between_images_that_share_a_tree():
 def test_more_packages_make_another_image_and_packages_it_has_do_not():
     assert DEFAULT.with_packages(()) is DEFAULT
     assert DEFAULT.with_packages([DEFAULT.packages[0]]) is DEFAULT
-    more = DEFAULT.with_packages(["python3-os-ken"])
-    assert more.key != DEFAULT.key
-    assert list(more.packages) == sorted((*DEFAULT.packages, "python3-os-ken"))
+    more = DEFAULT.with_packages(["redis", "pi", DEFAULT.packages[0]])
+    assert (more.layer, more.packages) == (("pi", "redis"), DEFAULT.packages)
+    assert more.base == DEFAULT
+    assert len({more.key, DEFAULT.key, DEFAULT.with_packages(["pi"]).key}) == 3
+    assert more.key == DEFAULT.with_packages(["pi"]).with_packages(["redis"]).key
+
+
+def test_another_base_makes_another_layer_and_another_initrd_the_same_files():
+    more, other = DEFAULT.with_packages(["pi"]), replace(DEFAULT, suite="other").with_packages(["pi"])
+    assert (more.key != other.key, more.tree_key != other.tree_key) == (True, True)
+    other = replace(DEFAULT, initrd="other").with_packages(["pi"])
+    assert (more.key != other.key, more.tree_key != other.tree_key) == (True, False)
+
+
+@pytest.mark.parametrize("name", ["", "-x", "two words", "a,b", "Upper", "?essential", "a/unstable"])
+def test_what_is_no_package_name_is_refused(name):
+    with pytest.raises(BadInput, match="is not the name of a Debian package"):
+        DEFAULT.with_packages([name])

@@ -18,13 +18,13 @@ from vtax.store.store import Store
 from vtax.study.load import load, shipped
 
 
-def test_a_run_is_made_again_with_the_packages_and_the_tuning_it_had(tmp_path: Path) -> None:
+def test_a_run_is_made_again_with_the_tuning_it_had(tmp_path: Path) -> None:
     table = {**synthetic_run.DECLARED["benchmark"][1], "topology": "router-openflow"}
     with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
         run = begin(opened, declared={**synthetic_run.DECLARED, "benchmark": [table]})
         run.add_warning("tuned", "the host was tuned for this run: governor performance")
         printed = commands(analyse(opened))
-    assert "sudo .venv/bin/vtax image build --with python3-os-ken" in printed
+    assert "sudo .venv/bin/vtax image build" in printed  # the run builds the layer of its study itself
     assert printed[-1] == "sudo .venv/bin/vtax run tour.toml --seed 1099511627783 --tune-host"
 
 

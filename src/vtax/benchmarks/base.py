@@ -138,8 +138,19 @@ class Outcome:
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
+@runtime_checkable
+class NeedsPackages(Protocol):
+    """A benchmark whose tool is in Debian packages; one without this attribute needs none.
+
+    packages: their names. Those that the base image lacks are a layer over it in the image of every study that has
+    the benchmark.
+    """
+
+    packages: tuple[str, ...]
+
+
 class Benchmark(Protocol):
-    """A real tool. `needs_network`: a peer and a topology are required.
+    """A real tool. `needs_network`: a peer and a topology are required. It may be a `NeedsPackages` as well.
 
     version_argv: prints the tool's version in the guest; version_of parses it out of that output.
     """

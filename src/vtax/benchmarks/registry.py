@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 
 import vtax.benchmarks
-from vtax.benchmarks.base import Benchmark
+from vtax.benchmarks.base import Benchmark, NeedsPackages
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
 
@@ -22,6 +22,13 @@ def benchmarks() -> Mapping[str, Benchmark]:
 def foreign() -> Mapping[str, Origin]:
     """Where benchmarks that vtax does not ship come from, by name."""
     return origins(vtax.benchmarks, "BENCHMARK", Benchmark)
+
+
+def packages_of(names: Iterable[str]) -> tuple[str, ...]:
+    """The Debian packages of the tools of these benchmarks; unknown ones are left out."""
+    found = [benchmarks()[name] for name in dict.fromkeys(names) if name in benchmarks()]
+    needing = [benchmark for benchmark in found if isinstance(benchmark, NeedsPackages)]
+    return tuple(package for benchmark in needing for package in benchmark.packages)
 
 
 def get(name: str, further: Iterable[str] = ()) -> Benchmark:

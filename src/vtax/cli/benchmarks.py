@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vtax.benchmarks.base import Benchmark
-from vtax.benchmarks.registry import benchmarks, get
+from vtax.benchmarks.registry import benchmarks, get, packages_of
 from vtax.cli.output import json_option, print_json, print_keys, print_table
 from vtax.errors import BadInput
 from vtax.runner.points import programs_of
@@ -50,6 +50,7 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
         "title": benchmark.title,
         "tool": benchmark.tool,
         "needs_network": benchmark.needs_network,
+        "packages": packages_of([benchmark.name]),
         "parameters": [key.as_json() for key in keys(benchmark.Parameters)],
         "metrics": [
             {"name": m.name, "unit": m.unit, "better": m.better, "primary": m.primary, "title": m.title}

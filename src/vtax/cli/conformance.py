@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from vtax.benchmarks.base import NeedsPackages
 from vtax.cli.output import json_option, notify, print_json, print_table
 from vtax.conformance.check import Result, results
 from vtax.conformance.stage import CheckEnvironment
@@ -51,7 +52,11 @@ def command(
     targets, parameters = find(module), _parameters(values)
     made = []
     with _guests_allowed() as why_not:
-        environment = CheckEnvironment(Home.from_environment(), None, why_not) if why_not else CheckEnvironment.here()
+        environment = (
+            CheckEnvironment(Home.from_environment(), None, why_not)
+            if why_not
+            else CheckEnvironment.here(_packages(targets))
+        )
         for target in targets:
             found = []
             for result in _results(target, environment, outputs, failed, parameters):
@@ -65,6 +70,12 @@ def command(
         _print(made)
     statuses = {result.status for _, found in made for result in found}
     sys.exit(1 if "fail" in statuses or (strict and "skipped" in statuses) else 0)
+
+
+def _packages(targets: Sequence[Target]) -> list[str]:
+    """What the guests that check plug-ins need; nothing for a declaration of another type, which is a check's."""
+    needing = [target.plugin for target in targets if isinstance(target.plugin, NeedsPackages)]
+    return [package for plugin in needing if isinstance(plugin.packages, tuple) for package in plugin.packages]
 
 
 def _results(

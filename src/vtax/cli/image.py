@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
+from vtax.cli.completion import study_names
+from vtax.cli.needed_image import all_recipes, packages_for
 from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
@@ -14,33 +19,41 @@ from vtax.image import build as images
 from vtax.image import uml as user_mode_linux
 from vtax.image.recipe import DEFAULT
 from vtax.platforms import _docker_copies as docker_copies
-from vtax.study.units import format_size
+from vtax.study.load import load
+from vtax.study.units import about_size, format_size
 
 
 @click.group("image")
 def command() -> None:
-    """Build, list and remove the guest image."""
+    """Build, list and remove guest images: the base, and layers over it."""
 
 
-@command.command("build", short_help="Build the image unless it exists.")
+@command.command("build", short_help="Build an image unless it exists.")
+@click.argument("study", required=False, shell_complete=study_names)
 @click.option(
-    "--with", "packages", multiple=True, help="Add a Debian package (repeatable); some topologies need one."
+    "--all", "everything", is_flag=True, help="Build those of all shipped studies, benchmarks and topologies."
 )
-def build(packages: tuple[str, ...]) -> None:
-    """Build the image unless it exists. An interrupted build leaves no files.
+@click.option("--with", "packages", multiple=True, help="Add a Debian package (repeatable).")
+def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> None:
+    """Build the base image, or with STUDY the image with the packages of its benchmarks and topologies.
 
-    Refused while a run measures on this host, since a build would disturb it.
+    An image that exists is not built again. An interrupted build leaves no files. Refused while a run measures on
+    this host, since a build would disturb it.
     """
     need_root("building the image")
+    if everything and (study or packages):
+        raise BadInput("--all does not go with a study or --with", hint="give one of them")
+    of_study = packages_for(load(study).study) if study else ()
+    recipes = all_recipes() if everything else [DEFAULT.with_packages((*of_study, *packages))]
     home = Home.from_environment().ensure()
-    recipe = DEFAULT.with_packages(packages)
-    found = images.checked(home, recipe)
-    if found is not None:
-        click.echo(f"image {found.key} exists: {found.directory}")
-        return
-    with measuring_lock("vtax image build"), Journal(home.journal) as journal:
-        image = images.build(home, recipe, journal, notify)
-    click.echo(f"image {image.key} built: {image.directory}")
+    for recipe in recipes:
+        found = images.checked(home, recipe)
+        if found is not None:
+            click.echo(f"image {found.key} ({recipe.summary}) exists: {found.directory}")
+            continue
+        with measuring_lock("vtax image build"), Journal(home.journal) as journal:
+            image = images.build(home, recipe, journal, notify)
+        click.echo(f"image {image.key} ({recipe.summary}) built: {image.directory}")
 
 
 @command.command("list")
@@ -48,11 +61,17 @@ def build(packages: tuple[str, ...]) -> None:
 def list_(as_json: bool) -> None:
     """List the built images."""
     home = Home.from_environment()
-    current = images.find(home)
     rows = []
     for image in images.list_images(home):
         manifest = json.loads(image.manifest.read_text())
-        rows.append({"key": image.key, "directory": str(image.directory), "current": image == current, **manifest})
+        rows.append(
+            {
+                "key": image.key,
+                "directory": str(image.directory),
+                "current": _is_current(image.key, manifest),
+                **manifest,
+            }
+        )
     if as_json:
         print_json(rows)
     if hint := missing_image(home):
@@ -60,19 +79,31 @@ def list_(as_json: bool) -> None:
     if as_json or not rows:
         return
     print_table(
-        ("image", "suite", "kernel", "packages", "disk", "for this version"),
+        ("image", "suite", "kernel", "packages", "adds to the base", "disk", "for this version"),
         [
             (
                 row["key"],
                 row["recipe"]["suite"],
                 row["kernel"],
                 str(len(row["packages"])),
+                _added(row),
                 format_size(row["disk_bytes"]),
                 "yes" if row["current"] else "no",
             )
             for row in rows
         ],
     )
+
+
+def _is_current(key: str, manifest: Mapping[str, Any]) -> bool:
+    """Whether this version would build the image with the same key."""
+    return DEFAULT.with_packages(manifest["recipe"].get("layer", ())).key == key
+
+
+def _added(manifest: Mapping[str, Any]) -> str:
+    """The packages of a layer and the size they add to the base: `pi (+1.6 MiB)`; empty for a base."""
+    layer = manifest["recipe"].get("layer", ())
+    return f"{', '.join(layer)} (+{about_size(manifest['added_bytes'])})" if layer else ""
 
 
 @command.command("remove", short_help="Remove an image and its copies in Docker.")

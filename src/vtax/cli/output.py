@@ -112,12 +112,13 @@ def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
     from vtax.image.build import checked
     from vtax.image.recipe import DEFAULT
 
-    image = checked(home, DEFAULT.with_packages(packages))
-    if image is None and _hides_images(home):
+    recipe = DEFAULT.with_packages(packages)
+    image = checked(home, recipe)
+    if image is None and hides_images(home):
         raise BadInput("only root can see whether the guest image is built", hint="run it again with sudo")
     if image is None:
-        more = "".join(f" --with {package}" for package in packages)
-        what = f"the guest image with {', '.join(packages)}" if packages else "the guest image"
+        more = "".join(f" --with {package}" for package in recipe.layer)
+        what = f"the guest image with {', '.join(recipe.layer)}" if recipe.layer else "the guest image"
         raise BadInput(f"{what} is not built yet", hint=f"sudo vtax image build{more}")
     return image
 
@@ -126,11 +127,11 @@ def missing_image(home: Home) -> str:
     """A hint when the guest image of this version is not built; empty when it is, or is not visible."""
     from vtax.image.build import find
 
-    if find(home) is not None or _hides_images(home):
+    if find(home) is not None or hides_images(home):
         return ""
     return "the guest image of this version is not built: sudo vtax image build"
 
 
-def _hides_images(home: Home) -> bool:
+def hides_images(home: Home) -> bool:
     """Whether this user may not list the images."""
     return home.images.is_dir() and not os.access(home.images, os.X_OK)

@@ -10,6 +10,8 @@ import click
 from vtax import __version__
 from vtax.cli.completion import platform_names, study_names
 from vtax.cli.measure import conclude, measure, prepare_host, tune_host_option
+from vtax.cli.needed_image import examine as examine_image
+from vtax.cli.needed_image import packages_for, provide
 from vtax.cli.output import built_image, need_root, print_json
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
@@ -19,7 +21,7 @@ from vtax.errors import BadInput, placed, with_hint
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
-from vtax.network import registry as topologies
+from vtax.image.recipe import DEFAULT
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
 from vtax.report.views import registry as views
@@ -85,7 +87,7 @@ def command(
     programs = consented(home, named, loaded.source, digest=loaded.digest, trust=trust)
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
         prepare_host(home)
-        image = built_image(home, packages_for(loaded.study))
+        image = provide(home, DEFAULT.with_packages(packages_for(loaded.study)))
         plan = make_plan(loaded, image=image, seed=seed, consented=programs)
         _check_named_available(plan, platforms)
         check_budget_holds_block(plan)
@@ -100,6 +102,7 @@ def command(
 def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
     """Print the plan. Platforms are probed only by root, and only while no run measures."""
     home, image = Home.from_environment(), None
+    needed = examine_image(home, DEFAULT.with_packages(packages_for(loaded.study)))
     with probing_lock("vtax run --plan") as busy:
         why_not = "probing needs root" if os.geteuid() != 0 else busy
         try:
@@ -111,18 +114,14 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
     _check_named_available(plan, named)
     check_budget_holds_block(plan)
     if as_json:
-        print_json({**plan_as_json(plan), "not_probed": why_not})
+        print_json({**plan_as_json(plan), "needed_image": needed.as_json(), "not_probed": why_not})
         return
     announce(plan, click.echo)
+    click.echo(str(needed))
     if plan.programs:
         click.echo("a dry run starts none of these; a run prompts once for this file, or needs --trust")
     if why_not:
         click.echo(f"the platforms were not probed: {why_not}")
-
-
-def packages_for(study: Study) -> tuple[str, ...]:
-    """Extra packages of the image that a study's topologies need."""
-    return topologies.packages_of(table.topology for table in study.benchmark if table.topology)
 
 
 def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:

@@ -11,13 +11,24 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from vtax.benchmarks.base import Benchmark, Command, Context, Metric, Outcome, Parameters, Place, Role
+from vtax.benchmarks.base import (
+    Benchmark,
+    Command,
+    Context,
+    Metric,
+    NeedsPackages,
+    Outcome,
+    Parameters,
+    Place,
+    Role,
+)
 from vtax.conformance import declared
 from vtax.conformance.check import Check, Failed, Skipped, require
 from vtax.conformance.stage import MEMORY_BYTES, CheckEnvironment, GuestStage
 from vtax.conformance.target import Target
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
+from vtax.image.recipe import is_package_name
 from vtax.network import registry as topologies
 from vtax.platforms import registry as platforms
 from vtax.runner.plan import Cell
@@ -177,6 +188,14 @@ def _check_raises(what: str, call: Any) -> None:
     raise Failed(f"{what} returns {returned!r}")
 
 
+def _packages(subject: BenchmarkSubject) -> None:
+    if isinstance(subject.benchmark, NeedsPackages):
+        packages = subject.benchmark.packages
+        require(isinstance(packages, tuple), f"packages is {packages!r}, which is no tuple")
+        for name in packages:
+            require(isinstance(name, str) and is_package_name(name), f"packages has {name!r}, which names no package")
+
+
 def _runs(subject: BenchmarkSubject) -> None:
     result = subject.trial()
     require(not result.error, f"a trial in a native guest fails: {result.error}")
@@ -238,6 +257,7 @@ CHECKS: tuple[Check[BenchmarkSubject], ...] = (
     Check[_S](
         "commands", _commands, "one `single`, or a `client` and a `server`; words in tuples", ("parameters-json",)
     ),
+    Check[_S]("packages", _packages, "name Debian packages in a tuple of words", ("type",)),
     Check[_S]("expected-time", _expected, "return seconds, above 0 and below an hour", ("parameters-json",)),
     Check[_S]("version", _version, "raise BenchmarkError for output without a version", ("type",)),
     Check[_S]("parser-garbage", _parser_garbage, "raise BenchmarkError for unrecognized output", ("commands",)),

@@ -19,6 +19,7 @@ from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.image.build import checked
 from vtax.image.image import Image
+from vtax.image.recipe import DEFAULT
 from vtax.network.end import End
 from vtax.network.links import Links
 from vtax.platforms import registry
@@ -38,13 +39,15 @@ class CheckEnvironment:
     reason: str = ""
 
     @classmethod
-    def here(cls) -> CheckEnvironment:
-        """The environment of this host."""
+    def here(cls, packages: Sequence[str] = ()) -> CheckEnvironment:
+        """The environment of this host. packages: that guests need, in the base image or in a layer over it."""
         home = Home.from_environment()
         if os.geteuid() != 0:
             return cls(home, None, "guests are started as root")
-        image = checked(home)
-        return cls(home.ensure(), image, "" if image else "the guest image is not built: sudo vtax image build")
+        recipe = DEFAULT.with_packages(packages)
+        image = checked(home, recipe)
+        build = " ".join(("sudo vtax image build", *(f"--with {package}" for package in recipe.layer)))
+        return cls(home.ensure(), image, "" if image else f"the guest image is not built: {build}")
 
     def need_image(self) -> Image:
         """The image. Raises Skipped without one."""

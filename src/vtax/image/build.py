@@ -2,7 +2,8 @@
 
 An image is made in a directory of another name, written down in the journal, and renamed when it is finished: a
 directory with an image's name is a whole image. When only the initrd's part of the recipe changed, everything else is
-taken, by hard links, from an image that has it. One build at a time works in a home; the kernel frees the lock when a
+taken, by hard links, from an image that has it. A recipe with a layer is built over the image of its base, which is
+built first when it is not there. One build at a time works in a home; the kernel frees the lock when a
 build dies.
 """
 
@@ -22,22 +23,22 @@ from typing import Any
 
 from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
-from vtax.host.journal import Journal
+from vtax.host.journal import Journal, Registration
 from vtax.host.lock import open_lock, wait_for_lock
 from vtax.host.process import find_program, run
 from vtax.host.resources import TaggedProcesses, Tree
 from vtax.image import contents
 from vtax.image.export import DISK_BYTES, write_archive, write_disk
-from vtax.image.image import Image
+from vtax.image.image import MODULES, Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
 from vtax.image.kernel import elf_of
+from vtax.image.layer import make_layer
 from vtax.image.recipe import DEFAULT, Recipe
 from vtax.image.tree import STREAM_PATH, BuildRoot, make_build_root, make_tree, package_versions
 
 Progress = Callable[[str], None]
 
 SPACE_NEEDED_BYTES = 2 * 1024**3
-MODULES = "modules"
 _BUILD_S = 2400.0  # max. wait for another build
 _PROGRAMS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "tar": "tar", "unshare": "util-linux"}
 
@@ -81,44 +82,51 @@ def ensure(home: Home, recipe: Recipe = DEFAULT, progress: Progress = lambda sta
 
 
 def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lambda stage: None) -> Image:
-    """Build the image of a recipe, unless it is there.
+    """Build the image of a recipe, unless it is there, and that of its base.
 
     progress: called with one line as each stage begins. Raises ImageError when a stage fails, BadInput when this
     host cannot build at all; either removes what it made.
     """
     _check_host(home)
     with _build_lock(home, progress):
-        if image := checked(home, recipe):
-            return image
-        started = time.monotonic()
-        final = home.images / recipe.key
-        partial = home.images / f"{recipe.key}.{journal.token}.partial"
-        registered = journal.register(Tree(str(partial)))
-        try:
-            partial.mkdir()
-            image = Image(recipe.key, partial)
-            parent = _with_same_tree(home, recipe)
-            record = _adopt(parent, image) if parent else _make(recipe, image, journal, progress)
-            progress("initrd")
-            image.initrd.write_bytes(build_initrd(image.tree / "usr/bin/busybox", partial / MODULES))
-            if not image.elf_kernel.exists() and (elf := elf_of(image.kernel.read_bytes())):
-                image.elf_kernel.write_bytes(elf)
-            record |= {
-                "key": recipe.key,
-                "tree_key": recipe.tree_key,
-                "recipe": recipe.record(),
-                "built_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "build_s": round(time.monotonic() - started, 1),
-            }
-            image.manifest.write_text(json.dumps(record, indent=1) + "\n")
-            contents.record(image)
-            run(["sync", "--file-system", partial])
-            partial.rename(final)
-        except BaseException:
-            registered.release()
-            raise
-        registered.forget()
-        return Image(recipe.key, final)
+        return _build(home, recipe, journal, progress)
+
+
+def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress) -> Image:
+    """As `build`, with the lock."""
+    if image := checked(home, recipe):
+        return image
+    started = time.monotonic()
+    final = home.images / recipe.key
+    partial = home.images / f"{recipe.key}.{journal.token}.partial"
+    parent = _with_same_tree(home, recipe)
+    base = _build(home, recipe.base, journal, progress) if recipe.layer and not parent else None
+    registered = journal.register(Tree(str(partial)))
+    try:
+        partial.mkdir()
+        image = Image(recipe.key, partial)
+        record = _adopt(parent, image) if parent else _make(recipe, base, image, journal, progress)
+        progress("initrd")
+        image.initrd.write_bytes(build_initrd(image.tree / "usr/bin/busybox", partial / MODULES))
+        if not image.elf_kernel.exists() and (elf := elf_of(image.kernel.read_bytes())):
+            image.elf_kernel.write_bytes(elf)
+        record |= {
+            "key": recipe.key,
+            "tree_key": recipe.tree_key,
+            "recipe": recipe.record(),
+            **({"base": recipe.base.key} if recipe.layer else {}),
+            "built_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "build_s": round(time.monotonic() - started, 1),
+        }
+        image.manifest.write_text(json.dumps(record, indent=1) + "\n")
+        contents.record(image)
+        run(["sync", "--file-system", partial])
+        partial.rename(final)
+    except BaseException:
+        registered.release()
+        raise
+    registered.forget()
+    return Image(recipe.key, final)
 
 
 def removable(home: Home, key: str) -> Image:
@@ -140,41 +148,50 @@ def remove(home: Home, key: str) -> None:
         image.directory.rename(removed_image)
 
 
-def _make(recipe: Recipe, image: Image, journal: Journal, progress: Progress) -> dict[str, Any]:
-    """Everything but the initrd; returns what the manifest says of it."""
+def _make(recipe: Recipe, base: Image | None, image: Image, journal: Journal, progress: Progress) -> dict[str, Any]:
+    """Everything but the initrd; returns what the manifest says of it. base: what the recipe's layer lies over."""
     tag = f"image-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, "the image build"))
-    build_root = BuildRoot(image.directory / "build-root")
     try:
-        progress(f"packages of Debian {recipe.suite}, kernel, compiler")
-        with ThreadPoolExecutor(2) as pool:
-            jobs = [
-                pool.submit(make_tree, recipe, image.tree, tag),
-                pool.submit(make_build_root, recipe, build_root.directory, tag),
-            ]
-            try:
-                for job in as_completed(jobs):
-                    job.result()
-            except BaseException:
-                registered.release()
-                raise
-        progress("STREAM")
-        build_root.compile_stream(recipe, image.tree / STREAM_PATH)
-        shutil.copyfile(build_root.kernel, image.kernel)
-        write_modules(collect_modules(build_root.modules, recipe.modules), image.directory / MODULES)
-        record = {
-            "kernel": build_root.modules.name,
-            "packages": package_versions(image.tree),
-            "stream": run(["chroot", image.tree, f"/{STREAM_PATH}", "--version"]).stdout.strip(),
-            "disk_bytes": DISK_BYTES,
-        }
-        shutil.rmtree(build_root.directory)
-        progress("archive")
-        write_archive(image.tree, image.archive)
-        progress("disk")
-        write_disk(image.tree, image.disk)
+        if base:
+            return make_layer(recipe, base, image, tag, progress)
+        return _make_base(recipe, image, tag, progress, registered)
     finally:
         registered.release()
+
+
+def _make_base(
+    recipe: Recipe, image: Image, tag: str, progress: Progress, registered: Registration
+) -> dict[str, Any]:
+    """registered: the processes with the tag, which end when one of two jobs fails."""
+    build_root = BuildRoot(image.directory / "build-root")
+    progress(f"packages of Debian {recipe.suite}, kernel, compiler")
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [
+            pool.submit(make_tree, recipe, image.tree, tag),
+            pool.submit(make_build_root, recipe, build_root.directory, tag),
+        ]
+        try:
+            for job in as_completed(jobs):
+                job.result()
+        except BaseException:
+            registered.release()
+            raise
+    progress("STREAM")
+    build_root.compile_stream(recipe, image.tree / STREAM_PATH)
+    shutil.copyfile(build_root.kernel, image.kernel)
+    write_modules(collect_modules(build_root.modules, recipe.modules), image.directory / MODULES)
+    record = {
+        "kernel": build_root.modules.name,
+        "packages": package_versions(image.tree),
+        "stream": run(["chroot", image.tree, f"/{STREAM_PATH}", "--version"]).stdout.strip(),
+        "disk_bytes": DISK_BYTES,
+    }
+    shutil.rmtree(build_root.directory)
+    progress("archive")
+    write_archive(image.tree, image.archive)
+    progress("disk")
+    write_disk(image.tree, image.disk)
     return record
 
 

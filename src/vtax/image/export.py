@@ -24,13 +24,16 @@ def write_archive(tree: Path, target: Path) -> None:
     )
 
 
-def write_disk(tree: Path, target: Path) -> None:
-    """A sparse ext4 file system, no partition table, nothing left to initialise while a guest measures."""
+def write_disk(tree: Path, target: Path, size_bytes: int = DISK_BYTES) -> None:
+    """A sparse ext4 file system, no partition table, nothing left to initialise while a guest measures.
+
+    size_bytes: of the disk, a multiple of 4096.
+    """
     run(
         [
             *("mke2fs", "-q", "-t", "ext4", "-d", tree, "-L", "vtax", "-U", _UUID, "-m", "0"),
             *("-E", f"hash_seed={_UUID},lazy_itable_init=0,lazy_journal_init=0"),
-            *(target, f"{DISK_BYTES // 1024}k"),
+            *(target, f"{size_bytes // 1024}k"),
         ],
         timeout_s=_EXPORT_TIMEOUT_S,
     )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
+
+MODULES = "modules"
+"""Directory of an image with its unpacked kernel modules, from which another initrd can be made."""
 
 
 @dataclass(frozen=True)
@@ -48,5 +52,16 @@ class Image:
 
     @property
     def manifest(self) -> Path:
-        """JSON: recipe, package versions, kernel version, sizes, build time."""
+        """JSON: recipe, package versions, kernel version, sizes, build time, and what a layer adds to its base."""
         return self.directory / "manifest.json"
+
+
+def disk_usage_bytes(path: Path) -> int:
+    """Bytes that a file, or a directory with everything in it, occupies; holes occupy none."""
+    total, left = 0, [path]
+    while left:
+        seen = (current := left.pop()).lstat()
+        total += seen.st_blocks * 512
+        if stat.S_ISDIR(seen.st_mode):
+            left += current.iterdir()
+    return total

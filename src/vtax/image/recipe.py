@@ -3,18 +3,22 @@
 The key names everything that decides the files of an image, so a changed package list, STREAM source or init script
 gives a new image, and the same recipe is never built twice. Package versions are not part of it (they are not known
 before the build): the manifest of a built image records them.
+
+What only some studies need is a layer over the base, so that the base stays small: more packages over its files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
+from vtax.errors import BadInput
 from vtax.guest.bootstrap import argv as bootstrap_argv
 
 FORMAT_VERSION = 1
@@ -52,6 +56,8 @@ LEFT_OUT = (
 )
 """Files of those packages that no guest reads."""
 
+_PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+
 MODULES = (
     "virtio_pci",
     "virtio_mmio",
@@ -81,6 +87,11 @@ def data(name: str) -> bytes:
     return files("vtax.image").joinpath("data", name).read_bytes()
 
 
+def is_package_name(text: str) -> bool:
+    """Whether a text can be the name of a Debian package (Debian Policy 5.6.1)."""
+    return _PACKAGE_NAME.fullmatch(text) is not None
+
+
 def _hash(*parts: bytes) -> str:
     digest = hashlib.sha256()
     for part in parts:
@@ -97,7 +108,8 @@ class Recipe:
     """Everything that decides the files of an image.
 
     stream: hash of STREAM's source. initrd: hash of the init script and of the agent's bootstrap. The other fields
-    are what is installed, from where, and in which layout (format_version).
+    are what is installed, from where, and in which layout (format_version). layer: packages that are installed over
+    the base, which is the same recipe without them.
     """
 
     suite: str = "trixie"
@@ -111,26 +123,52 @@ class Recipe:
     stream_flags: tuple[str, ...] = STREAM_FLAGS
     stream: str = _hash(data("stream.c"))
     initrd: str = _initrd_hash()
+    layer: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> Recipe:
+        """The recipe without its layer; itself when it has none."""
+        return replace(self, layer=()) if self.layer else self
+
+    @property
+    def summary(self) -> str:
+        """`the base`, or `pi, redis over the base`."""
+        return f"{', '.join(self.layer)} over the base" if self.layer else "the base"
 
     @cached_property
     def key(self) -> str:
-        """Names the image: 12 hexadecimal digits of the recipe's SHA-256."""
-        return _hash(json.dumps(asdict(self), sort_keys=True).encode())
+        """Names the image: 12 hexadecimal digits of the recipe's SHA-256, or of the base's key and the layer's
+        packages."""
+        return self._key_without("layer")
 
     @cached_property
     def tree_key(self) -> str:
         """The same without the initrd: images that share it differ in nothing that takes long to make."""
-        without = {name: value for name, value in asdict(self).items() if name != "initrd"}
-        return _hash(json.dumps(without, sort_keys=True).encode())
+        return self._key_without("layer", "initrd")
 
     def with_packages(self, packages: Iterable[str]) -> Recipe:
-        """The recipe of an image with more packages in it; itself when it has them all."""
-        more = set(packages) - set(self.packages)
-        return replace(self, packages=tuple(sorted((*self.packages, *more)))) if more else self
+        """The recipe of an image with more packages in its layer; itself when it has them all.
+
+        Raises BadInput for what is no name of a Debian package.
+        """
+        more = set(packages) - {*self.packages, *self.layer}
+        for name in sorted(more):
+            if not is_package_name(name):
+                raise BadInput(
+                    f"{name!r} is not the name of a Debian package", hint="names are as in apt-get install"
+                )
+        return replace(self, layer=tuple(sorted((*self.layer, *more)))) if more else self
 
     def record(self) -> dict[str, Any]:
         """Its JSON form, for the manifest."""
         return asdict(self)
 
+    def _key_without(self, *left_out: str) -> str:
+        fields = {name: value for name, value in asdict(self).items() if name not in left_out}
+        base = _hash(json.dumps(fields, sort_keys=True).encode())
+        return _hash(base.encode(), "\0".join(self.layer).encode()) if self.layer else base
+
 
 DEFAULT = Recipe()
+BASE_BYTES = 720 * 1024**2
+"""About how much disk its image occupies."""

@@ -54,8 +54,21 @@ class BuildRoot:
 
 def make_tree(recipe: Recipe, target: Path, tag: str) -> None:
     """Install the guest's root file system. Raises ImageError."""
-    options = [f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.left_out]
-    bootstrap(recipe.suite, recipe.packages, target, tag, variant=recipe.variant, options=options)
+    bootstrap(recipe.suite, recipe.packages, target, tag, variant=recipe.variant, options=_left_out(recipe))
+    _normalize(target)
+
+
+def add_layer(recipe: Recipe, base: Path, target: Path, tag: str) -> None:
+    """Make target a copy of the tree base with the packages of the recipe's layer installed. Raises ImageError.
+
+    Files are copied, or cloned where the file system can, since maintainer scripts may write into those of the base.
+    """
+    run(["cp", "--archive", "--reflink=auto", base, target], timeout_s=_BUILD_TIMEOUT_S, tag=tag)
+    (target / "etc/apt/sources.list").unlink()  # mmdebstrap makes it and the device nodes, and stops at older ones
+    for device in (target / "dev").iterdir():
+        shutil.rmtree(device) if device.is_dir() and not device.is_symlink() else device.unlink()
+    options = ["--skip=check/empty", *_left_out(recipe)]
+    bootstrap(recipe.suite, recipe.layer, target, tag, variant="custom", options=options)
     _normalize(target)
 
 
@@ -98,6 +111,11 @@ def bootstrap(
         ) from error
 
 
+def _left_out(recipe: Recipe) -> list[str]:
+    """Options of mmdebstrap for the files of packages that no guest reads."""
+    return [f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.left_out]
+
+
 def _reason(output: str) -> str:
     """The first error line of apt or mmdebstrap, which the others follow from."""
     return next((line for line in output.splitlines() if line.startswith("E: ")), output[-300:])
@@ -116,7 +134,7 @@ def _normalize(tree: Path) -> None:
     (tree / "etc/resolv.conf").write_text("")
     (tree / "etc/machine-id").write_text(_MACHINE_ID + "\n")
     scratch = tree / "scratch"
-    scratch.mkdir()
+    scratch.mkdir(exist_ok=True)
     scratch.chmod(0o1777)
 
 

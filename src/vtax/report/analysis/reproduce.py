@@ -43,17 +43,13 @@ def drivers_of(analysis: Analysis) -> Mapping[str, Driver]:
 
 def commands(analysis: Analysis) -> tuple[str, ...]:
     """What to type on a like host, in a checkout of the version that measured, with the study saved as STUDY.toml."""
-    from vtax.network.registry import packages_of
-
-    named = [table.get("topology") for table in analysis.declared.get("benchmark", [])]
-    more = "".join(f" --with {package}" for package in packages_of(filter(None, named)))
     tune = " --tune-host" if any(warning.code == "tuned" for warning in analysis.warnings) else ""
     prepared = dict.fromkeys(each for driver in drivers_of(analysis).values() for each in driver.preparation)
     return (
         f"# in a checkout of vtax {analysis.vtax_version}:",
         "sudo ./quickstart --install-only",
         *_plugins(analysis),
-        "sudo .venv/bin/vtax image build" + more,
+        "sudo .venv/bin/vtax image build",
         *(f"sudo .venv/bin/vtax {command}" for command in prepared),
         f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}",
     )

@@ -1,0 +1,89 @@
+"""Which image a study's guests run: the base, or a layer over it with what its benchmarks and topologies need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.benchmarks import registry as tools
+from vtax.cli.output import hides_images, notify
+from vtax.host.home import Home
+from vtax.host.journal import Journal
+from vtax.image import build as images
+from vtax.image.image import Image, disk_usage_bytes
+from vtax.image.layer import estimated_bytes
+from vtax.image.recipe import BASE_BYTES, DEFAULT, Recipe
+from vtax.network import registry as topologies
+from vtax.study.load import load, shipped
+from vtax.study.model import Study
+from vtax.study.units import about_size
+
+
+def packages_for(study: Study) -> tuple[str, ...]:
+    """The packages that the benchmarks and topologies of a study name, in the base image or not."""
+    named = (table.topology for table in study.benchmark if table.topology)
+    return (*tools.packages_of(table.name for table in study.benchmark), *topologies.packages_of(named))
+
+
+def all_recipes() -> list[Recipe]:
+    """The base, and the images of every shipped study and of every benchmark and topology by itself."""
+    sets: list[Sequence[str]] = [()]
+    sets += [packages_for(load(name).study) for name in shipped()]
+    sets += [tools.packages_of([name]) for name in tools.benchmarks()]
+    sets += [topologies.packages_of([name]) for name in topologies.topologies()]
+    return list({recipe.key: recipe for recipe in map(DEFAULT.with_packages, sets)}.values())
+
+
+def provide(home: Home, recipe: Recipe) -> Image:
+    """The image of a recipe, checked, or built now with its stages on stderr. Raises BadInput and ImageError."""
+    if image := images.checked(home, recipe):
+        return image
+    notify(f"image {recipe.key} ({recipe.summary}) is not built yet: building it, once")
+    with Journal(home.journal) as journal:
+        return images.build(home, recipe, journal, notify)
+
+
+@dataclass(frozen=True)
+class NeededImage:
+    """What is known of the image of a recipe.
+
+    built: None when only root can see it. size_bytes: of disk it occupies or would, None when that is not known.
+    complete: whether size_bytes counts the packages of an image that is not built.
+    """
+
+    recipe: Recipe
+    built: bool | None
+    size_bytes: int | None = None
+    complete: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "key": self.recipe.key,
+            "base": self.recipe.base.key,
+            "layer": list(self.recipe.layer),
+            "built": self.built,
+            "size_bytes": self.size_bytes,
+            "size_counts_packages": self.complete,
+        }
+
+    def __str__(self) -> str:
+        named = f"image: {self.recipe.key} ({self.recipe.summary})"
+        if self.size_bytes is None:
+            return f"{named}; only root can see whether it is built"
+        size = about_size(self.size_bytes)
+        if self.built:
+            return f"{named}, built, {size} of disk"
+        return f"{named}, not built yet; {'about' if self.complete else 'more than'} {size} of disk"
+
+
+def examine(home: Home, recipe: Recipe) -> NeededImage:
+    """Look whether the image of a recipe is there and how large it is or gets. Changes nothing."""
+    if hides_images(home):
+        return NeededImage(recipe, None)
+    if image := images.find(home, recipe):
+        return NeededImage(recipe, True, disk_usage_bytes(image.directory))
+    if base := images.find(home, recipe.base):
+        return NeededImage(recipe, False, *estimated_bytes(recipe, base))
+    return NeededImage(recipe, False, BASE_BYTES, complete=not recipe.layer)

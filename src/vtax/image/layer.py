@@ -1,0 +1,81 @@
+"""A layer over the base image: the packages that the benchmarks and topologies of some studies need.
+
+A layered image is a whole image: its tree is a copy of the base's in which the packages are installed, and it has the
+base's kernel and modules as hard links. Nothing of the base changes, so guests that need no layer start as fast as
+before, and the base can be removed. It costs seconds: no kernel, no compiler, and only the packages that are new.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from vtax.errors import CommandFailed
+from vtax.host.process import run
+from vtax.image.export import DISK_BYTES, write_archive, write_disk
+from vtax.image.image import MODULES, Image, disk_usage_bytes
+from vtax.image.recipe import Recipe
+from vtax.image.tree import add_layer, package_versions
+
+_DISK_STEP_BYTES = 64 * 1024**2
+_FORMS = 3  # that the files of an image exist in: tree, archive, disk
+_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+_APT_ANSWER = re.compile(r"After this operation, ([0-9.,]+) ([kMG]?B) of additional disk space will be used")
+
+
+def make_layer(
+    recipe: Recipe, base: Image, image: Image, tag: str, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Everything of a layered image but the initrd; returns what its manifest says.
+
+    tag: of its processes, in the journal already. In the manifest: `added` and `changed`, packages (with their
+    versions) that the base lacks, or has in another version; `added_bytes`, of the tree.
+    """
+    progress(f"{', '.join(recipe.layer)} over image {base.key}")
+    add_layer(recipe, base.tree, image.tree, tag)
+    kernels = [path for path in (base.kernel, base.elf_kernel) if path.exists()]
+    run(["cp", "--archive", "--link", *kernels, base.directory / MODULES, image.directory], tag=tag)
+    below, packages = json.loads(base.manifest.read_text()), package_versions(image.tree)
+    added_bytes = max(disk_usage_bytes(image.tree) - disk_usage_bytes(base.tree), 0)
+    disk_bytes = (
+        DISK_BYTES + -(-added_bytes // _DISK_STEP_BYTES) * _DISK_STEP_BYTES
+    )  # as much scratch space as the base
+    progress("archive")
+    write_archive(image.tree, image.archive)
+    progress("disk")
+    write_disk(image.tree, image.disk, disk_bytes)
+    old = below["packages"]
+    return {
+        **{name: below[name] for name in ("kernel", "stream")},
+        "packages": packages,
+        "disk_bytes": disk_bytes,
+        "added": {name: version for name, version in packages.items() if name not in old},
+        "changed": {name: version for name, version in packages.items() if old.get(name, version) != version},
+        "added_bytes": added_bytes,
+    }
+
+
+def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:
+    """How much disk the layered image of a recipe will occupy, and whether that counts its packages.
+
+    It does not where this host's apt cannot say how large they are: its package lists may be of another suite than
+    the image's. Changes nothing.
+    """
+    forms = sum(disk_usage_bytes(path) for path in (base.tree, base.archive, base.disk))
+    try:
+        answer = run(
+            [
+                *("apt-get", "install", "--assume-no", "--no-install-recommends"),
+                *("-o", f"Dir::State::status={base.tree}/var/lib/dpkg/status", "-o", "Debug::NoLocking=1"),
+                *("-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", *recipe.layer),
+            ],
+            check=False,
+        ).stdout
+    except CommandFailed:
+        answer = ""
+    if not (found := _APT_ANSWER.search(answer)):
+        return forms, False
+    added_bytes = int(float(found[1].replace(",", "")) * _UNITS[found[2]])
+    return forms + _FORMS * added_bytes, True

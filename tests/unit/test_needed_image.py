@@ -1,0 +1,122 @@
+"""Which image a study needs, what a dry run says of it, and that a run builds it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from vtax.cli import needed_image
+from vtax.cli.needed_image import all_recipes, examine, packages_for, provide
+from vtax.errors import CommandFailed
+from vtax.host.home import Home
+from vtax.image import layer
+from vtax.image.image import Image, disk_usage_bytes
+from vtax.image.recipe import DEFAULT, Recipe
+from vtax.study.load import load
+
+LAYERED = DEFAULT.with_packages(["pi"])
+STUDY = """
+name = "mine"
+platforms = ["native", "lxc"]
+[[benchmark]]
+name = "bonnie"
+[[benchmark]]
+name = "iperf3"
+topology = "router-openflow"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home").ensure()
+
+
+def built(home: Home, recipe: Recipe, size: int = 1 << 20) -> Image:
+    """Something like an image that occupies about three times so many bytes."""
+    image = Image(recipe.key, home.images / recipe.key)
+    image.tree.mkdir(parents=True)
+    for path in (image.tree / "file", image.archive, image.disk):
+        path.write_bytes(b"x" * size)
+    return image
+
+
+def apt_prints(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(layer, "run", lambda *_, **__: SimpleNamespace(stdout=text))
+
+
+def test_a_study_needs_the_packages_of_its_benchmarks_and_topologies(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(STUDY)
+    packages = packages_for(load(str(tmp_path / "mine.toml")).study)
+    assert packages == ("bonnie++", "python3-os-ken")
+    assert DEFAULT.with_packages(packages).layer == ("python3-os-ken",)
+
+
+def test_the_tour_needs_the_base() -> None:
+    assert DEFAULT.with_packages(packages_for(load("tour").study)) is DEFAULT
+
+
+def test_all_images_are_the_base_and_each_other_once() -> None:
+    recipes = all_recipes()
+    assert recipes[0] is DEFAULT
+    assert ("python3-os-ken",) in [recipe.layer for recipe in recipes]
+    assert len({recipe.key for recipe in recipes}) == len(recipes)
+
+
+def test_a_built_image_says_what_it_occupies(home: Home) -> None:
+    image = built(home, DEFAULT)
+    needed = examine(home, DEFAULT)
+    assert (needed.built, needed.size_bytes) == (True, disk_usage_bytes(image.directory))
+    assert str(needed).startswith(f"image: {DEFAULT.key} (the base), built, 3")
+
+
+def test_an_image_that_is_not_built_says_how_large_it_gets(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    built(home, DEFAULT)
+    apt_prints(monkeypatch, "After this operation, 1,048 kB of additional disk space will be used.\n")
+    needed = examine(home, LAYERED)
+    assert needed.as_json() == {
+        "key": LAYERED.key, "base": DEFAULT.key, "layer": ["pi"], "built": False,
+        "size_bytes": needed.size_bytes, "size_counts_packages": True,
+    }  # fmt: skip
+    assert needed.size_bytes == pytest.approx(3 * (1 << 20) + 3 * 1_048_000, rel=0.02)
+    assert str(needed).endswith("(pi over the base), not built yet; about 6 MiB of disk")
+
+
+def test_a_size_that_apt_cannot_compute_is_a_lower_limit(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    built(home, DEFAULT)
+    apt_prints(monkeypatch, "E: Unable to correct problems, you have held broken packages.\n")
+    assert "not built yet; more than 3" in str(examine(home, LAYERED))
+
+    def fails(*_: object, **__: object) -> None:
+        raise CommandFailed("apt-get is not installed")
+
+    monkeypatch.setattr(layer, "run", fails)
+    assert "not built yet; more than 3" in str(examine(home, LAYERED))
+
+
+def test_without_a_base_the_size_is_that_of_the_usual_one(home: Home) -> None:
+    assert str(examine(home, DEFAULT)).endswith("not built yet; about 720 MiB of disk")
+    assert str(examine(home, LAYERED)).endswith("not built yet; more than 720 MiB of disk")
+
+
+def test_a_user_who_may_not_see_images_gets_the_reason(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needed_image, "hides_images", lambda _: True)
+    needed = examine(home, LAYERED)
+    assert str(needed).endswith("only root can see whether it is built")
+    assert json.loads(json.dumps(needed.as_json()))["built"] is None
+
+
+def test_an_image_is_built_where_it_is_missing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, notes = [], []
+    monkeypatch.setattr(needed_image, "notify", notes.append)
+    monkeypatch.setattr(
+        needed_image.images, "build", lambda home, recipe, *_: wanted.append(recipe) or Image("new", home.images)
+    )
+    assert provide(home, LAYERED).key == "new"
+    assert wanted == [LAYERED]
+    assert notes == [f"image {LAYERED.key} (pi over the base) is not built yet: building it, once"]
+    built(home, DEFAULT)
+    assert provide(home, DEFAULT).key == DEFAULT.key
+    assert wanted == [LAYERED]
