@@ -24,6 +24,7 @@ REPORTS = [  # benchmark, its parameters, the program's role -> file with what i
     ("sockperf", {}, {"client": "sockperf/bookworm-udp-under-load.txt"}),
     ("stream", {}, {"single": "stream/1.0-1-thread.txt"}),
     ("sysbench-cpu", {}, {"single": "sysbench/1.0.20-1-thread.txt"}),
+    ("bonnie", {"size": 1073741824}, {"single": "bonnie/2.00a-1-gib-16-files.csv"}),
 ]
 
 

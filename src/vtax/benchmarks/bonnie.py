@@ -1,0 +1,187 @@
+"""Bonnie++: what a file system does with one large file (written, rewritten, read, sought in) and many small ones.
+
+It measures reads and writes through the guest's page cache: writing ends with fsync, which is timed; reading and
+seeking come after writing and find in memory whatever fits there. It does not measure the device alone, nor several
+requests in flight. Files are empty: creating and deleting them shows the work of directories and metadata.
+
+Its trap is the size. Bonnie++ wants a file twice as large as memory, and a guest has two: its own and, where its
+disk is a file of the host, the host's. Below either, reading and seeking show the cache, and the trial has a warning
+with both numbers. Where the tool prints `+++++`, an operation was over before it could be timed (half a second): that
+is no value, never zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.local import check_cpu, succeeded
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+from vtax.study.units import about_size
+
+_MEBIBYTE = 1024**2
+_LARGEST_DEFAULT_BYTES = 1024 * _MEBIBYTE  # the disk of a virtual machine has little more
+_MEMORY_MULTIPLE = 2  # Bonnie++'s own rule, which -r 0 makes a warning of ours
+_FIELDS = 50
+_FORMAT = "1.98"
+_TOO_FAST = "+++++"
+_RATES = {"write_characters": 9, "write": 11, "rewrite": 13, "read_characters": 15, "read": 17}
+_COUNTS = {
+    "seeks": 19, "create": 26, "stat": 28, "delete": 30, "create_random": 32, "stat_random": 34, "delete_random": 36,
+}  # fmt: skip
+_EXPECTED_BYTES_PER_S, _EXPECTED_FILES_PER_S = 2e8, 5e3
+
+
+class BonnieParameters(Parameters):
+    """What a study may fix or vary."""
+
+    size: Size | None = Field(
+        None,
+        ge=_MEBIBYTE,
+        multiple_of=_MEBIBYTE,
+        description="bytes of the file, whole MiB; default twice the guest's memory, at most 1 GiB",
+    )
+    files: int = Field(
+        16, ge=0, le=1000, description="files of the creation tests, in units of 1024; 0 leaves them out"
+    )
+    seeks: int = Field(8192, ge=1, le=10**7, description="seeks, of all processes together")
+    seek_processes: int = Field(4, ge=1, le=64, description="processes that seek at once")
+    characters: bool = Field(False, description="also write and read the file character by character")
+
+
+@cache
+def host_memory_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Memory of the host."""
+    match = re.search(r"^MemTotal:\s+(\d+) kB", meminfo.read_text(), re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
+
+
+class Bonnie:
+    """See the module."""
+
+    name = "bonnie"
+    title = "file system by a large file and many small ones (Bonnie++)"
+    tool = "bonnie++"
+    needs_network = False
+    packages = ("bonnie++",)
+    Parameters = BonnieParameters
+    metrics: Sequence[Metric] = (
+        Metric("write", "MB/s", "higher", "sequential output by blocks", primary=True, average="harmonic"),
+        Metric("rewrite", "MB/s", "higher", "blocks read, changed and written again", average="harmonic"),
+        Metric("read", "MB/s", "higher", "sequential input by blocks", average="harmonic"),
+        Metric("seeks", "seeks/s", "higher", "random seeks, each with a read, a tenth of them with a write",
+               average="harmonic"),
+        Metric("write_characters", "MB/s", "higher", "sequential output by characters", average="harmonic"),
+        Metric("read_characters", "MB/s", "higher", "sequential input by characters", average="harmonic"),
+        *(
+            Metric(f"{name}{suffix}", "files/s", "higher", f"{what} in {order} order", average="harmonic")
+            for suffix, order in (("", "sequential"), ("_random", "random"))
+            for name, what in (("create", "files created"), ("stat", "files looked at"), ("delete", "files deleted"))
+        ),
+    )  # fmt: skip
+    version_argv = ("bonnie++",)
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of. It stands under the usage that bonnie++ prints without arguments."""
+        match = re.search(r"^Version: (\S+)$", output, re.MULTILINE)
+        if not match:
+            raise BenchmarkError("bonnie++ printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: BonnieParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
+        p = parameters
+        directory = f"{context.scratch}/vtax-bonnie-{context.flow}"
+        remove = ("rm", "-rf", directory)
+        size = f"{_size_bytes(p, context) // _MEBIBYTE}:8k:{p.seeks}:{p.seek_processes}"
+        argv = (
+            *("bonnie++", "-q", "-u", "root", "-m", "vtax", "-d", directory, "-r", "0", "-s", size),
+            *("-n", str(p.files), *(() if p.characters else ("-f",))),
+        )
+        return (Command("single", argv, before=(remove, ("mkdir", directory)), after=(remove,)),)
+
+    def expected_s(self, parameters: BonnieParameters, context: Context) -> float:
+        """See Benchmark.expected_s. The file is written twice and read twice; files take two rounds."""
+        passes = 6 if parameters.characters else 4
+        return (
+            passes * _size_bytes(parameters, context) / _EXPECTED_BYTES_PER_S
+            + 2 * 1024 * parameters.files / _EXPECTED_FILES_PER_S
+            + 1.0
+        )
+
+    def parse(self, parameters: BonnieParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """See Benchmark.parse. One line of CSV (bon_csv2txt(1)); rates are in KiB/s."""
+        result = succeeded("bonnie++", results)
+        fields = result.stdout.strip().split(",")
+        if len(fields) != _FIELDS or fields[0] != _FORMAT:
+            raise BenchmarkError("bonnie++ printed no line that vtax knows", where=result.stdout[-200:])
+        wanted = (_size_bytes(parameters, context), parameters.files, parameters.seeks, parameters.seek_processes)
+        found = (_bytes(fields[5]), _count(fields[21] or "0"), _count(fields[7]), _count(fields[8]))
+        if found != wanted:
+            raise BenchmarkError(
+                f"bonnie++ did (size, files, seeks, processes) {found} where {wanted} were asked for"
+            )
+        values, too_fast = {}, []
+        for name, column in {**_RATES, **_COUNTS}.items():
+            if fields[column] == _TOO_FAST:
+                too_fast.append(name)
+            elif fields[column]:
+                values[name] = _figure(name, fields[column]) * (1024 / 1e6 if name in _RATES else 1)
+        if not values.keys() | set(too_fast) >= {"write", "rewrite", "read", "seeks"}:
+            raise BenchmarkError("bonnie++'s report is not complete", where=result.stdout[-200:])
+        at_least_s = sum(wanted[0] / 1e6 / values[name] for name in _RATES if name in values)
+        if at_least_s > result.outside_s * 1.05 + 1.0:
+            raise BenchmarkError(
+                f"bonnie++ says it took {at_least_s:.1f} s or more, and ran {result.outside_s:.1f} s"
+            )
+        check_cpu("bonnie++", result, context)
+        effective = dict(zip(("size", "files", "seeks", "seek_processes"), found, strict=True))
+        return Outcome(values, effective, tuple(_warnings(found[0], context, too_fast)))
+
+
+def _size_bytes(parameters: BonnieParameters, context: Context) -> int:
+    default = min(_MEMORY_MULTIPLE * context.memory_bytes, _LARGEST_DEFAULT_BYTES) // _MEBIBYTE * _MEBIBYTE
+    return parameters.size or default
+
+
+def _bytes(text: str) -> int:
+    """`16M` or `2G`, as the tool prints a size."""
+    match = re.fullmatch(r"(\d+)([MG])", text)
+    if not match:
+        raise BenchmarkError(f"bonnie++ printed a size that vtax does not know: {text[:40]!r}")
+    return int(match[1]) * _MEBIBYTE * (1024 if match[2] == "G" else 1)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise BenchmarkError(f"bonnie++ printed {text[:40]!r} where a number belongs")
+    return int(text)
+
+
+def _figure(name: str, text: str) -> float:
+    if not re.fullmatch(r"\d{1,15}(\.\d+)?", text) or float(text) <= 0:
+        raise BenchmarkError(f"bonnie++ printed {text[:40]!r} for {name}")
+    return float(text)
+
+
+def _warnings(size_bytes: int, context: Context, too_fast: Sequence[str]) -> list[str]:
+    warnings = []
+    memories = {"the guest": context.memory_bytes, "the host": host_memory_bytes()}
+    if any(size_bytes < _MEMORY_MULTIPLE * each for each in memories.values()):
+        both = " and ".join(f"{about_size(each)} of {whose}" for whose, each in memories.items())
+        warnings.append(
+            f"the file of {about_size(size_bytes)} is not twice the memory, {both}: caches served part of it"
+        )
+    if too_fast:
+        warnings.append(f"too fast to time, no value: {', '.join(too_fast)}; raise size or files")
+    return warnings
+
+
+BENCHMARK = Bonnie()

@@ -1,0 +1,129 @@
+"""Bonnie++: the command, real reports of it, and the two memories that its file must exceed."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vtax.benchmarks import bonnie
+from vtax.benchmarks.base import Context, NeedsPackages
+from vtax.benchmarks.bonnie import BENCHMARK, BonnieParameters, host_memory_bytes
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+FIXTURES = Path(__file__).parent / "fixtures" / "bonnie"
+MIB = 2**20
+CONTEXT = Context(vcpus=1, memory_bytes=512 * MIB, flow=3)
+LARGE = {"size": 1024 * MIB}
+SMALL = {"size": 16 * MIB, "files": 1, "seeks": 64, "characters": True}
+ONE_GIB, CHARACTERS, DEBIAN_12 = (
+    "2.00a-1-gib-16-files.csv",
+    "2.00a-16-mib-characters.csv",
+    "2.00a-debian12-25-files.csv",
+)
+
+
+def read(fixture):
+    return (FIXTURES / fixture).read_text()
+
+
+def parse(text, *, status=0, stderr="", outside_s=100.0, context=CONTEXT, **parameters):
+    result = CommandResult(("bonnie++",), status, text, stderr, outside_s, outside_s)
+    return BENCHMARK.parse(BonnieParameters(**parameters), context, {"single": result})
+
+
+@pytest.fixture
+def host_of_2_gib(monkeypatch):
+    monkeypatch.setattr(bonnie, "host_memory_bytes", lambda: 2048 * MIB)
+
+
+def test_rates_are_in_megabytes_and_counts_as_printed():
+    outcome = parse(read(ONE_GIB), **LARGE)
+    assert outcome.values == pytest.approx(
+        {"write": 222.292992, "rewrite": 1217.491968, "read": 1676.1856, "seeks": 14320, "create": 4491,
+         "create_random": 24782}
+    )  # fmt: skip
+    assert outcome.effective == {"size": 1024 * MIB, "files": 16, "seeks": 8192, "seek_processes": 4}
+
+
+def test_what_was_too_fast_to_time_is_a_warning_and_no_value():
+    outcome = parse(read(DEBIAN_12), files=25, **LARGE)
+    assert outcome.values.keys() == {"write", "rewrite", "create", "create_random"}
+    assert any("no value: read, seeks, stat, delete, stat_random, delete_random;" in w for w in outcome.warnings)
+
+
+def test_characters_are_read_where_they_were_requested():
+    values = parse(read(CHARACTERS), **SMALL).values
+    assert values == pytest.approx(
+        {"write_characters": 0.989184, "read_characters": 1.731584, "create": 603, "create_random": 727}
+    )
+
+
+def test_a_full_disk_fails_the_trial_with_the_tools_words():
+    with pytest.raises(BenchmarkError, match=r"status 1: .*No space left on device"):
+        parse("", status=1, stderr=read("2.00a-disk-full.err"), **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("1.98,", "1.97,", "no line that vtax knows"),
+        ("217083", "0", "'0' for write"),
+        ("217083", "nan", "'nan' for write"),
+        ("217083", "", "not complete"),
+        (",6471us", "", "no line that vtax knows"),
+        (",1G,", ",1P,", "a size that vtax does not know"),
+        (",1G,", ",2G,", "were asked for"),
+        (",16,", ",17,", "were asked for"),
+        ("217083", "100", "says it took"),
+    ],
+)
+def test_another_or_an_impossible_report_fails_the_trial(old, new, message):
+    text = read(ONE_GIB).replace(old, new, 1)
+    assert text != read(ONE_GIB)
+    with pytest.raises(BenchmarkError, match=message):
+        parse(text, **LARGE)
+
+
+def test_a_file_that_is_not_twice_both_memories_is_a_warning_with_both(host_of_2_gib):
+    (warning,) = parse(read(ONE_GIB), **LARGE).warnings[:1]
+    assert "1 GiB is not twice the memory, 512 MiB of the guest and 2 GiB of the host" in warning
+
+
+def test_a_file_that_is_twice_both_is_none(monkeypatch):
+    monkeypatch.setattr(bonnie, "host_memory_bytes", lambda: 512 * MIB)
+    assert not any("memory" in warning for warning in parse(read(ONE_GIB), **LARGE).warnings)
+
+
+def test_the_hosts_memory_is_the_kernels_figure(tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal:       2048 kB\nMemFree: 1 kB\n")
+    assert host_memory_bytes(tmp_path / "meminfo") == 2 * MIB
+
+
+def test_the_file_is_in_a_directory_of_its_own_that_is_removed():
+    (command,) = BENCHMARK.commands(BonnieParameters(), CONTEXT)
+    assert command.argv == (
+        *("bonnie++", "-q", "-u", "root", "-m", "vtax", "-d", "/scratch/vtax-bonnie-3", "-r", "0"),
+        *("-s", "1024:8k:8192:4", "-n", "16", "-f"),
+    )
+    assert command.before == (("rm", "-rf", "/scratch/vtax-bonnie-3"), ("mkdir", "/scratch/vtax-bonnie-3"))
+    assert command.after == (("rm", "-rf", "/scratch/vtax-bonnie-3"),)
+    (command,) = BENCHMARK.commands(BonnieParameters(size=16 * MIB, characters=True, files=0), CONTEXT)
+    assert "-f" not in command.argv
+    assert command.argv[-3:] == ("16:8k:8192:4", "-n", "0")
+
+
+def test_the_size_is_whole_mebibytes():
+    with pytest.raises(ValidationError):
+        BonnieParameters(size=MIB + 1)
+
+
+def test_the_version_stands_under_the_usage():
+    assert BENCHMARK.version_of(read("2.00a-version.txt")) == "2.00a"
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("no version")
+
+
+def test_it_names_its_package():
+    assert isinstance(BENCHMARK, NeedsPackages)
+    assert BENCHMARK.packages == ("bonnie++",)
