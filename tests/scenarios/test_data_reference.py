@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from synthetic_run import begin, fill
+from synthetic_run import DECLARED, begin, fill
 
 from vtax.report.columns import ANALYSIS, MEASUREMENTS
 from vtax.report.files import write
@@ -29,7 +29,8 @@ OPEN = {"declared", "host", "levels", "parameters", "link", "identity", "data", 
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("exports")
     with Store.open(f"sqlite:///{directory / 'store.sqlite'}") as store:
-        fill(begin(store))
+        design = {**DECLARED["design"], "blocks": 10, "trials": 3, "method": 2}  # enough for a typical ratio
+        fill(begin(store, declared={**DECLARED, "design": design}), blocks=10, trials=3)
         for kind in ("csv", "parquet", "json"):
             write(store, "last", kind, directory / f"run.{kind}")
     return directory

@@ -22,7 +22,8 @@ from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, ratio_of_logs, widened
 from vtax.stats.sequential import sequential_verdicts, t_levels
 from vtax.stats.stopping import Rule, interval_confidence, look_level
-from vtax.stats.verdict import Kind, Verdict, judge_family, with_outlook
+from vtax.stats.typical import Typical, found_pauses, typical_ratio
+from vtax.stats.verdict import Kind, Verdict, holm, judge_family, with_outlook
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
 
@@ -33,7 +34,8 @@ class Contrast:
 
     noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`. group:
     contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`. failed, tried: trials
-    of the treatment and of the baseline.
+    of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: fewest of a
+    block on either side.
     """
 
     logs: Array
@@ -42,6 +44,8 @@ class Contrast:
     group: str = ""
     failed: tuple[int, int] = (0, 0)
     tried: tuple[int, int] = (0, 0)
+    medians: Array | None = None
+    trials: int = 1
 
     @property
     def lost(self) -> float:
@@ -55,10 +59,12 @@ class Comparison:
     """ratio: its interval holds at rule.confidence under the rule. verdict: over the family it was judged in.
 
     Under the rule "verdict", verdict.kind comes from the boundaries and its p-values are those of a single look.
+    typical: beside the ratio under method 2, where trials and blocks suffice; no verdict looks at it.
     """
 
     ratio: Ratio
     verdict: Verdict
+    typical: Typical | None = None
 
 
 def analyse(
@@ -97,7 +103,10 @@ def analyse(
         verdicts = tuple(
             _warranted(v, ratios[name], contrasts[name], rule) for name, v in zip(names, verdicts, strict=True)
         )
-    result.update({name: Comparison(ratios[name], v) for name, v in zip(names, verdicts, strict=True)})
+    typical = _typical(rule, ratios, contrasts) if rule.method > 1 else {}
+    result.update(
+        {name: Comparison(ratios[name], v, typical.get(name)) for name, v in zip(names, verdicts, strict=True)}
+    )
     return {name: result[name] for name in contrasts}
 
 
@@ -131,6 +140,22 @@ def _without_assumptions(
             found, effective_blocks=effective, is_moderated=is_moderated, warnings=(*found.warnings, *notes)
         )
     return result
+
+
+def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]) -> dict[str, Typical]:
+    """The typical ratios that can be given, and which of them show pauses: judged as one family."""
+    found: dict[str, Typical] = {}
+    for name, ratio in ratios.items():
+        logs, medians, trials = contrasts[name].logs, contrasts[name].medians, contrasts[name].trials
+        level = interval_confidence(rule, ratio.n_blocks)
+        typical = None if medians is None else typical_ratio(ratio, logs, medians, trials, level)
+        if typical is not None:
+            found[name] = typical
+    adjusted = holm([typical.p_value for typical in found.values()]).tolist()
+    return {
+        name: found_pauses(typical, ratios[name], p, contrasts[name].better, rule.margin, rule.alpha)
+        for (name, typical), p in zip(found.items(), adjusted, strict=True)
+    }
 
 
 def _failures(contrast: Contrast) -> Note:

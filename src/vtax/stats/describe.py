@@ -90,8 +90,8 @@ def describe_blocks(
     *,
     blocks: Sequence[Hashable] | npt.NDArray[Any] | None = None,
     average: Average = "arithmetic",
-) -> tuple[Summary, npt.NDArray[Any], Array]:
-    """`describe`, with the blocks and their means as `block_means` gives them; without blocks, the values."""
+) -> tuple[Summary, npt.NDArray[Any], Array, Array]:
+    """`describe`, with the blocks, their means and their medians (see means.py); without blocks, the values."""
     given = as_array(values)
     array, warnings = without_missing(given)
     where = np.flatnonzero(~np.isnan(given))
@@ -117,7 +117,7 @@ def describe_blocks(
         minimum=float(array.min()), maximum=float(array.max()), effective_n=effective,
         outliers=tuple(int(i) for i in where[outlying]), warnings=(*warnings, *more),
     )  # fmt: skip
-    return summary, names, units
+    return summary, names, units, middles
 
 
 def _warnings(

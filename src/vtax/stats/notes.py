@@ -96,6 +96,14 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "no verdict: each side is one run, and what differs between the two sessions is in the ratio, not in its "
         "interval", "",
     ),
+    "pauses": (
+        "pauses: few trials or blocks, far slower than the others, move the ratio by {percent}\N{NO-BREAK SPACE}%; "
+        "the typical ratio leaves them out", "",
+    ),
+    "pauses-of-baseline": (
+        "pauses of the baseline: few of its trials or blocks, far slower than the others, move the ratio by "
+        "{percent}\N{NO-BREAK SPACE}%; the typical ratio leaves them out", "",
+    ),
     "withheld-dependent": (
         "the verdict is withheld: blocks are autocorrelated, and the widened interval does not support it", "",
     ),

@@ -84,6 +84,7 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
         if these:
             certain = list(_certain(these, analysis)) if kind == "undecided" else []
             parts.append(joined([_part(kind, these, len(contrasts), analysis), *certain, *_needed(these)], "; "))
+    parts += _pauses(contrasts)
     if without := [c for c in contrasts if c.row.verdict is None]:
         reason = without[0].row.reason
         parts.append(msg("has no result on {names}: {reason}", names=_names(without), reason=reason))
@@ -145,6 +146,20 @@ def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
         elif _FAR < found.low < math.inf:
             times = Ratio(found.low)
             yield msg("at least {times} times faster on {name}, not yet a verdict", times=times, name=each.name)
+
+
+def _pauses(contrasts: list[_Found]) -> Iterator[Inline]:
+    """Where a platform's ratio and typical ratio differ clearly, with the efficiency of its typical trials."""
+    these = [c for c in contrasts if c.row.typical is not None and c.row.typical.pauses == "treatment"]
+    named: list[Inline] = []
+    for each in these[:_MAX_NAMED]:
+        assert each.row.typical is not None
+        typical = Share(each.row.typical.efficiency(each.better).estimate, "efficiency")
+        named.append(msg("{name} (efficiency of typical trials {efficiency})", name=each.name, efficiency=typical))
+    if len(these) > _MAX_NAMED:
+        named.append(msg("{count} more", count=Count(len(these) - _MAX_NAMED)))
+    if named:
+        yield msg("pauses on {names}", names=listed(named))
 
 
 def _needed(these: list[_Found]) -> Iterator[Inline]:

@@ -175,10 +175,13 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
         return replace(row, reason=row.reason or Note("no-trial-went-well"))
     average = average_with(_average(metric), metric.fixed_work, row.cell.parameters)
     try:
-        summary, labels, means = describe_blocks(values, confidence, blocks=blocks, average=average)
+        summary, labels, means, medians = describe_blocks(values, confidence, blocks=blocks, average=average)
     except StatsError as error:
         return replace(row, reason=error.note)
-    return replace(row, summary=summary, blocks=labels, block_means=means)
+    fewest = int(np.unique(blocks, return_counts=True)[1].min())
+    return replace(
+        row, summary=summary, blocks=labels, block_means=means, block_medians=medians, fewest_trials=fewest
+    )
 
 
 def _with_bootstrap(rows: Mapping[tuple[int, int], Row], resamples: int) -> dict[tuple[int, int], Row]:
@@ -253,7 +256,7 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
             return replace(row, reason=reason.get(row.cell.key, row.reason))
         if isinstance(answer, StatsError):
             return replace(row, reason=answer.note)
-        return replace(row, ratio=answer.ratio, verdict=answer.verdict)
+        return replace(row, ratio=answer.ratio, verdict=answer.verdict, typical=answer.typical)
 
     points = tuple(ResultPoint(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
     return replace(section, points=points, family=len(contrasts))
@@ -264,7 +267,11 @@ def _contrast(row: Row, base: Row | None, section: Section) -> Contrast:
     noise = noise_ratio(row.means_of_blocks, base.means_of_blocks) if base else 1.0
     failed = (row.failed, base.failed if base else 0)
     tried = (_tried(row), _tried(base) if base else 0)
-    return Contrast(logs, section.better, noise, lending_group(row.platform), failed, tried)
+    found = Contrast(logs, section.better, noise, lending_group(row.platform), failed, tried)
+    if base is None:
+        return found
+    medians = block_contrast(row.medians_of_blocks, base.medians_of_blocks)
+    return replace(found, medians=medians, trials=min(row.fewest_trials, base.fewest_trials))
 
 
 def _tried(row: Row) -> int:

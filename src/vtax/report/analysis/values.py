@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
 from vtax.stats.ratio import BlockMeans, Ratio
 from vtax.stats.stopping import Rule
+from vtax.stats.typical import Typical
 from vtax.stats.verdict import Verdict
 from vtax.store.query import FailureRow, GuestRow
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, UntestedRecord
@@ -30,8 +31,9 @@ class Row:
 
     summary: None when no trial succeeded, or none was made yet. ratio, verdict: None for the baseline, and when there
     is no answer; reason then says why. blocks, block_means: one value per block, in order; nothing is hidden.
-    failed: trials. target_missed: what the rule declared for it is not reached. warnings: all that the statistics say
-    about this row.
+    failed: trials. target_missed: what the rule declared for it is not reached. typical: beside the ratio, where
+    trials and blocks suffice. block_medians, fewest_trials: of the trials of every block, and of the block with the
+    fewest. warnings: all that the statistics say about this row.
     """
 
     cell: CellRecord
@@ -44,6 +46,9 @@ class Row:
     verdict: Verdict | None = None
     reason: str = ""
     target_missed: bool = False
+    typical: Typical | None = None
+    block_medians: Floats = field(default_factory=lambda: np.zeros(0))
+    fewest_trials: int = 0
 
     @property
     def means_of_blocks(self) -> BlockMeans:
@@ -51,13 +56,18 @@ class Row:
         return BlockMeans(self.blocks, self.block_means)
 
     @property
+    def medians_of_blocks(self) -> BlockMeans:
+        """What its typical ratio is built from."""
+        return BlockMeans(self.blocks, self.block_medians)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """Of the summary, the ratio and the verdict, each text once.
+        """Of the summary, the ratios and the verdict, each text once.
 
         With one trial per block outlying blocks are outlying values: they are listed once.
         """
         found = [self.reason] if self.reason else []
-        for part in (self.summary, self.ratio, self.verdict):
+        for part in (self.summary, self.ratio, self.verdict, self.typical):
             if part is not None:
                 found += part.warnings
         if self.ratio and self.summary and self.summary.outliers and self.summary.n == self.summary.blocks:

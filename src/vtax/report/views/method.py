@@ -21,6 +21,7 @@ from vtax.report.document import (
     plural,
     stored,
 )
+from vtax.report.views import typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import package_of
 from vtax.stats.assumptions import FEWEST_OF_UNEQUAL, FEWEST_TO_TEST
@@ -74,6 +75,7 @@ def method(analysis: Analysis) -> Iterator[Inline]:
             "few of its trials is slower by their share."
         )
         ratios = joined([ratios, averaged], " ")
+    ratios = joined([ratios, *typical.method_of(analysis)], " ")
     yield ratios
     yield _analysis(analysis)
     yield msg(

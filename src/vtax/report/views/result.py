@@ -41,7 +41,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
+from vtax.report.views import shared, typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
 from vtax.report.views.header import header_of
@@ -133,6 +133,7 @@ def _results(analysis: Analysis, options: Options) -> Iterator[Part]:
 def _section(section: Section, analysis: Analysis, options: Options) -> Titled:
     names = shared.colours(analysis)
     parts: list[Part] = [result_table(section, analysis.level, analysis.baseline, names), *_notes(section, analysis)]
+    parts += typical.parts_of(section, analysis, names)
     if options.depth != "brief":
         parts.append(_figures_table(section, analysis, names))
     if options.depth == "report" and section.metric.is_primary:

@@ -1,0 +1,53 @@
+"""The typical ratio beside the ratio of averages: a small table below a result, and a paragraph of its method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.document import Column, Inline, Interval, Paragraph, Part, Ratio, Table, msg, muted, styled
+from vtax.report.views import shared
+
+
+def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Iterator[Part]:
+    """Ratios of averages beside those of typical trials, where any row has both, and which differ clearly."""
+    if not any(row.typical for point in section.points for row in point.rows):
+        return
+    interval = msg("{level}\ninterval", level=analysis.level)
+    columns = (
+        shared.PLATFORM,
+        Column("ratio", msg("ratio,\naverages"), is_number=True),
+        Column("interval", interval, joins=True),
+        Column("typical", msg("ratio,\ntypical trials"), is_number=True),
+        Column("typical_interval", interval, joins=True),
+        Column("pauses", msg("pauses of")),
+    )
+
+    def cells(row: Row) -> Sequence[Inline] | None:
+        if row.ratio is None or row.typical is None:
+            return None
+        found = row.typical
+        pausing = {"treatment": row.platform.name, "baseline": analysis.baseline, "": ""}[found.pauses]
+        return [
+            Ratio(row.ratio.estimate), muted(Interval(row.ratio.low, row.ratio.high, "ratio")),
+            Ratio(found.estimate), muted(Interval(found.low, found.high, "ratio")), styled(pausing, "caution"),
+        ]  # fmt: skip
+
+    label = msg("typical ratios of {name}", name=section.name)
+    yield Table(columns, shared.groups(section.points, cells, names), key=f"{section.name} typical", label=label)
+    yield Paragraph(
+        msg(
+            "typical trials: the median of each block's trials, the trimmed mean of the blocks; pauses do not move "
+            "it, and no verdict uses it"
+        ), "muted",
+    )  # fmt: skip
+
+
+def method_of(analysis: Analysis) -> Iterator[Inline]:
+    """What the typical ratio is, where a run has any."""
+    if any(row.typical for section in analysis.sections for point in section.points for row in point.rows):
+        yield msg(
+            "The typical ratio beside it is that of the medians of the blocks' trials, averaged after the lowest and "
+            "the highest fifth of the blocks are cut off (trimmed mean, Yuen 1974). Where the two differ by more "
+            "than chance and the margin, a warning names the side that pauses."
+        )

@@ -1,0 +1,115 @@
+"""The ratio of typical trials, a second estimate beside the ratio of averages: how a platform does between pauses.
+
+Within a block the median of the trials stands for a platform, and over the blocks a trimmed mean of the log-ratios.
+Single slow trials and single slow blocks do not move it, so on hosts with pauses its interval is narrow. It says
+nothing of what pauses cost, so it decides no verdict. Where it differs clearly from the ratio of averages, that is a
+finding: pauses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from vtax.stats.assumptions import allow_for_dependence
+from vtax.stats.checks import Array, Better
+from vtax.stats.intervals import Interval, t_quantile, t_tail
+from vtax.stats.notes import Note
+from vtax.stats.ratio import Ratio, exp
+
+FEWEST_BLOCKS = 10  # with five, trimming leaves three
+FEWEST_TRIALS = 3  # a block, of either side: the median of two is their mean
+TRIMMED = 0.2  # of the blocks, from each end
+
+
+@dataclass(frozen=True)
+class Typical:
+    """low, high: t-interval of the trimmed mean. n_blocks: before trimming. trials: fewest of a block on either side.
+
+    p_value: that it is the ratio of averages; Holm-adjusted by `found_pauses`. pauses: of which side single trials or
+    blocks make its average worse than its typical trial; empty where none is seen. mean_log: of the trimmed blocks.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    n_blocks: int
+    trials: int
+    mean_log: float
+    p_value: float
+    pauses: Literal["", "treatment", "baseline"] = ""
+    warnings: tuple[str, ...] = ()
+
+    def efficiency(self, better: Better) -> Interval:
+        """As `Ratio.efficiency`."""
+        found = self.estimate, self.low, self.high
+        if better == "lower":
+            found = exp(-self.mean_log), 1 / self.high, 1 / self.low
+        return Interval(*found, self.confidence, self.warnings)
+
+
+def typical_ratio(ratio: Ratio, logs: Array, medians: Array, trials: int, level: float) -> Typical | None:
+    """The typical ratio beside a ratio; None where blocks or trials are too few, or equal blocks leave no interval.
+
+    logs, medians: log-ratio of every block's averages and of its medians, NaN where a block has none. level: of the
+    interval. Blocks that follow one another widen it as they do that of the ratio.
+    """
+    present = ~(np.isnan(logs) | np.isnan(medians))
+    y, n = medians[present], int(present.sum())
+    if n < FEWEST_BLOCKS or trials < FEWEST_TRIALS:
+        return None
+    mean, se, influence = trimmed_mean(y)
+    if se <= 1e-13:
+        return None
+    df = n - 2.0 * _cut(n) - 1
+    if ratio.effective_blocks is not None:
+        correlation = (n - ratio.effective_blocks) / (n + ratio.effective_blocks)
+        se, df = allow_for_dependence(se, df, n, correlation)
+    half = t_quantile((1 + level) / 2, df) * se
+    apart = float((logs[present] - influence).std(ddof=1))
+    difference = float(logs[present].mean()) - mean
+    p = 1.0 if apart <= 1e-13 else min(1.0, 2 * t_tail(abs(difference) / apart * math.sqrt(n), n - 1))
+    return Typical(exp(mean), exp(mean - half), exp(mean + half), ratio.confidence, n, trials, mean, p)
+
+
+def trimmed_mean(values: Array) -> tuple[float, float, Array]:
+    """(trimmed mean, its standard error, what every value contributes to it).
+
+    The standard error is that of Tukey & McLaughlin (Sankhya A 1963) in the form of Yuen (The two-sample trimmed t
+    for unequal population variances, Biometrika 1974): from the winsorized squares, of h - 1 degrees of freedom when
+    h values are left. The contributions average to the estimate and scatter as it does.
+    """
+    n, cut = values.size, _cut(values.size)
+    left = n - 2 * cut
+    ordered = np.sort(values)
+    mean = float(ordered[cut : n - cut].mean())
+    winsorized = np.clip(values, ordered[cut], ordered[n - cut - 1])
+    centred = winsorized - winsorized.mean()
+    se = math.sqrt(float((centred**2).sum()) / (left * (left - 1)))
+    return mean, se, np.asarray(mean + centred * n / left)
+
+
+def _cut(n: int) -> int:
+    return int(TRIMMED * n)
+
+
+def found_pauses(
+    typical: Typical, ratio: Ratio, p_value: float, better: Better, margin: float, alpha: float
+) -> Typical:
+    """The typical ratio with its finding: it differs from the ratio of averages by more than chance and the margin.
+
+    p_value: adjusted over the family. Of a metric where lower is better the treatment pauses when its average is
+    longer than its typical trial.
+    """
+    difference = ratio.mean_log - typical.mean_log
+    if p_value > alpha or abs(difference) <= math.log1p(margin):
+        return replace(typical, p_value=p_value)
+    percent = round(100 * abs(math.expm1(difference)), 1)
+    if (difference < 0) == (better == "higher"):
+        return replace(typical, p_value=p_value, pauses="treatment", warnings=(Note("pauses", percent=percent),))
+    note = Note("pauses-of-baseline", percent=percent)
+    return replace(typical, p_value=p_value, pauses="baseline", warnings=(note,))

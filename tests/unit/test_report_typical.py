@@ -1,0 +1,85 @@
+"""A run whose one platform pauses in one of eight trials: every output shows the typical ratio and says so."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from shown import english, sentence, terminal, values
+from synthetic_run import begin, trial
+
+from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis.answers import answers
+from vtax.report.renderers import numbers
+from vtax.report.views.method import method
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.store import Store
+
+PLATFORMS = (
+    PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("steady", {}, True),
+    PlatformRecord("pausing", {}, True),
+)  # fmt: skip
+
+
+def run(store: Store, blocks: int, trials: int, method: int = 2) -> Analysis:
+    """Times of CV 1 %; every eighth trial of one platform takes twice as long."""
+    noise = random.Random(5)
+    handle = begin(
+        store, platforms=PLATFORMS,
+        cells=[CellRecord(p.name[0], "p", p.name, "tool", "tool") for p in PLATFORMS],
+        metrics=[MetricRecord("tool", "time", "time", "s", "lower", True)],
+        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, "method": method}},
+    )  # fmt: skip
+    position = 0
+    for block in range(blocks):
+        for cell in handle.cells:
+            for number in range(trials):
+                is_pause = cell.platform == "pausing" and noise.random() < 1 / 8
+                value = math.exp(noise.gauss(0, 0.01)) * (2 if is_pause else 1)
+                handle.add_trial(
+                    trial(cell, block=block, number=number, position=position, values={"time": value}, counters={})
+                )
+                position += 1
+    handle.finish("finished", "done", 1.0)
+    return analyse(store)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        yield opened
+
+
+def test_the_typical_ratio_stands_beside_the_ratio_and_the_pauses_are_named(store):
+    analysis = run(store, 20, 5)
+    (point,) = values(analysis)["results"][0]["points"]
+    rows = {row["platform"]: row for row in point["rows"]}
+    assert rows["native"]["typical"] is None
+    assert rows["steady"]["typical"]["pauses"] == ""
+    found = rows["pausing"]["typical"]
+    assert found["pauses"] == "treatment"
+    assert found["trials"] == 5
+    assert found["n_blocks"] == 20
+    assert found["low"] < 1.01 < rows["pausing"]["ratio"]["low"]
+    (warning,) = [w for w in analysis.warnings if w.code == "pauses"]
+    assert [place.platform for place in warning.places] == ["pausing"]
+    assert "far slower than the others, move the ratio by 7.2" in sentence(warning)
+    shown = terminal(analysis, 80)
+    assert "typical trials" in shown
+    assert "pauses of" in shown
+    (answer,) = [a for a in answers(analysis) if a.platform == "pausing"]
+    typical = numbers.share_of_baseline(1 / found["estimate"])
+    assert f"pauses on tool (efficiency of typical trials {typical}" in english(answer.text)
+    assert any("trimmed mean" in english(part) for part in method(analysis))
+
+
+@pytest.mark.parametrize(("blocks", "trials", "judged_by"), [(9, 5, 2), (20, 2, 2), (20, 5, 1)])
+def test_too_few_blocks_or_trials_and_old_runs_have_none(store, blocks, trials, judged_by):
+    analysis = run(store, blocks, trials, judged_by)
+    assert all(row["typical"] is None for row in values(analysis)["results"][0]["points"][0]["rows"])
+    assert "typical" not in terminal(analysis)
+    assert not any("trimmed mean" in english(part) for part in method(analysis))
