@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -97,6 +98,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
     Errors that a user can fix are printed without a traceback. A bug of vtax is written to a report file.
     """
+    gc.set_threshold(100_000, 50, 100)  # results are many small objects that stay; saves 3 % of `show`
     _open_standard_streams()
     if COMPLETE_VARIABLE in os.environ:
         complete(group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,16 +20,31 @@ from vtax.report.analysis import RESAMPLES, Analysis
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.document import Document
 from vtax.report.renderers.format import english
+from vtax.report.views import result
 from vtax.report.views.base import Options, View
 from vtax.report.views.header import filter_line
 from vtax.report.views.registry import DEFAULT, views
 from vtax.store.store import Store
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from rich.console import Console
 
 
-@click.command("show", epilog=FILTERS)
+class _Command(click.Command):
+    """Finds the options of views, which imports every view, only where an argument could be one."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> click.Context:
+        if any(each.startswith("-") for each in args):
+            _add_views()
+        return super().make_context(info_name, args, *more, **settings)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        _add_views()
+        return super().shell_complete(ctx, incomplete)
+
+
+@click.command("show", epilog=FILTERS, cls=_Command)
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option("--all", "every_metric", is_flag=True, help="Show every metric, not only the primary ones.")
 @click.option(
@@ -44,7 +60,7 @@ def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, *
     """Print the result of RUN (default: the last run), or other views of it."""
     store = Store.existing(Home.from_environment().store_url)
     only = wanted(options)
-    chosen = {name: given for name in views() if (given := options[_parameter(name)])}
+    chosen = {name: given for name in _offered(options) if (given := options[_parameter(name)])}
     if raw is not None:
         if chosen:
             raise BadInput(f"--raw and --{next(iter(chosen))} exclude each other", hint="use one of them")
@@ -62,6 +78,12 @@ def _parameter(name: str) -> str:
     return f"view_{name.replace('-', '_')}"
 
 
+def _offered(options: Mapping[str, Any]) -> list[str]:
+    """The views that the command line could name: none of them without any option."""
+    return list(views()) if _parameter(DEFAULT) in options else []
+
+
+@cache
 def _add_views() -> None:
     """Add an option for every registered view before the shared options."""
     for number, view in enumerate(views().values(), start=1):
@@ -74,15 +96,12 @@ def _add_views() -> None:
         command.params.insert(number, option)
 
 
-_add_views()
-
-
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:
     """Print the result table on stdout, or as JSON (which always has every metric)."""
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.terminal import render
 
-    document = views()[DEFAULT].document(source, Options("all" if every_metric else "brief"))
+    document = result.VIEW.document(source, Options("all" if every_metric else "brief"))
     if as_json:
         print_json(values_of(document))
         return

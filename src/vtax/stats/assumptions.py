@@ -83,13 +83,15 @@ def unequal_noise(treatment: Array, baseline: Array) -> float:
     sum and the difference of the two are correlated when their variances differ. 1 below five blocks.
     """
     n = treatment.size
-    difference, total = treatment - baseline, treatment + baseline
-    spreads = float(treatment.std()), float(baseline.std())
-    if n < 5 or min(*spreads, float(difference.std()), float(total.std())) <= 1e-13:
+    sides = treatment - treatment.mean(), baseline - baseline.mean()
+    first, second, difference, total = (
+        float(each @ each) for each in (*sides, sides[0] - sides[1], sides[0] + sides[1])
+    )
+    if n < 5 or min(first, second, difference, total) <= 1e-26 * n:
         return 1.0
-    r = float(np.corrcoef(difference, total)[0, 1])
+    r = (first - second) / math.sqrt(difference * total)
     t = abs(r) * math.sqrt((n - 2) / max(1 - r * r, 1e-12))
-    times = float(spreads[0] / spreads[1])
+    times = math.sqrt(first / second)
     is_unequal = t > t_quantile(1 - UNEQUAL_LEVEL / 2, n - 2) and max(times, 1 / times) >= UNEQUAL
     return times if is_unequal else 1.0
 

@@ -132,6 +132,8 @@ def block_contrast(treatment: BlockMeans, baseline: BlockMeans | None = None) ->
         means = as_array(treatment.means)
         check_positive(means, "values")
         return np.asarray(np.log(means))
+    if np.array_equal(treatment.blocks, baseline.blocks):
+        return log_ratios(treatment.means, baseline.means)
     blocks = np.union1d(treatment.blocks, baseline.blocks)
     sides = np.full((2, blocks.size), np.nan)
     for line, side in zip(sides, (treatment, baseline), strict=True):
@@ -144,11 +146,13 @@ def noise_ratio(treatment: BlockMeans, baseline: BlockMeans) -> float:
 
     Over the blocks that both sides have. Raises StatsError for means that are not positive or too large.
     """
-    _, left, right = np.intersect1d(treatment.blocks, baseline.blocks, return_indices=True)
-    sides = [as_array(side.means[at]) for side, at in ((treatment, left), (baseline, right))]
+    sides = [as_array(side.means) for side in (treatment, baseline)]
+    if not np.array_equal(treatment.blocks, baseline.blocks):
+        _, left, right = np.intersect1d(treatment.blocks, baseline.blocks, return_indices=True)
+        sides = [sides[0][left], sides[1][right]]
     for side in sides:
         check_positive(side, "values")
-    return unequal_noise(np.log(sides[0]), np.log(sides[1])) if left.size else 1.0
+    return unequal_noise(np.log(sides[0]), np.log(sides[1])) if sides[0].size else 1.0
 
 
 def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:

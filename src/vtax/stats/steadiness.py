@@ -13,6 +13,7 @@ from scipy import special
 from vtax.stats.checks import Array, StatsError, Values, as_array, check_confidence, without_missing
 from vtax.stats.notes import Note
 from vtax.stats.ratio import LARGEST_LOG
+from vtax.stats.trend import kendall_p, theil_sen
 from vtax.stats.verdict import p_text
 
 MIN_TRIALS = 20  # of a guest
@@ -113,7 +114,7 @@ class Drift:
 def find_drift(
     values: Values, positions: Values | None = None, confidence: float = 0.95, *, is_dependent: bool = False
 ) -> Drift:
-    """Trend of one cell's values over the run: Theil-Sen slope with Mann-Kendall's test (both by scipy).
+    """Trend of one cell's values over the run: Theil-Sen slope with Mann-Kendall's test (see `trend`).
 
     The slope of positive values is that of their logarithms, so that neither end of the interval says that more than
     all is lost; values that are zero or negative change relative to their median.
@@ -138,14 +139,12 @@ def find_drift(
     if np.ptp(y) == 0:
         return Drift(0.0, 0.0, 0.0, 1.0, confidence, warnings)
     is_positive = bool((y > 0).all())
-    from scipy import stats  # slow to import, and most commands never come here
-
-    slope = stats.theilslopes(np.log(y) if is_positive else y, x, alpha=confidence)
-    p = float(stats.kendalltau(x, y).pvalue)
+    slope = theil_sen(x, np.log(y) if is_positive else y, confidence)
+    p = kendall_p(x, y)
     if is_dependent and p > 0:
         p = 2 * float(special.ndtr(float(special.ndtri(p / 2)) / wander(y, x)))
     span = float(np.ptp(x))
-    changes = [float(each) * span for each in (slope.slope, slope.low_slope, slope.high_slope)]
+    changes = [float(each) * span for each in (slope.estimate, slope.low, slope.high)]
     if is_positive:
         changes = [math.expm1(min(each, LARGEST_LOG)) for each in changes]
     else:

@@ -13,6 +13,7 @@ from scipy import special
 from vtax.report.analysis.warnings import Given, merged
 from vtax.report.document import Count, Place, PValue, Share, Warning
 from vtax.stats.checks import StatsError
+from vtax.stats.steadiness import find_drift
 from vtax.stats.verdict import holm
 
 Series = tuple[Place, NDArray[np.int64], NDArray[np.float64]]
@@ -32,8 +33,6 @@ def drift_warnings(
     suspects = [each for each in series if _trend(each[2]) >= caution(each[2].size) * first_step]
     if not suspects:
         return ()
-    from vtax.stats.steadiness import find_drift  # the test needs what takes a second to import
-
     found = []
     for place, blocks, means in suspects:
         try:
