@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from vtax.benchmarks import registry as benchmark_registry
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
+from vtax.benchmarks.start import Start
 from vtax.errors import BadInput, BenchmarkError, PlatformError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
@@ -146,7 +147,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> ScriptedDriver:
     made = ScriptedDriver()
     monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": made})
     monkeypatch.setattr(
-        benchmark_registry, "benchmarks", lambda: {"script": ScriptBenchmark(), "wired": WiredBenchmark()}
+        benchmark_registry,
+        "benchmarks",
+        lambda: {"script": ScriptBenchmark(), "wired": WiredBenchmark(), "start": Start()},
     )
     return made
 

@@ -149,6 +149,25 @@ class NeedsPackages(Protocol):
     packages: tuple[str, ...]
 
 
+@runtime_checkable
+class StartsGuests(Protocol):
+    """A benchmark of starting guests: the runner times their stages and runs the benchmark's command in each of them.
+
+    stages: names of the stages in their order, each with its metric. Its `parse` reads what the runner writes as the
+    output of role `single`: a JSON object a line and start, stage -> seconds since the request.
+    """
+
+    stages: tuple[str, ...]
+
+    def is_cold(self, parameters: Any) -> bool:
+        """Whether the files of the image are to be outside the host's page cache before every start."""
+        ...
+
+    def repetitions(self, parameters: Any) -> int:
+        """Number of guests of a trial, one after the other."""
+        ...
+
+
 class Benchmark(Protocol):
     """A real tool. `needs_network`: a peer and a topology are required. It may be a `NeedsPackages` as well.
 

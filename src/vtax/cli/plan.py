@@ -180,7 +180,8 @@ def _not_tested(plan: Plan) -> list[str]:
     lines = []
     for (platform, label, topology, why), points in groups.items():
         some = "" if len(points) == of_label[label] else f" ({len(points)} of {of_label[label]} points)"
-        lines.append(f"not tested: {platform} in {label}, {topology}{some}: {why}")
+        of = ", ".join(filter(None, (label, topology)))
+        lines.append(f"not tested: {platform} in {of}{some}: {why}")
     return lines
 
 

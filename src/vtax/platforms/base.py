@@ -123,13 +123,15 @@ class RunningGuest(ABC):
 
     channel: the byte stream on whose other end the agent bootstrap listens (see guest.bootstrap). notes: limits this
     guest could not be given, and whatever else must be shown with its results. scratch: where benchmarks may write.
-    is_remote: whether another host runs it.
+    is_remote: whether another host runs it. executing_at: when its first instruction, or its first process, ran, on
+    the controller's monotonic clock; None where the driver does not see it.
     """
 
     channel: Channel
     notes: tuple[str, ...] = ()
     scratch: str = "/scratch"
     is_remote: bool = False
+    executing_at: float | None = None
 
     def host_cpu_s(self) -> float | None:
         """CPU seconds the host has spent on this guest, virtualization layer included; None when not known."""
@@ -189,6 +191,10 @@ class Driver(ABC):
     def network_limits(self, options: Any) -> NetworkLimits:
         """What the network interfaces of its guests can do."""
         return NetworkLimits()
+
+    def image_files(self, image: Image) -> Path | None:
+        """The directory with all files of the image that its guests read; None when they are elsewhere."""
+        return image.directory if self.uses_image else None
 
     @abstractmethod
     def probe(self, options: Any, image: Image | None) -> Probe:

@@ -7,6 +7,7 @@ mounts, sockets and records live in memory that ends with its processes.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -102,6 +103,7 @@ def finish_start(
     """
     try:
         pid = wait_for_init(guest, argv, find)
+        guest.executing_at = time.monotonic()
         group = cgroups.group_of(pid)
         guest.notes += tuple(group.check(limits(spec)))
         guest.limited = group

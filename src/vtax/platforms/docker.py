@@ -52,6 +52,9 @@ class Docker(Driver):
     }
     tunings = ("default", "pinned", "hugepages")
 
+    def image_files(self, image: Image) -> None:
+        """They are in the storage of a daemon."""
+
     def probe(self, options: DockerOptions, image: Image | None) -> Probe:
         """Start a container of the host's `cat` once; the image itself would take seconds to import."""
         own = "docker-cli" if find_program("dockerd") else "docker.io"

@@ -8,6 +8,7 @@ network.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ class Native(Driver):
         mounts = [root.mount, *_host_views(root, network), bind(scratch, inside), untrusted(inside)]
         program = Program(argv, mounts, network=network, new_root=root.path, limited=True)
         guest = stdio.start(spec, lambda group: program)
+        guest.executing_at = time.monotonic()  # spawning a program ends with its first instruction
         if spec.plugboard is not None:
             try:
                 spec.plugboard.plug_namespace(Path(f"/proc/{guest.process.pid}/ns/net"))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -144,6 +145,7 @@ def _start(
             their_agent.close()
             their_monitor.close()
             machine = _pin_and_run(monitor, spec.resources)
+            executing_at = time.monotonic()
             notes += _memory_notes(process.pid, spec.resources)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             output = describe(process, stderr, console) if process else _stderr_summary(stderr)
@@ -154,7 +156,7 @@ def _start(
     if options.accel == "tcg":
         with suppress(CommandFailed):  # then the guest compiles it
             channel.agent = bootstrap.compiled(spec.image.tree)
-    return StdioGuest(process, channel, claimed, stderr, tuple(notes), machine=machine)
+    return StdioGuest(process, channel, claimed, stderr, tuple(notes), machine=machine, executing_at=executing_at)
 
 
 def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:

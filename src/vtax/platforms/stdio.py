@@ -87,6 +87,7 @@ class StdioGuest(RunningGuest):
     elsewhere: Group | None = None
     limited: Group | None = None
     machine: Limits | None = None
+    executing_at: float | None = None
     _stopped: bool = False
     _cpu_s: float | None = None
 

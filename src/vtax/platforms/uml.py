@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -190,12 +191,13 @@ def _start(options: UmlOptions, spec: GuestSpec, host: Path, mounts: Sequence[Mo
                     pass_fds=stream.child_fds,
                     before_exec=_pinned(spec.resources.cpus, enter),
                 )
+            executing_at = time.monotonic()
             machine = cgroups.Limits(tuple(sorted(os.sched_getaffinity(process.pid))), spec.resources.memory_bytes, 1)
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise stdio.start_error(spec, error, stdio.last_lines(log)) from error
         undo.pop_all()
         channel = stream.channel(lambda: _describe(process, log))
-    return StdioGuest(process, channel, claimed, log, tuple(_notes(spec)), machine=machine)
+    return StdioGuest(process, channel, claimed, log, tuple(_notes(spec)), machine=machine, executing_at=executing_at)
 
 
 def command_line(options: UmlOptions, spec: GuestSpec, lines: Sequence[int], interfaces: Sequence[str]) -> list[str]:

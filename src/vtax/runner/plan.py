@@ -20,7 +20,8 @@ from vtax.network.settings import LinkSettings
 from vtax.platforms.base import HostProgram, Platform, Probe, Resources
 from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
-from vtax.runner.points import GuestConfiguration, Point, programs_of
+from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
+from vtax.runner.untested import why_not
 from vtax.study.expand import key_of
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
@@ -177,13 +178,13 @@ class Plan:
     def _cells_by_guest(self) -> list[tuple[Cell, ...]]:
         """The cells that guests of the same platform and configuration serve, in the study's order.
 
-        A configuration is a network at a tuning. Benchmarks without a network ride in the first guest of their
-        tuning, of the networks that their platform can be joined to: one guest serves both.
+        A configuration is a network of a kind of guest. Benchmarks without a network ride in the first guest of their
+        kind, of the networks that their platform can be joined to: one guest serves both.
         """
         configuration = {id(point): point.configuration for point in self.points}
         networked = dict.fromkeys(configuration[id(point)] for point in self.points if point.link)
         carried = {(cell.platform.name, configuration[id(cell.point)]) for cell in self.cells if cell.point.link}
-        first: dict[tuple[str, str], GuestConfiguration] = {}
+        first: dict[tuple[str, GuestKind], GuestConfiguration] = {}
         for name in self.platform_names:
             joined = [found for found in networked if (name, found) in carried]
             for found in (*joined, *dict.fromkeys(configuration.values())):
@@ -195,7 +196,7 @@ class Plan:
         }
         for cell in self.cells:
             name = cell.platform.name
-            found = configuration[id(cell.point)] if cell.point.link else first[name, cell.point.tuning]
+            found = configuration[id(cell.point)] if cell.point.link else first[name, cell.point.kind]
             groups[found, name].append(cell)
         return [tuple(cells) for cells in groups.values() if cells]
 
@@ -218,7 +219,7 @@ def make_plan(
     """
     study = loaded.study
     checked, named = checked_study(loaded, image)
-    untested = _untested(study, named, checked, loaded.source)
+    untested = _untested(study, named, checked, image, loaded.source)
     tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
     own = {point.benchmark.name: point.benchmark for point in checked if isinstance(point.benchmark, Program)}
     programs = (*platform_programs(study, loaded.source), *consent.of_programs(study, own))
@@ -252,12 +253,14 @@ def make_plan(
     )
 
 
-def _untested(study: Study, platforms: Sequence[Platform], points: Sequence[Point], source: str) -> list[Untested]:
+def _untested(
+    study: Study, platforms: Sequence[Platform], points: Sequence[Point], image: Image, source: str
+) -> list[Untested]:
     """The points that platforms cannot carry. Raises BadInput for one of the baseline's."""
     found = []
     for platform in platforms:
         for point in points:
-            if error := networks.why_not(platform, point, source):
+            if error := why_not(platform, point, image, source):
                 if platform.name == study.baseline:
                     raise error
                 found.append(Untested(platform, point, error))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Benchmark, Context, Parameters
+from vtax.benchmarks.base import Benchmark, Context, Parameters, StartsGuests
 from vtax.benchmarks.program import Program
 from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
@@ -21,8 +21,10 @@ from vtax.study.load import LoadedStudy, refused
 from vtax.study.refusals import Refused, validated
 from vtax.study.units import format_levels
 
-GuestConfiguration = tuple[str, Hashable]
-"""Tuning, and the network or None."""
+GuestKind = tuple[str, bool]
+"""What guests have in common besides their network: tuning, and whether trials start guests of their own."""
+GuestConfiguration = tuple[GuestKind, Hashable]
+"""The kind of a guest, and its network or None."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,14 @@ class Point:
         return topology_registry.get(self.topology).guests(self.link) if self.link else 1
 
     @property
+    def kind(self) -> GuestKind:
+        """What a guest must have been started with to run this point, its network left out."""
+        return (self.tuning, isinstance(self.benchmark, StartsGuests))
+
+    @property
     def configuration(self) -> GuestConfiguration:
-        """What a guest must have been started with to run this point: tuning, topology, structure of its links."""
-        return (self.tuning, (self.topology, self.link.structure()) if self.link else None)
+        """What a guest must have been started with to run this point: its kind, topology, structure of its links."""
+        return (self.kind, (self.topology, self.link.structure()) if self.link else None)
 
 
 def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:

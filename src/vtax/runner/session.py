@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from vtax.benchmarks.base import Benchmark, Context
+from vtax.benchmarks.base import Benchmark, Context, StartsGuests
 from vtax.errors import GuestError, PlatformError
 from vtax.foreign_text import one_line
 from vtax.guest.audit import Fact
@@ -28,6 +28,7 @@ from vtax.runner import tuning
 from vtax.runner.check import resolve_platform
 from vtax.runner.containment import Failure, contained, parsing
 from vtax.runner.events import Observer
+from vtax.runner.guest_starts import run_starts
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
@@ -50,6 +51,7 @@ class OpenSession:
         self._observer = observer
         self._resources = plan.resources_of(session)
         self._stack = ExitStack()
+        self._guests = ExitStack()
         self._links: Links | None = None
         self._endpoints: dict[str, Endpoint] = {}
         self._start_failure = Failure()
@@ -128,6 +130,8 @@ class OpenSession:
         """Run one trial of a cell in this guest. Any failure is the error of the result."""
         if self._start_failure:
             return failed(self._start_failure)
+        if isinstance(cell.point.benchmark, StartsGuests):
+            return self._starts(cell)
         failure = Failure()
         with contained(failure):
             lanes = self._lanes(cell)
@@ -139,15 +143,31 @@ class OpenSession:
         self._is_spoilt = bool(result.traceback)
         return result
 
+    def _starts(self, cell: Cell) -> TrialResult:
+        """A trial that starts guests of its own: the session's, whose facts are known, is stopped before."""
+        self._endpoints.clear()
+        self._guests.close()
+        point, platform, resources = cell.point, self._session.platform, self._resources
+        return run_starts(
+            point.benchmark,
+            point.parameters,
+            Context(resources.vcpus, resources.memory_bytes),
+            lambda: self._start_guest(platform, None, resources, False),
+            self._guests.close,
+            platform.driver.image_files(self._plan.image),
+            self._plan.study.design.timeout,
+        )
+
     def _start(self) -> None:
         for registered in tuning.apply(self._session.tuning, self._journal):
             self._stack.callback(registered.release)
+        self._stack.enter_context(self._guests)
         point = self._session.networked
         if point is None or point.link is None:
             self._endpoints["guest"] = self._start_guest(self._session.platform, None, self._resources, True)
         else:
             self._links = topology_registry.get(point.topology).build(self._journal, point.link)
-            self._stack.callback(self._links.close)
+            self._guests.callback(self._links.close)
             for note in self._links.notes:
                 self._run.add_warning("link", f"{point.topology}: {note}")
             for end in self._links.ends:
@@ -186,20 +206,20 @@ class OpenSession:
         name = f"vtax-{secrets.token_hex(3)}"
         directory = Path(self._home.guests, name)
         registered = self._journal.register(Tree(str(directory)))
-        self._stack.callback(registered.release)
+        self._guests.callback(registered.release)
         directory.mkdir(parents=True)
         spec = GuestSpec(name, self._plan.image, resources, directory, self._journal, plugboard)
         started = time.monotonic()
         running = platform.start(spec)
-        self._stack.callback(running.stop)
+        self._guests.callback(running.stop)
         guest = Guest(running.channel)
-        self._stack.callback(guest.close)
+        self._guests.callback(guest.close)
         guest.hello(timeout_s=READY_TIMEOUT_S)
         if is_measured:
             self._ended["ready_s"] = time.monotonic() - started
             self._ended["notes"] = running.notes
             self._observer.guest_ready(platform.name, self._ended["ready_s"])
-        return Endpoint(running, guest)
+        return Endpoint(running, guest, started)
 
     def _lanes(self, cell: Cell) -> list[Lane]:
         """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""

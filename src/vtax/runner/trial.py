@@ -34,10 +34,11 @@ _MAX_WARNINGS = 50  # of one trial
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A started guest: what its platform knows of it, and the calls into it."""
+    """A started guest: what its platform knows of it, and the calls into it. requested_at: monotonic time."""
 
     running: RunningGuest
     guest: Guest
+    requested_at: float = 0.0
 
 
 @dataclass(frozen=True)

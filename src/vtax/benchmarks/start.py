@@ -1,0 +1,134 @@
+"""start: how long a platform takes from the request for a guest until a server in that guest answers.
+
+Measures starts of fresh guests, one after the other and nothing else running, on the controller's clock. Every stage
+counts from the request, before anything of the guest exists:
+
+- `executing`: its first process runs (containers, native) or its first instruction may run (virtual machines).
+  Containers are looked for every 1 to 10 ms. Absent where the platform does not show it.
+- `agent_ready`: vtax's agent answers on the guest's byte stream.
+- `server_answer`: a server process, started in the guest by the agent, has answered a client there on a Unix socket.
+
+The figure of a trial is the median of its starts; `vtax show --starts` has percentiles over all starts of a run.
+
+It does not measure: building or copying the image, which every guest shares; starting a daemon that runs already;
+joining a network; services of a full init system.
+
+Known traps: `image = "cold"` drops the image's file data from the host's page cache before every start, not the
+kernel's inode and dentry caches, and not the files of the host's runtime (podman, qemu). What could not be dropped is
+a warning. A guest boots the image's own init, which is smaller than a distribution's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from vtax.benchmarks.base import MAX_SAMPLES, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+_SERVER = """
+import os, socket, sys
+path = sys.argv[1] + "/vtax-start-" + str(os.getpid())
+server = socket.socket(socket.AF_UNIX)
+server.bind(path)
+server.listen()
+server.set_inheritable(True)
+if os.fork() == 0:
+    os.execv(sys.executable, [sys.executable, "-IS", "-c", sys.argv[2], str(server.fileno())])
+server.close()
+client = socket.socket(socket.AF_UNIX)
+client.connect(path)
+client.sendall(b"?")
+answer = client.recv(16)
+os.wait()
+os.unlink(path)
+sys.exit(answer != b"ready")
+"""
+_SERVE = """
+import socket, sys
+connection, _ = socket.socket(fileno=int(sys.argv[1])).accept()
+connection.recv(1)
+connection.sendall(b"ready")
+"""
+_EXPECTED_S = 2.0
+
+
+class StartParameters(Parameters):
+    """What a study may fix or vary."""
+
+    image: Literal["warm", "cold"] = Field(
+        "warm",
+        description="'cold': the image's files are dropped from the host's page cache before every start; 'warm': an "
+        "untimed start before the first",
+    )
+    repetitions: int = Field(10, ge=2, le=MAX_SAMPLES, description="guests started in a trial, one after the other")
+
+
+class Start:
+    """See the module."""
+
+    name = "start"
+    title = "start of a guest, by stages"
+    tool = "python3"
+    needs_network = False
+    stages = ("executing", "agent_ready", "server_answer")
+    Parameters = StartParameters
+    metrics: Sequence[Metric] = (
+        Metric("server_answer", "s", "lower", "request to first answer of a server", primary=True),
+        Metric("agent_ready", "s", "lower", "request to agent ready"),
+        Metric("executing", "s", "lower", "request to first process or instruction"),
+    )
+    version_argv = ("python3", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of."""
+        name, _, version = output.strip().partition(" ")
+        if name != "Python" or not version:
+            raise BenchmarkError("python3 --version printed no version", where=output[:200])
+        return version
+
+    def is_cold(self, parameters: StartParameters) -> bool:
+        """See StartsGuests."""
+        return parameters.image == "cold"
+
+    def repetitions(self, parameters: StartParameters) -> int:
+        """See StartsGuests."""
+        return parameters.repetitions
+
+    def commands(self, parameters: StartParameters, context: Context) -> Sequence[Command]:
+        """The client and server whose answer is the last stage."""
+        return (Command("single", ("python3", "-IS", "-c", _SERVER, context.scratch, _SERVE)),)
+
+    def expected_s(self, parameters: StartParameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        return parameters.repetitions * _EXPECTED_S
+
+    def parse(self, parameters: StartParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """Medians of the stages; the samples are every start, in order."""
+        starts = [json.loads(line) for line in results["single"].stdout.splitlines()]
+        if len(starts) != parameters.repetitions:
+            raise BenchmarkError(f"{len(starts)} starts were timed where {parameters.repetitions} were requested")
+        samples = {name: _seconds(name, starts) for name in self.stages if all(name in each for each in starts)}
+        if missing := [name for name in self.stages[1:] if name not in samples]:
+            raise BenchmarkError(f"a start has no time of {missing[0]}")
+        return Outcome(
+            {name: statistics.median(values) for name, values in samples.items()},
+            {"image": parameters.image, "starts": len(starts)},
+            samples=samples,
+        )
+
+
+def _seconds(name: str, starts: Sequence[Mapping[str, Any]]) -> list[float]:
+    values = [float(each[name]) for each in starts]
+    if not all(math.isfinite(value) and value > 0 for value in values):
+        raise BenchmarkError(f"a start has {min(values)!r} s of {name}")
+    return values
+
+
+BENCHMARK = Start()

@@ -1,0 +1,60 @@
+"""The host's page cache of some files: dropped for those files alone, and how much of them it holds.
+
+Only the data of files is dropped, with posix_fadvise(2), which needs no right but to read them and touches no other
+file. Their names and attributes stay in the kernel's dentry and inode caches, and so do metadata of the file system.
+Pages that a process has mapped, and pages not written back yet, stay, too: what stays is counted with mincore(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def drop(directory: Path) -> None:
+    """Drop the cached data of every regular file in a directory and below it."""
+    for descriptor, _ in _opened(directory):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def resident_bytes(directory: Path) -> int:
+    """Bytes of the regular files in a directory and below it that are in the page cache."""
+    return sum(_resident(descriptor, size) for descriptor, size in _opened(directory))
+
+
+def _opened(directory: Path) -> Iterator[tuple[int, int]]:
+    """(descriptor, size in bytes) of every regular file with data; no symbolic link is followed."""
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            path = Path(parent, name)
+            with suppress(OSError):
+                seen = path.lstat()
+                if not stat.S_ISREG(seen.st_mode) or not seen.st_size:
+                    continue
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOATIME)
+                try:
+                    yield descriptor, seen.st_size
+                finally:
+                    os.close(descriptor)
+
+
+def _resident(descriptor: int, size: int) -> int:
+    """Resident bytes of an open file, by whole pages."""
+    pages = -(-size // mmap.PAGESIZE)
+    states = (ctypes.c_ubyte * pages)()
+    with mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE) as mapped:
+        view = ctypes.c_char.from_buffer(mapped)
+        try:
+            start = ctypes.c_void_p(ctypes.addressof(view))
+            if _LIBC.mincore(start, ctypes.c_size_t(size), states):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        finally:
+            del view
+    return sum(state & 1 for state in states) * mmap.PAGESIZE

@@ -1,0 +1,67 @@
+"""Start times of guests by stages: quantiles over every start of a run, for each platform and point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vtax.benchmarks.base import StartsGuests
+from vtax.benchmarks.registry import benchmarks
+from vtax.stats.intervals import Interval
+from vtax.stats.quantiles import fewest_values, quantile_interval
+from vtax.store.query import RunData
+from vtax.store.records import CellRecord
+
+QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+LARGEST = QUANTILES["p99"]
+
+
+@dataclass(frozen=True)
+class StageTimes:
+    """Seconds from the request for a guest to one of its stages. starts, blocks: how many. quantiles: by name."""
+
+    cell: CellRecord
+    stage: str
+    starts: int
+    blocks: int
+    quantiles: Mapping[str, Interval]
+
+    @property
+    def levels(self) -> Mapping[str, Any]:
+        """Of its point."""
+        return self.cell.levels
+
+
+def stage_times(
+    data: RunData, samples: Mapping[int, Mapping[str, Sequence[float]]], confidence: float
+) -> list[StageTimes]:
+    """Every stage of every cell whose trials start guests: points and platforms in the study's order.
+
+    samples: see store.query.samples. Warm-up trials and failed ones are left out.
+    """
+    trials = data.trials
+    counted = trials.is_ok & ~trials.is_warmup
+    points = list(dict.fromkeys(cell.point for cell in data.run.cells))
+    order = sorted(range(len(data.run.cells)), key=lambda index: (points.index(data.run.cells[index].point), index))
+    found: list[StageTimes] = []
+    for index in order:
+        cell = data.run.cells[index]
+        benchmark = benchmarks().get(cell.benchmark)
+        if not isinstance(benchmark, StartsGuests):
+            continue
+        chosen = np.flatnonzero(counted & (trials.cell == index))
+        for stage in benchmark.stages:
+            times = [list(samples.get(int(trials.id[trial]), {}).get(stage, ())) for trial in chosen]
+            blocks = np.repeat(trials.block[chosen], [len(each) for each in times])
+            if values := [value for each in times for value in each]:
+                quantiles = {n: quantile_interval(values, blocks, p, confidence) for n, p in QUANTILES.items()}
+                found.append(StageTimes(cell, stage, len(values), np.unique(blocks).size, quantiles))
+    return found
+
+
+def fewest_starts(confidence: float) -> int:
+    """The fewest starts whose largest quantile has an upper bound."""
+    return fewest_values(LARGEST, confidence)

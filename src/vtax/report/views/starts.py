@@ -1,0 +1,118 @@
+"""How long guests take to start, by stages: median, 95th and 99th percentile over all starts of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.starts import QUANTILES, StageTimes, fewest_starts, stage_times
+from vtax.report.document import (
+    Column,
+    Count,
+    Document,
+    Factor,
+    Group,
+    Inline,
+    Interval,
+    Nothing,
+    Paragraph,
+    Part,
+    Quantity,
+    Scale,
+    Share,
+    Table,
+    joined,
+    levels_of,
+    msg,
+    muted,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views.base import Options, View
+from vtax.stats.intervals import Interval as Bounds
+
+_SECONDS = Scale("s")
+_STAGES = {
+    "executing": msg("first process or instruction"),
+    "agent_ready": msg("agent ready"),
+    "server_answer": msg("first answer of a server"),
+}
+
+
+def document(source: Source, _: Options) -> Document:
+    """A table for every combination of levels; what the bounds mean."""
+    confidence = source.analysis.rule.confidence
+    return document_of(stage_times(source.data, source.samples, confidence), confidence)
+
+
+def document_of(found: Sequence[StageTimes], confidence: float) -> Document:
+    """The document of start times."""
+    if not found:
+        text = msg("No benchmark of this run times starts of guests.")
+        return Document(VIEW.title, (Paragraph(text),), data=[], nothing=text)
+    parts: list[Part] = []
+    for label, levels in dict.fromkeys((each.cell.label, tuple(each.levels.items())) for each in found):
+        group = [each for each in found if (each.cell.label, tuple(each.levels.items())) == (label, levels)]
+        title = joined([label, Factor(levels_of(dict(levels))) if levels else ""], " · ")
+        parts.append(Titled(title, (_table(group),), subtitle=msg("seconds since the request, lower is better")))
+    note = msg(
+        "In brackets: {level} intervals between order statistics, free of a distribution, for as many independent "
+        "starts as those of the blocks are worth. ∞: the upper bound is not known; for the 99th percentile it needs "
+        "at least {starts} independent starts.",
+        level=Share(confidence, "declared"), starts=Count(fewest_starts(confidence)),
+    )  # fmt: skip
+    return Document(VIEW.title, (*parts, Paragraph(note, "muted")), data=_plain(found))
+
+
+def _table(found: Sequence[StageTimes]) -> Table:
+    titles = {"p50": msg("median (s)"), "p95": msg("95th\npercentile (s)"), "p99": msg("99th\npercentile (s)")}
+    columns = [Column("stage", msg("request to")), Column("starts", msg("starts"), is_number=True)]
+    for name in QUANTILES:
+        columns += [Column(name, titles[name], is_number=True), Column(f"{name}_interval", msg("interval"))]
+    groups = []
+    for platform in dict.fromkeys(each.cell.platform for each in found):
+        rows = [_row(each) for each in found if each.cell.platform == platform]
+        groups.append(Group(tuple(rows), platform))
+    return Table(tuple(columns), tuple(groups), key=f"{found[0].cell.label} starts", label=msg("Start times"))
+
+
+def _row(times: StageTimes) -> TableRow:
+    cells: list[Inline] = [_STAGES.get(times.stage, times.stage), Count(times.starts)]
+    for name in QUANTILES:
+        quantile = times.quantiles[name]
+        cells += [Quantity(quantile.estimate, _SECONDS, 3), muted(_bounds(quantile))]
+    return TableRow(tuple(cells))
+
+
+def _bounds(quantile: Bounds) -> Inline:
+    if math.isfinite(quantile.high) and math.isfinite(quantile.low):
+        return Interval(quantile.low, quantile.high, "quantity", _SECONDS)
+    if math.isfinite(quantile.low):
+        return msg("[{low}, ∞)", low=Quantity(quantile.low, _SECONDS, 3))
+    return Nothing()
+
+
+def _plain(found: Sequence[StageTimes]) -> list[dict[str, Any]]:
+    """One entry per platform, point and stage; p50, p95, p99: seconds with their bounds, null where there is none."""
+    return [
+        {
+            "label": each.cell.label,
+            "levels": dict(each.levels),
+            "platform": each.cell.platform,
+            "stage": each.stage,
+            "starts": each.starts,
+            "blocks": each.blocks,
+            **{name: _as_json(quantile) for name, quantile in each.quantiles.items()},
+        }
+        for each in found
+    ]
+
+
+def _as_json(quantile: Bounds) -> dict[str, float | None]:
+    low, high = (value if math.isfinite(value) else None for value in (quantile.low, quantile.high))
+    return {"estimate": quantile.estimate, "low": low, "high": high, "confidence": quantile.confidence}
+
+
+VIEW = View("starts", msg("Start times"), msg("Start times by stage, with percentiles."), document, 22)

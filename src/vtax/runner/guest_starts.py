@@ -1,0 +1,107 @@
+"""Trials that are starts of guests, timed by stages on the controller's clock, one guest after the other."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vtax.benchmarks.base import Benchmark, Context, Outcome, StartsGuests
+from vtax.counters.host import HostSample, host_warnings
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.host import page_cache
+from vtax.runner.containment import Failure, contained
+from vtax.runner.trial import Endpoint, TrialResult, bounded_outputs, parsed
+
+EXECUTING, AGENT_READY, SERVER_ANSWER = "executing", "agent_ready", "server_answer"
+COLD = "cold-image"
+"""The code of the warning that files of the image stayed in the page cache."""
+_ALLOWED_RESIDENT = 1 << 20  # bytes: an image is hundreds of megabytes
+
+
+def run_starts(
+    benchmark: Benchmark,
+    parameters: Any,
+    context: Context,
+    start: Callable[[], Endpoint],
+    stop: Callable[[], None],
+    image: Path | None,
+    timeout_s: float,
+) -> TrialResult:
+    """Start as many guests as the parameters say, one after the other.
+
+    start: starts a guest until its agent is ready. stop: ends it.
+    image: directory of the files that a cold start finds outside the page cache. timeout_s: of the whole trial.
+    """
+    assert isinstance(benchmark, StartsGuests)
+    started_at, began = time.time(), time.monotonic()
+    cold = image if benchmark.is_cold(parameters) else None
+    lines: list[dict[str, float]] = []
+    resident = 0
+    failure, outcome, host = Failure(), Outcome({}), HostSample.take()
+    with contained(failure):
+        if cold is None:
+            start()
+            stop()
+        for number in range(benchmark.repetitions(parameters)):
+            _refuse_late(number, time.monotonic() - began, timeout_s)
+            if cold is not None:
+                page_cache.drop(cold)
+                resident = max(resident, page_cache.resident_bytes(cold))
+            try:
+                lines.append(_stages(benchmark, parameters, context, start()))
+            finally:
+                stop()
+    result = _as_output(lines, time.monotonic() - began)
+    if not failure:
+        with contained(failure):
+            outcome = parsed(benchmark, parameters, context, {"single": result})
+    results, cut = bounded_outputs({"single": result})
+    return TrialResult(
+        started_at=started_at,
+        outcome=outcome,
+        results=results,
+        foreground=result,
+        counters={},
+        warnings=(*_stayed(resident), *host_warnings(host, HostSample.take(), None), *cut),
+        error=failure.error,
+        traceback=failure.traceback,
+    )
+
+
+def _refuse_late(number: int, elapsed_s: float, timeout_s: float) -> None:
+    if elapsed_s > timeout_s:
+        raise BenchmarkError(
+            f"{number} guests were started in {timeout_s:g} s",
+            hint="lower repetitions, or raise timeout in [design]",
+        )
+
+
+def _stages(benchmark: Benchmark, parameters: Any, context: Context, endpoint: Endpoint) -> dict[str, float]:
+    """Seconds from the request to each stage of a guest whose agent has just become ready."""
+    requested = endpoint.requested_at
+    found = {AGENT_READY: time.monotonic() - requested}
+    if endpoint.running.executing_at is not None:
+        found = {EXECUTING: endpoint.running.executing_at - requested, **found}
+    (command,) = benchmark.commands(parameters, replace(context, scratch=endpoint.running.scratch))
+    answer = endpoint.guest.run(command.argv, environment=command.environment)
+    found[SERVER_ANSWER] = time.monotonic() - requested
+    if answer.status != 0:
+        raise BenchmarkError(f"no server answered in the guest: {answer.stderr.strip()[-300:]}")
+    return found
+
+
+def _as_output(lines: Sequence[dict[str, float]], outside_s: float) -> CommandResult:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    return CommandResult(("vtax", "start"), 0, text, "", outside_s, outside_s)
+
+
+def _stayed(resident: int) -> tuple[tuple[str, str], ...]:
+    if resident <= _ALLOWED_RESIDENT:
+        return ()
+    text = f"{resident >> 20} MiB of the image's files stayed in the host's page cache: starts are partly warm"
+    return ((COLD, text),)

@@ -1,0 +1,66 @@
+"""Quantiles with intervals between order statistics, for values that come in blocks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from vtax.stats.checks import Array, Values, as_array, check_confidence
+from vtax.stats.intervals import Interval, t_quantile
+
+
+def quantile_interval(values: Values, blocks: ArrayLike, probability: float, confidence: float = 0.95) -> Interval:
+    """A quantile with the interval between two order statistics, free of any assumption on the distribution.
+
+    The number of values up to the quantile is binomial, which gives the two ranks (Conover, Practical Nonparametric
+    Statistics, 3rd ed. 1999, section 3.2). Values of one block may be alike: the binomial is that of fewer values, as
+    many as these are worth by the variance between blocks of the share up to the quantile (Woodruff, JASA 47, 1952;
+    effective sample size of Korn and Graubard, Survey Methodology 24, 1998, with Student's factor for few blocks).
+    A bound that no value can be has no rank and is infinite: `fewest_values` says how many would do.
+
+    blocks: of each value. The estimate is the median-unbiased one (Hyndman and Fan, American Statistician 50, 1996,
+    type 8).
+    """
+    check_confidence(confidence)
+    array, block = as_array(values), np.asarray(blocks)
+    ordered, n = np.sort(array), array.size
+    estimate = float(np.quantile(array, probability, method="median_unbiased"))
+    share = worth((array <= estimate).astype(np.float64), block, probability, confidence) / n
+    tail = (1 - confidence) / 2
+    at_most = _at_most(np.arange(n, dtype=np.float64) * share, n * share, probability)  # of 0 to n - 1 values
+    below = np.flatnonzero(at_most <= tail)
+    above = np.flatnonzero(1 - at_most <= tail)
+    low = float(ordered[below[-1]]) if below.size else -math.inf
+    high = float(ordered[above[0]]) if above.size else math.inf
+    return Interval(estimate, low, high, confidence)
+
+
+def worth(is_below: Array, blocks: Array, probability: float, confidence: float) -> float:
+    """How many independent values the values of blocks are worth for the share that is_below; at most all of them."""
+    n = is_below.size
+    names, index = np.unique(blocks, return_inverse=True)
+    if names.size < 2 or names.size == n:
+        return float(n)
+    counts, hits = np.bincount(index), np.bincount(index, weights=is_below)
+    residual = hits - counts * hits.sum() / n
+    between = float((residual**2).sum()) / n**2 * names.size / (names.size - 1)
+    effect = between / (probability * (1 - probability) / n)
+    if effect <= 1:
+        return float(n)
+    upper = (1 + confidence) / 2
+    factor = (t_quantile(upper, n - 1) / t_quantile(upper, names.size - 1)) ** 2
+    return max(min(n / effect * factor, float(n)), 1.0)
+
+
+def fewest_values(probability: float, confidence: float = 0.95) -> int:
+    """The fewest independent values whose interval of a quantile has both bounds."""
+    return math.ceil(math.log((1 - confidence) / 2) / math.log(max(probability, 1 - probability)))
+
+
+def _at_most(counts: Array, n: float, probability: float) -> Array:
+    """P(B <= count) of a binomial of n, which need not be whole: by the incomplete beta function."""
+    found = special.betainc(np.maximum(n - counts, 1e-12), counts + 1, 1 - probability)
+    return np.asarray(found, dtype=np.float64)

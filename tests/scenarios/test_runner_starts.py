@@ -1,0 +1,101 @@
+"""Trials that start guests, with guests that are plain processes: what is stored, and what it costs to fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripted import ProcessGuest, ScriptedDriver, ScriptedOptions, executed, plan_of, study
+
+from vtax.errors import BadInput, PlatformError
+from vtax.host import page_cache
+from vtax.host.home import Home
+from vtax.image.image import Image
+from vtax.platforms.base import GuestSpec
+from vtax.report.analysis.source import source_of
+from vtax.report.views import starts
+from vtax.report.views.base import Options
+from vtax.runner import guest_starts
+from vtax.store.query import load, samples
+from vtax.store.store import Store
+
+BOTH = {"name": "start", "parameters": {"repetitions": 2}, "factors": {"image": ["warm", "cold"]}}
+
+
+@pytest.fixture(autouse=True)
+def scratch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(ProcessGuest, "scratch", str(tmp_path))
+
+
+def test_every_start_of_every_trial_is_kept(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    run = executed(plan_of(study(benchmark=[BOTH])), store, home)
+    data = load(store.engine, run)
+    assert data.failures == ()
+    assert len(data.trials.id) == 2 * 2 * 2
+    # a session starts one guest to audit it; a warm trial one more to warm the image up
+    assert len(driver.started) == 2 * 2 * (1 + 3 + 2)
+    assert all(guest.process.poll() is not None for guest in driver.started)
+    for found in samples(store.engine, run).values():
+        assert [len(values) for values in found.values()] == [2, 2]
+        assert all(a < b for a, b in zip(found["agent_ready"], found["server_answer"], strict=True))
+    assert list(home.guests.iterdir()) == []
+
+
+def test_quantiles_are_over_all_starts_of_a_cell(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    executed(plan_of(study(benchmark=[BOTH])), store, home)
+    document = starts.document(source_of(store), Options())
+    assert [(row["platform"], row["levels"], row["stage"]) for row in document.data][:2] == [
+        ("native", {"image": "warm"}, "agent_ready"),
+        ("native", {"image": "warm"}, "server_answer"),
+    ]
+    assert all(row["starts"] == 4 and row["blocks"] == 2 for row in document.data)
+    assert all(row["p99"]["high"] is None for row in document.data)  # four starts bound no 99th percentile
+
+
+def test_a_run_without_starts_has_no_such_view(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    executed(plan_of(study()), store, home)
+    assert starts.document(source_of(store), Options()).nothing != ""
+
+
+def test_starts_share_no_guest_with_other_benchmarks(driver: ScriptedDriver) -> None:
+    sessions = plan_of(study(benchmark=[BOTH, {"name": "script"}])).sessions(0)
+    assert all(len({cell.point.benchmark.name for cell in session.cells}) == 1 for session in sessions)
+
+
+def test_a_start_that_fails_fails_its_trial_and_leaves_no_guest(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = driver.start
+
+    def third_fails(options: ScriptedOptions, spec: GuestSpec) -> ProcessGuest:
+        if len(driver.started) == 3:
+            raise PlatformError("no memory for a guest")
+        return start(options, spec)
+
+    monkeypatch.setattr(driver, "start", third_fails)
+    declared = study(platforms=["native"], benchmark=[{"name": "start", "parameters": {"repetitions": 3}}])
+    data = load(store.engine, executed(plan_of(declared | {"design": {"blocks": 1}}), store, home))
+    assert [failure.error for failure in data.failures] == ["no memory for a guest"]
+    assert all(guest.process.poll() is not None for guest in driver.started)
+
+
+def test_files_that_stay_in_the_cache_are_a_warning(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_cache, "resident_bytes", lambda _: 7 << 20)
+    declared = study(
+        platforms=["native"], design={"blocks": 1},
+        benchmark=[{"name": "start", "parameters": {"repetitions": 2, "image": "cold"}}],
+    )  # fmt: skip
+    data = load(store.engine, executed(plan_of(declared), store, home))
+    assert [warning.code for warning in data.warnings if warning.code == guest_starts.COLD] == [guest_starts.COLD]
+
+
+def test_a_cold_start_is_not_tested_where_the_image_is_elsewhere(
+    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "image_files", lambda image: None if isinstance(image, Image) else image)
+    warm_only = study(benchmark=[{"name": "start", "parameters": {"image": "warm"}}])
+    assert plan_of(warm_only).untested == ()
+    with pytest.raises(BadInput, match="storage of its daemon"):
+        plan_of(study(benchmark=[BOTH]))  # the baseline cannot either, so the study is refused

@@ -1,0 +1,59 @@
+"""start: what the runner writes of each start, and the figures of it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from vtax.benchmarks.base import Context, StartsGuests
+from vtax.benchmarks.start import BENCHMARK, StartParameters
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+CONTEXT = Context(vcpus=1, memory_bytes=2**28)
+
+
+def parse(lines, **parameters):
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    result = CommandResult(("vtax", "start"), 0, text, "", 1.0, 1.0)
+    return BENCHMARK.parse(StartParameters(**parameters), CONTEXT, {"single": result})
+
+
+def test_a_figure_is_the_median_and_every_start_is_a_sample():
+    starts = [{"executing": 0.1 * n, "agent_ready": 0.2 * n, "server_answer": 0.3 * n} for n in (1, 2, 9)]
+    outcome = parse(starts, repetitions=3, image="cold")
+    assert outcome.values == pytest.approx({"executing": 0.2, "agent_ready": 0.4, "server_answer": 0.6})
+    assert list(outcome.samples["server_answer"]) == pytest.approx([0.3, 0.6, 2.7])
+    assert outcome.effective == {"image": "cold", "starts": 3}
+
+
+def test_a_stage_that_the_platform_does_not_show_is_left_out():
+    outcome = parse([{"agent_ready": 1.0, "server_answer": 2.0}] * 2, repetitions=2)
+    assert set(outcome.values) == {"agent_ready", "server_answer"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([{"agent_ready": 1.0, "server_answer": 2.0}], "1 starts were timed where 2"),
+        ([{"agent_ready": 1.0}] * 2, "no time of server_answer"),
+        ([{"agent_ready": 1.0, "server_answer": -2.0}] * 2, "-2.0 s of server_answer"),
+    ],
+)
+def test_starts_that_cannot_be_are_refused(lines, words):
+    with pytest.raises(BenchmarkError, match=words):
+        parse(lines, repetitions=2)
+
+
+def test_the_server_answers_its_client(tmp_path):
+    (command,) = BENCHMARK.commands(StartParameters(), Context(1, 1, scratch=str(tmp_path)))
+    done = subprocess.run([sys.executable, *command.argv[1:]], timeout=30, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_runner_knows_it_by_its_protocol():
+    assert isinstance(BENCHMARK, StartsGuests)
+    assert BENCHMARK.is_cold(StartParameters(image="cold"))
+    assert not BENCHMARK.is_cold(StartParameters())

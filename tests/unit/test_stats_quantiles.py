@@ -1,0 +1,49 @@
+"""Intervals of quantiles: exact for independent values, wider for values of blocks, open where no value can bound."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from vtax.stats.quantiles import fewest_values, quantile_interval, worth
+
+
+@pytest.mark.parametrize("n", [20, 100, 500])
+@pytest.mark.parametrize("p", [0.5, 0.95, 0.99])
+def test_ranks_of_independent_values_are_those_of_the_binomial(n, p):
+    found = quantile_interval(np.arange(1.0, n + 1), np.arange(n), p)
+    below = [rank for rank in range(1, n + 1) if stats.binom.cdf(rank - 1, n, p) <= 0.025]
+    above = [rank for rank in range(1, n + 1) if stats.binom.sf(rank - 1, n, p) <= 0.025]
+    assert found.low == (below[-1] if below else -math.inf)
+    assert found.high == (above[0] if above else math.inf)
+    assert found.low <= found.estimate <= found.high
+
+
+@pytest.mark.parametrize(("p", "fewest"), [(0.5, 6), (0.95, 72), (0.99, 368)])
+def test_an_upper_bound_needs_enough_values(p, fewest):
+    assert fewest_values(p) == fewest
+    enough, few = (quantile_interval(np.arange(n, dtype=float), np.arange(n), p) for n in (fewest, fewest - 1))
+    assert math.isfinite(enough.high)
+    assert math.isinf(few.high) or math.isinf(few.low)
+
+
+def test_values_that_are_alike_in_blocks_are_worth_fewer():
+    blocks = np.repeat(np.arange(10), 20)
+    alike = (blocks >= 5).astype(float)
+    assert worth(alike, blocks, 0.5, 0.95) < 10
+    mixed = np.tile([0.0, 1.0], 100)
+    assert worth(mixed, blocks, 0.5, 0.95) == 200
+
+
+def test_intervals_hold_what_they_promise_with_noise_between_blocks():
+    random = np.random.default_rng(11)
+    covered, narrow = 0, 0
+    for _ in range(400):
+        values = np.repeat(random.normal(0, 0.5, 10), 10) + random.normal(0, 1, 100)
+        found = quantile_interval(values, np.repeat(np.arange(10), 10), 0.5)
+        alone = quantile_interval(values, np.arange(100), 0.5)
+        covered += found.low <= 0 <= found.high
+        narrow += alone.low <= 0 <= alone.high
+    assert covered / 400 > 0.92
+    assert narrow < covered  # blocks ignored, it holds less than it promises
