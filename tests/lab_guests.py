@@ -17,9 +17,10 @@ from vtax.network import registry as topologies
 from vtax.network.links import Links
 from vtax.platforms import registry as platforms
 from vtax.platforms.base import GuestSpec, Resources
+from vtax.runner.counting import Endpoint
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
-from vtax.runner.trial import Endpoint, Lane, TrialResult, run_trial
+from vtax.runner.trial import Lane, TrialResult, run_trial
 
 
 @dataclass

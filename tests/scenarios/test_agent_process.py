@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from local_agent import LocalAgent, children_of, pythons
 
+from vtax.counters import table
 from vtax.errors import GuestError
 from vtax.guest import bootstrap, protocol
 from vtax.guest import guest as calls
@@ -128,7 +129,7 @@ def test_resources_are_those_of_the_program(guest):
     assert busy.user_s > 0.01
     assert 0 < busy.inside_s <= busy.outside_s
     assert busy.user_s + busy.system_s <= busy.inside_s * 1.1
-    assert busy.page_faults >= busy.extra["minor_page_faults"] > 0
+    assert busy.page_faults >= busy.usage[table.MINOR_FAULTS.name] > 0
     assert busy.max_rss_bytes > 1 << 20
 
 

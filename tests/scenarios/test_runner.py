@@ -26,10 +26,11 @@ from vtax.host.home import Home
 from vtax.host.resources import Tree
 from vtax.platforms.base import GuestSpec
 from vtax.runner import plan as planning
+from vtax.runner.counting import own_cpu_s
 from vtax.runner.events import Figure, NullObserver, Progress
 from vtax.runner.execute import begin, execute
 from vtax.runner.stopping import Stopping
-from vtax.runner.trial import combined, own_cpu_s
+from vtax.runner.trial import combined
 from vtax.runner.warmup import DETECTION_BLOCKS, DETECTION_TRIALS, detected
 from vtax.store import schema
 from vtax.store.query import load as load_run

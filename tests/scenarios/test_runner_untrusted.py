@@ -63,10 +63,10 @@ def test_what_nobody_foresaw_costs_its_trial_and_its_guest_only(
 ) -> None:
     true = Guest.counters
 
-    def counters(call: int, guest: Guest) -> dict[str, float]:
+    def counters(call: int, guest: Guest, *paths: Any) -> dict[str, float]:
         if call == 3:  # before the second trial
             raise error
-        return true(guest)
+        return true(guest, *paths)
 
     counted = numbered(counters)
     monkeypatch.setattr(Guest, "counters", counted)

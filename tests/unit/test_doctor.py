@@ -77,6 +77,7 @@ def test_a_bad_host_is_reported_everything_with_reason_and_hint(laptop):
         "virtual host": "ok",
         "battery": "bad",
         "heat": "warn",
+        "counters": "ok",
     }
     assert found["frequency governor"].observed == "performance, powersave"
     assert found["swap"].observed == "977 MiB of 1.91 GiB in use"
@@ -114,7 +115,7 @@ def test_the_battery_of_a_mouse_is_not_the_hosts(tmp_path):
 
 def test_a_host_that_shows_nothing_is_not_judged(tmp_path):
     host(tmp_path, {"proc/cpuinfo": "processor\t: 0\n", "proc/meminfo": ""})
-    assert {finding.name for finding in checks.findings(tmp_path)} == {"CPUs", "swap", "virtual host"}
+    assert {finding.name for finding in checks.findings(tmp_path)} == {"CPUs", "swap", "virtual host", "counters"}
 
 
 def test_a_virtual_host_is_named(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from vtax.benchmarks import iperf3
 from vtax.errors import BadInput
+from vtax.guest.guest import ClockReading
 from vtax.platforms import registry
 from vtax.runner.networks import why_not
 from vtax.runner.points import Point
@@ -108,17 +109,18 @@ def test_cpu_per_gigabyte_behind_a_switch_is_that_of_both_for_what_the_switch_ca
 
 def test_the_cpu_of_every_guest_under_test_is_counted():
     """The times are invented: two guests under test and one that serves, each a second later than before."""
-    from vtax.runner import trial
+    from vtax.runner import counting, trial
 
     times = {"guest": [1.0, 2.0], "peer": [10.0, 14.0], "other": [100.0, 200.0]}
-    silent = SimpleNamespace(counters=dict)
+    reading = ClockReading(0.0, 0.0, 0.0, 0.0)
+    silent = SimpleNamespace(counters=lambda _: {}, clock=lambda _: reading)
     ends = {
-        role: trial.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False), silent)
+        role: counting.Endpoint(SimpleNamespace(host_cpu_s=iter(values).__next__, is_remote=False, parts=()), silent)
         for role, values in times.items()
     }
     moved = iter([{"under_test.bytes": 0.0}, {"under_test.bytes": 2e9}])
     under_test = [SimpleNamespace(role=role) for role in ("peer", "guest")]
-    counted = trial._Counted(ends, SimpleNamespace(counters=lambda: next(moved), guests=under_test))
+    counted = counting.Counting(ends, SimpleNamespace(counters=lambda: next(moved), guests=under_test))
     with counted.around():
         pass
     difference = counted.differences
@@ -128,15 +130,16 @@ def test_the_cpu_of_every_guest_under_test_is_counted():
 
 
 def test_a_guest_whose_cpu_is_unknown_leaves_the_sum_unknown():
-    from vtax.runner import trial
+    from vtax.runner import counting
 
-    silent = SimpleNamespace(counters=dict)
+    reading = ClockReading(0.0, 0.0, 0.0, 0.0)
+    silent = SimpleNamespace(counters=lambda _: {}, clock=lambda _: reading)
     ends = {
-        "guest": trial.Endpoint(SimpleNamespace(host_cpu_s=lambda: 1.0), silent),
-        "peer": trial.Endpoint(SimpleNamespace(host_cpu_s=lambda: None), silent),
+        "guest": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: 1.0, parts=()), silent),
+        "peer": counting.Endpoint(SimpleNamespace(host_cpu_s=lambda: None, parts=()), silent),
     }
     under_test = [SimpleNamespace(role=role) for role in ends]
-    read = trial._Counted(ends, SimpleNamespace(counters=dict, guests=under_test))._read()
+    read = counting.Counting(ends, SimpleNamespace(counters=dict, guests=under_test))._read()
     assert ("layer", "under_test_cpu_s") not in read
 
 

@@ -24,7 +24,7 @@ from vtax.network.end import End
 from vtax.network.links import Links
 from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Platform, Resources, RunningGuest
-from vtax.runner.trial import Endpoint
+from vtax.runner.counting import Endpoint
 
 READY_TIMEOUT_S = 120.0
 MEMORY_BYTES = 512 << 20

@@ -1,4 +1,4 @@
-"""What a guest's kernel counts: which files are read around a trial, and the counters in their text.
+"""What a kernel counts, a guest's or the host's: which files are read around a trial, and the counters in their text.
 
 The guest only reads the files; the parsing is done here. Every counter only ever grows, so that a trial's
 share is the difference of two readings. What a kernel does not offer (gVisor offers little) is not in the result.
@@ -6,27 +6,36 @@ share is the difference of two readings. What a kernel does not offer (gVisor of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 
 from vtax.counters import table
 
 # proc(5): times of /proc/stat are in units of USER_HZ, 1/100 s on every architecture vtax runs on.
 _USER_HZ = 100.0
-PATHS = ("/proc/stat", "/proc/vmstat", "/proc/net/dev", "/proc/net/snmp")
+_NANOSECONDS = 1e9
+_NO_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)[0-9]")
 
 
 def parse(files: Mapping[str, bytes | None]) -> dict[str, float]:
     """Counters of counters.table by name from the text of PATHS (None: the file could not be read).
 
-    Lines that are not understood are left out: a guest is not trusted.
+    Lines that are not understood are left out: a kernel of a guest is not trusted.
     """
-    texts = {path: (files.get(path) or b"").decode(errors="replace") for path in PATHS}
     found: dict[str, float] = {}
-    found.update(_stat(texts["/proc/stat"]))
-    found.update(_vmstat(texts["/proc/vmstat"]))
-    found.update(_net_dev(texts["/proc/net/dev"]))
-    found.update(_snmp(texts["/proc/net/snmp"]))
+    for path, parser in _PARSERS.items():
+        found.update(parser((files.get(path) or b"").decode(errors="replace")))
+    return found
+
+
+def network_totals(net_dev: bytes | None) -> dict[str, float]:
+    """Traffic of all interfaces but lo together, from the text of /proc/net/dev; nothing without an interface."""
+    found: dict[str, float] = {}
+    for interface, columns in _interfaces((net_dev or b"").decode(errors="replace")):
+        for column, counter in table.NETWORK_TOTALS.items() if interface != "lo" else ():
+            found[counter.name] = found.get(counter.name, 0.0) + columns[column]
     return found
 
 
@@ -63,13 +72,80 @@ def _vmstat(text: str) -> Iterator[tuple[str, float]]:
             yield table.VMSTAT[name].name, counts[0]
 
 
+def _schedstat(text: str) -> Iterator[tuple[str, float]]:
+    """Column 8 of the lines of CPUs, in ns (Documentation/scheduler/sched-stats.rst)."""
+    waits = [
+        numbers[7]
+        for line in text.splitlines()
+        if line.startswith("cpu") and len(numbers := _numbers(line.split()[1:]) or []) >= 9
+    ]
+    if waits:
+        yield table.RUN_QUEUE_WAIT.name, sum(waits) / _NANOSECONDS
+
+
+def _pressure(resource: str, text: str) -> Iterator[tuple[str, float]]:
+    """The totals, which are in microseconds."""
+    for line in text.splitlines():
+        share, _, rest = line.partition(" ")
+        counter = table.PRESSURE.get((resource, share))
+        if counter and (total := _numbers([rest.rpartition("total=")[2]])):
+            yield counter.name, total[0] / 1e6
+
+
+def _interrupts(text: str) -> Iterator[tuple[str, float]]:
+    """Sums over CPUs; all devices, whose lines have a number, as one. The heading has a word per CPU."""
+    lines = text.splitlines()
+    cpus = len(lines[0].split()) if lines else 0
+    devices, has_devices = 0.0, False
+    for line in lines[1:]:
+        word, _, rest = line.strip().partition(":")
+        counts = _numbers(rest.split()[:cpus])
+        if not counts:
+            continue
+        if word.isascii() and word.isdigit():
+            devices, has_devices = devices + sum(counts), True
+        elif word in table.INTERRUPTS:
+            yield table.INTERRUPTS[word].name, sum(counts)
+    if has_devices:
+        yield table.DEVICE_INTERRUPTS.name, devices
+
+
+def _softirqs(text: str) -> Iterator[tuple[str, float]]:
+    for line in text.splitlines():
+        word, _, rest = line.strip().partition(":")
+        if word in table.SOFTIRQS and (counts := _numbers(rest.split())):
+            yield table.SOFTIRQS[word].name, sum(counts)
+
+
+def _diskstats(text: str) -> Iterator[tuple[str, float]]:
+    """Sums over whole disks: a device is a partition when its name goes on from that of another."""
+    rows = {words[2]: words for line in text.splitlines() if len(words := line.split()) >= 14}
+    disks = [
+        counts
+        for name, words in rows.items()
+        if not _NO_DISK.match(name) and not _is_partition(name, rows) and (counts := _numbers(words[3:14]))
+    ]
+    for column, counter in table.DISK_COLUMNS.items() if disks else ():
+        yield counter.name, sum(counts[column - 3] for counts in disks) * counter.step
+
+
+def _is_partition(name: str, names: Mapping[str, object]) -> bool:
+    disk = name.rstrip("0123456789")
+    return disk != name and (disk in names or (disk.endswith("p") and disk[:-1] in names))
+
+
 def _net_dev(text: str) -> Iterator[tuple[str, float]]:
+    for interface, columns in _interfaces(text):
+        for column, counter in table.OWN_INTERFACE_COLUMNS.items():
+            yield counter.of(table.own_interface(interface)), columns[column]
+
+
+def _interfaces(text: str) -> Iterator[tuple[str, list[float]]]:
     for line in text.splitlines():
         interface, colon, rest = line.partition(":")
         columns = _numbers(rest.split())
         if colon and columns and len(columns) >= 12 and interface.strip().isprintable():
-            for column, counter in table.OWN_INTERFACE_COLUMNS.items():
-                yield counter.of(table.own_interface(interface.strip()[:15])), columns[column]
+            yield interface.strip()[:15], columns
 
 
 def _snmp(text: str) -> Iterator[tuple[str, float]]:
@@ -83,3 +159,25 @@ def _snmp(text: str) -> Iterator[tuple[str, float]]:
         for name, word in zip(names.split(), words.split(), strict=False):
             if (protocol, name) in table.SNMP and (counts := _numbers([word])):
                 yield table.SNMP[protocol, name].name, counts[0]
+
+
+_PARSERS: Mapping[str, Callable[[str], Iterator[tuple[str, float]]]] = {
+    "/proc/stat": _stat,
+    "/proc/vmstat": _vmstat,
+    "/proc/net/dev": _net_dev,
+    "/proc/net/snmp": _snmp,
+    "/proc/schedstat": _schedstat,
+    "/proc/interrupts": _interrupts,
+    "/proc/softirqs": _softirqs,
+    "/proc/diskstats": _diskstats,
+    **{
+        f"/proc/pressure/{resource}": partial(_pressure, resource)
+        for resource in dict.fromkeys(resource for resource, _ in table.PRESSURE)
+    },
+}
+PATHS = tuple(_PARSERS)
+"""What is read of the guest that is measured."""
+PEER_PATHS = ("/proc/stat", "/proc/vmstat", "/proc/net/dev", "/proc/net/snmp")
+"""What is read of the other ends of a topology."""
+HOST_PATHS = tuple(path for path in PATHS if path != "/proc/net/snmp")
+"""What is read of the host; of its interfaces, the totals."""

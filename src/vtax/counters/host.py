@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from vtax.counters import table
 from vtax.counters.guest import parse
+from vtax.counters.whole_host import not_counted
 from vtax.errors import CommandFailed
 from vtax.host.emulated_cpu import is_emulated
 from vtax.host.process import find_program, run
@@ -63,15 +64,16 @@ class HostSample:
     throttled: float | None = None
 
     @classmethod
-    def take(cls) -> Self:
-        """Read this host now."""
-        counters = parse({path: _bytes(path) for path in ("/proc/stat", "/proc/vmstat")})
+    def take(cls, counted: Mapping[str, float] | None = None) -> Self:
+        """Read this host now. counted: its counters, where they were read already."""
+        paths = ("/proc/stat", "/proc/vmstat", "/proc/pressure/memory")
+        counters = parse({path: _bytes(path) for path in paths}) if counted is None else counted
         return cls(
             monotonic_s=time.monotonic(),
             cpu_s={c.name[4:-2]: counters[c.name] for c in table.CPU_TIMES if c.name in counters},
             controller_cpu_s=time.process_time(),
             swapped_pages=sum(counters.get(c.name, 0.0) for c in table.SWAP),
-            memory_stall_s=stall_s((_bytes("/proc/pressure/memory") or b"").decode()),
+            memory_stall_s=counters.get(table.PRESSURE["memory", "some"].name),
             frequency_hz=_mean([f * 1000 for f in _numbers("cpu[0-9]*/cpufreq/scaling_cur_freq")]),
             throttled=_sum(_numbers("cpu[0-9]*/thermal_throttle/core_throttle_count")),
         )
@@ -121,16 +123,6 @@ def _warnings(before: HostSample, after: HostSample, own_cpu_s: float | None) ->
         yield "host-throttled", f"a CPU was slowed {after.throttled - before.throttled:.0f} times because it was hot"
 
 
-def stall_s(text: str) -> float | None:
-    """Seconds in which some task waited, from the text of /proc/pressure/RESOURCE (total= is in microseconds)."""
-    for line in text.splitlines():
-        kind, _, rest = line.partition(" ")
-        total = rest.rpartition("total=")[2]
-        if kind == "some" and total.isdigit():
-            return int(total) / 1e6
-    return None
-
-
 def host_facts() -> dict[str, Any]:
     """Flat facts about this host, as JSON values; what cannot be found out is absent, never guessed."""
     found: dict[str, Any] = {
@@ -154,6 +146,7 @@ def host_facts() -> dict[str, Any]:
         "cgroups": cgroup_version(_text("/proc/self/mountinfo")),
         "systemd": _text("/proc/1/comm").strip() == "systemd",
         "python": platform.python_version(),
+        "not_counted": not_counted(),
         "measured_at": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
     if found.get("virtualized"):

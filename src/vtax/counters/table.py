@@ -1,15 +1,16 @@
 """Every counter that is read around a trial: its name, its unit, and where it comes from.
 
-A counter is stored under a place and a name. Places are the roles of a topology's ends (`guest`, `peer`, ...),
-`layer` for what the host spends on the guest with its virtualization layer, and `link` for the lab. Whatever reads
-or writes a counter takes its name from here. A counter only grows: a trial's share is the difference of two readings.
+A counter is stored under a place and a name. Places are the roles of a topology's ends (`guest`, `peer`, ...), for
+what an end's kernel counts; `program` for the measured program; `layer` for what the host spends on the guest with
+its virtualization layer; `host`; and `link` for the lab. Whatever reads or writes a counter takes its name from here.
+A counter only grows: a trial's share is the difference of two readings. A gauge is the value after the trial.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-GUEST, LAYER, LINK = "guest", "layer", "link"
+GUEST, PROGRAM, LAYER, HOST, LINK = "guest", "program", "layer", "host", "link"
 """Places that have a meaning of their own; every other place is the role of an end."""
 
 
@@ -17,7 +18,9 @@ GUEST, LAYER, LINK = "guest", "layer", "link"
 class Counter:
     """name: as it is stored. unit: of its value. source: the file, or what counts it. meaning: one phrase.
 
-    per_interface: the name stands after that of an interface and a dot (`eth0.rx_bytes`).
+    per_interface: the name stands after that of an interface and a dot (`eth0.rx_bytes`). per_part: after that of a
+    part of the virtualization layer (`vcpu.thread_cpu_s`). is_gauge: a value after the trial, no difference. step:
+    the smallest difference of two readings, in its unit.
     """
 
     name: str
@@ -25,32 +28,43 @@ class Counter:
     source: str
     meaning: str
     per_interface: bool = False
+    per_part: bool = False
+    is_gauge: bool = False
+    step: float = 1.0
 
-    def of(self, interface: str) -> str:
-        """The name of this counter of an interface."""
-        return f"{interface}.{self.name}"
+    def of(self, owner: str) -> str:
+        """The name of this counter of an interface or a part."""
+        return f"{owner}.{self.name}"
+
+
+_TICK_S = 0.01
+_NANOSECOND_S = 1e-9
 
 
 def _cpu(kind: str) -> Counter:
-    return Counter(f"cpu_{kind}_s", "s", f"/proc/stat cpu {kind}", f"CPU time in {kind}, all CPUs of the kernel")
+    meaning = f"CPU time in {kind}, all CPUs of the kernel"
+    return Counter(f"cpu_{kind}_s", "s", f"/proc/stat cpu {kind}", meaning, step=_TICK_S)
 
 
 def _of_kernel(name: str, source: str, meaning: str, unit: str = "") -> Counter:
     return Counter(name, unit, source, meaning)
 
 
-HOST_CPU = Counter("host_cpu_s", "s", "cgroup", "CPU time of a guest and its layer, counted by the host")
+HOST_CPU = Counter(
+    "host_cpu_s", "s", "cgroup", "CPU time of a guest and its layer, counted by the host", step=_NANOSECOND_S
+)
 KERNEL_CPU = Counter(
-    "kernel_cpu_s", "s", "/proc/stat", "CPU time of a guest with a kernel of its own, by that kernel"
+    "kernel_cpu_s", "s", "/proc/stat", "CPU time of a guest with a kernel of its own, by that kernel", step=_TICK_S
 )
 UNDER_TEST_CPU = Counter(
-    "under_test_cpu_s", "s", "cgroup", "CPU time of all guests under test and their layers, counted by the host"
-)
+    "under_test_cpu_s", "s", "cgroup", "CPU time of all guests under test and their layers, counted by the host",
+    step=_NANOSECOND_S,
+)  # fmt: skip
 UNDER_TEST_BYTES = Counter(
     "under_test.bytes", "bytes", "/proc/net/dev", "bytes through the interfaces of the guests under test"
 )
 DROPS = Counter("drops.packets", "packets", "/proc/net/dev", "packets dropped or broken on the path, each once")
-SWITCH_CPU = Counter("switch.cpu_s", "s", "/proc/PID/stat", "CPU time of the lab's Open vSwitch")
+SWITCH_CPU = Counter("switch.cpu_s", "s", "/proc/PID/stat", "CPU time of the lab's Open vSwitch", step=_TICK_S)
 CONTROLLER_PACKETS = Counter(
     "openflow.to_guest_packets", "packets", "ovs-appctl", "packets the controller decided on"
 )
@@ -79,6 +93,151 @@ VMSTAT = {
 }
 """By the name in /proc/vmstat."""
 SWAP = (VMSTAT["pswpin"], VMSTAT["pswpout"])
+
+RUN_QUEUE_WAIT = Counter(
+    "run_queue_wait_s", "s", "/proc/schedstat", "time in which runnable tasks waited for a CPU, summed over tasks",
+    step=_NANOSECOND_S,
+)  # fmt: skip
+PRESSURE = {
+    (resource, share): Counter(
+        f"{resource}_pressure_{share}_s",
+        "s",
+        f"/proc/pressure/{resource} {share}",
+        f"time in which {who} waited for {what}",
+        step=1e-6,
+    )
+    for resource, what in (("cpu", "a CPU"), ("memory", "memory"), ("io", "a disk"))
+    for share, who in (("some", "at least one task"), ("full", "all tasks at once"))
+    if (resource, share) != ("cpu", "full")
+}
+"""By resource and the first word of a line of /proc/pressure (Documentation/accounting/psi.rst of Linux)."""
+
+DEVICE_INTERRUPTS = _of_kernel(
+    "device_interrupts", "/proc/interrupts numbered lines", "interrupts of devices, all of them"
+)
+INTERRUPTS = {
+    word: _of_kernel(name, f"/proc/interrupts {word}", meaning)
+    for word, name, meaning in (
+        ("NMI", "nmi_interrupts", "non-maskable interrupts"),
+        ("LOC", "timer_interrupts", "interrupts of the CPUs' own timers"),
+        ("IWI", "irq_work_interrupts", "interrupts for deferred work of an interrupt handler"),
+        ("RES", "rescheduling_interrupts", "interrupts by which one CPU makes another schedule"),
+        ("CAL", "function_call_interrupts", "interrupts by which one CPU makes others run a function"),
+        ("TLB", "tlb_shootdowns", "interrupts by which one CPU makes others drop address translations"),
+        ("HYP", "hypervisor_interrupts", "interrupts by which a hypervisor calls its guest"),
+    )
+}
+"""By the first word of a line of /proc/interrupts, on x86."""
+SOFTIRQS = {
+    word: _of_kernel(f"softirq_{word.lower()}", f"/proc/softirqs {word}", f"software interrupts {word}")
+    for word in (
+        "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+    )
+}  # fmt: skip
+"""By the first word of a line of /proc/softirqs."""
+
+_SECTOR = 512.0
+DISK_COLUMNS = {
+    3: _of_kernel("disk_reads", "/proc/diskstats", "read requests that disks completed", "requests"),
+    5: Counter("disk_read_bytes", "bytes", "/proc/diskstats", "bytes read from disks", step=_SECTOR),
+    7: _of_kernel("disk_writes", "/proc/diskstats", "write requests that disks completed", "requests"),
+    9: Counter("disk_written_bytes", "bytes", "/proc/diskstats", "bytes written to disks", step=_SECTOR),
+}
+"""By the number of the column in /proc/diskstats (Documentation/admin-guide/iostats.rst); those of bytes are in
+sectors of 512 bytes there. Sums over whole disks: no partition, no device on top of another."""
+NETWORK_TOTALS = {
+    column: _of_kernel(f"network_{name}", "/proc/net/dev", f"{name.replace('_', ' ')}, all interfaces but lo", unit)
+    for column, name, unit in (
+        (0, "bytes_in", "bytes"), (1, "packets_in", "packets"),
+        (8, "bytes_out", "bytes"), (9, "packets_out", "packets"),
+    )
+}  # fmt: skip
+"""Of the host, by the number of the column in /proc/net/dev. Interfaces of the lab are not the host's."""
+
+
+def _of_program(name: str, unit: str, meaning: str, step: float = 1.0, *, is_gauge: bool = False) -> Counter:
+    return Counter(name, unit, "getrusage(2) of the program", meaning, is_gauge=is_gauge, step=step)
+
+
+USER_CPU = _of_program("user_cpu_s", "s", "CPU time of the program itself", 1e-6)
+SYSTEM_CPU = _of_program("system_cpu_s", "s", "CPU time of the kernel on behalf of the program", 1e-6)
+MAX_RSS = _of_program("max_rss_bytes", "bytes", "peak memory of the program's largest process", 4096, is_gauge=True)
+MINOR_FAULTS = _of_program("minor_faults", "", "page faults of the program that needed no disk")
+MAJOR_FAULTS = _of_program("major_faults", "", "page faults of the program that needed a disk")
+BLOCKS_IN = _of_program("blocks_in", "", "blocks of 512 bytes that the program made a disk read")
+BLOCKS_OUT = _of_program("blocks_out", "", "blocks of 512 bytes that the program made a disk write")
+VOLUNTARY = _of_program("voluntary_switches", "", "context switches at which the program waited for something")
+INVOLUNTARY = _of_program("involuntary_switches", "", "context switches at which its CPU was taken from the program")
+RUSAGE = {
+    0: USER_CPU, 1: SYSTEM_CPU, 2: MAX_RSS, 6: MINOR_FAULTS, 7: MAJOR_FAULTS, 9: BLOCKS_IN, 10: BLOCKS_OUT,
+    14: VOLUNTARY, 15: INVOLUNTARY,
+}  # fmt: skip
+"""By the position in struct rusage."""
+
+PART_CPU = Counter(
+    "thread_cpu_s", "s", "/proc/PID/task/TID/schedstat", "CPU time of a part of the virtualization layer",
+    per_part=True, step=_NANOSECOND_S,
+)  # fmt: skip
+PART_WAIT = Counter(
+    "thread_wait_s", "s", "/proc/PID/task/TID/schedstat", "time in which a part was runnable and waited for a CPU",
+    per_part=True, step=_NANOSECOND_S,
+)  # fmt: skip
+PART_SLICES = Counter(
+    "thread_slices", "", "/proc/PID/task/TID/schedstat", "times a part was put on a CPU", per_part=True
+)
+PART_MEMORY = Counter(
+    "peak_memory_bytes", "bytes", "/proc/PID/status VmHWM", "peak memory of a part's processes since their start",
+    per_part=True, is_gauge=True, step=1024,
+)  # fmt: skip
+
+ENERGY = {
+    word: Counter(f"energy_{word}_j", "J", "powercap intel-rapl", f"energy of {what}", step=1e-6)
+    for word, what in (("package", "the processors"), ("core", "their cores"), ("dram", "memory"))
+}
+"""By the beginning of a zone's name (`package-0`)."""
+HARDWARE = {
+    word: Counter(name, "", f"perf_event_open {word}", meaning)
+    for word, name, meaning in (
+        ("cycles", "cpu_cycles", "CPU cycles, all CPUs"),
+        ("instructions", "cpu_instructions", "instructions retired, all CPUs"),
+        ("cache-misses", "cache_misses", "accesses that missed the last cache"),
+        ("branch-misses", "branch_misses", "branches that were predicted wrongly"),
+        ("dTLB-load-misses", "dtlb_misses", "loads whose address translation was not cached"),
+        ("iTLB-load-misses", "itlb_misses", "instructions whose address translation was not cached"),
+        ("cpu-migrations", "cpu_migrations", "tasks moved from one CPU to another"),
+    )
+}
+"""By the name that perf-list(1) gives the event."""
+VM_EXITS = {
+    word: Counter(name, "", f"debugfs kvm/{word}", meaning)
+    for word, name, meaning in (
+        ("exits", "vm_exits", "exits from KVM guests, all reasons"),
+        ("io_exits", "vm_exits_io", "exits for a port of a device"),
+        ("mmio_exits", "vm_exits_mmio", "exits for a register of a device in memory"),
+        ("halt_exits", "vm_exits_halt", "exits because a virtual CPU was idle"),
+        ("irq_exits", "vm_exits_interrupt", "exits for an interrupt of the host"),
+        ("irq_window_exits", "vm_exits_interrupt_window", "exits because the guest could take an interrupt again"),
+        ("request_irq_exits", "vm_exits_interrupt_request", "exits to user space to inject an interrupt"),
+        ("signal_exits", "vm_exits_signal", "exits because a signal was pending"),
+        ("hypercalls", "vm_hypercalls", "calls of guests to the hypervisor"),
+        ("insn_emulation", "vm_emulated_instructions", "instructions that KVM emulated"),
+        ("pf_fixed", "vm_page_table_faults", "faults of the hypervisor's page tables that were served"),
+    )
+}
+"""By the name of a file of KVM in debugfs (struct kvm_vcpu_stat of arch/x86/include/asm/kvm_host.h)."""
+
+CLOCK_RATE = Counter(
+    "clock_rate", "", "agent", "seconds of the guest's monotonic clock for one of the controller's", is_gauge=True,
+    step=_NANOSECOND_S,
+)  # fmt: skip
+CLOCK_RATE_ERROR = Counter(
+    "clock_rate_error", "", "agent", "by how much clock_rate can be wrong: both round trips over the time between",
+    is_gauge=True, step=_NANOSECOND_S,
+)  # fmt: skip
+CLOCK_OFFSET = Counter(
+    "wall_clock_offset_s", "s", "agent", "the guest's wall clock minus the controller's", is_gauge=True, step=1e-6
+)
+CLOCK = (CLOCK_RATE, CLOCK_RATE_ERROR, CLOCK_OFFSET)
 
 TCP_RETRANSMITS = _of_kernel("tcp_retransmits", "/proc/net/snmp Tcp RetransSegs", "TCP retransmits", "segments")
 SNMP = {
@@ -142,12 +301,15 @@ def own_interface(interface: str) -> str:
 COUNTERS = (
     HOST_CPU, KERNEL_CPU, UNDER_TEST_CPU, UNDER_TEST_BYTES, DROPS, SWITCH_CPU,
     CONTROLLER_PACKETS, OPENFLOW_FLOWS, SWITCHED_PACKETS, SWITCHED_BYTES,
-    *CPU_TIMES, *STAT.values(), *VMSTAT.values(), *SNMP.values(), *HOP, *OWN_INTERFACE_COLUMNS.values(),
+    *CPU_TIMES, *STAT.values(), *VMSTAT.values(), RUN_QUEUE_WAIT, *PRESSURE.values(), DEVICE_INTERRUPTS,
+    *INTERRUPTS.values(), *SOFTIRQS.values(), *DISK_COLUMNS.values(), *NETWORK_TOTALS.values(), *RUSAGE.values(),
+    PART_CPU, PART_WAIT, PART_SLICES, PART_MEMORY, *ENERGY.values(), *HARDWARE.values(), *VM_EXITS.values(), *CLOCK,
+    *SNMP.values(), *HOP, *OWN_INTERFACE_COLUMNS.values(),
 )  # fmt: skip
 """All of them."""
-_BY_NAME = {(counter.per_interface, counter.name): counter for counter in COUNTERS}
+_BY_NAME = {(counter.per_interface or counter.per_part, counter.name): counter for counter in COUNTERS}
 
 
 def find(name: str) -> Counter | None:
-    """The counter of a stored name, that of an interface by the part after its last dot; None for one not known."""
+    """The counter of a stored name, by what is after its last dot where it has an owner; None for one not known."""
     return _BY_NAME.get((False, name)) or _BY_NAME.get((True, name.rpartition(".")[2]))

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from vtax.counters.whole_host import not_counted
 from vtax.doctor import tunables
 from vtax.doctor.finding import Finding, Observation, Severity
 from vtax.doctor.load import Load
@@ -249,9 +250,24 @@ class Throttling:
         return Observation("warn", f"{events} throttling events since boot", "improve cooling, or disable turbo")
 
 
+class Counters:
+    """What vtax counts around trials to explain differences, and this host cannot count."""
+
+    name = "counters"
+    why = "vtax explain shows what was counted; what is not counted may be why a platform is slower"
+
+    def look(self, root: Path) -> Observation | None:
+        """Every kind of counter that is missing, those of one reason together. It disturbs nothing."""
+        missing: dict[str, list[str]] = {}
+        for what, reason in not_counted(root).items():
+            missing.setdefault(reason, []).append(what)
+        texts = [f"{', '.join(what)}: {reason}" for reason, what in missing.items()]
+        return Observation("ok", f"not available here: {'; '.join(texts)}" if texts else "all are available")
+
+
 CHECKS: tuple[Check, ...] = (
     Processors(), FrequencyGovernor(), Turbo(), SiblingThreads(), TransparentHugePages(), AddressLayout(), Swap(),
-    Numa(), FreeMemory(), VirtualHost(), Battery(), Throttling(),
+    Numa(), FreeMemory(), VirtualHost(), Battery(), Throttling(), Counters(),
 )  # fmt: skip
 
 

@@ -42,6 +42,7 @@ _PIECE = 1 << 16
 _SAME_BOOT_S = 2.0  # the kernel computes its boot's wall time anew at every reading
 _KILL_S = 5.0  # agent.KILL_GRACE_S
 _CONSOLE_LIMIT = 4 << 20
+_RUSAGE_UNITS = {2: 1024.0}  # getrusage(2): ru_maxrss is in kB
 _MAX_COUNTERS = 1000  # each is a row of every trial; a guest with 100 interfaces has 700
 
 
@@ -53,7 +54,7 @@ class CommandResult:
     outside_s: wall time by the controller's monotonic clock, the one that is judged. inside_s: by the guest's.
     user_s, system_s, max_rss_bytes, page_faults, context_switches: from the kernel's rusage of the program; the
     kernel counts the agent's own memory (about 11 MB) as the minimum of max_rss_bytes.
-    timed_out: it was killed at its timeout. extra: the parts of the sums above, and blocks read and written.
+    timed_out: it was killed at its timeout. usage: of its rusage, what counters.table lists, by name.
     """
 
     argv: tuple[str, ...]
@@ -69,7 +70,7 @@ class CommandResult:
     context_switches: int = 0
     timed_out: bool = False
     truncated: bool = False
-    extra: dict[str, float] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -243,13 +244,13 @@ class Guest:
             raise GuestError("the guest answered with other files than requested")
         return found
 
-    def counters(self) -> dict[str, float]:
+    def counters(self, paths: Sequence[str] = counters.PATHS) -> dict[str, float]:
         """What the guest's kernel counts now (names: counters.table); a trial's share is the difference of two.
 
         A guest with a kernel of its own also has `kernel_cpu_s`: what that kernel says it was busy. In any other, CPU
         seconds are those of the whole host.
         """
-        files = self.read_files(counters.PATHS)
+        files = self.read_files(paths)
         found = dict(islice(counters.parse(files).items(), _MAX_COUNTERS))
         if self._has_own_kernel is None:
             guest_boot_s = counters.boot_time_s(files.get("/proc/stat"))
@@ -372,14 +373,6 @@ def _command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit:
     numbers = [checked_number(n, "usage", 0, 1e15) for n in answer.items("usage", 16)]
     if len(numbers) != 16:
         raise GuestError("the guest's account of a program's resources is incomplete")
-    extra = {
-        "minor_page_faults": numbers[6],
-        "major_page_faults": numbers[7],
-        "blocks_read": numbers[9],
-        "blocks_written": numbers[10],
-        "voluntary_context_switches": numbers[14],
-        "involuntary_context_switches": numbers[15],
-    }
     return CommandResult(
         argv=tuple(argv),
         status=answer.integer("status", -255, 255),
@@ -394,5 +387,8 @@ def _command_result(argv: Sequence[str], answer: Reply, outside_s: float, limit:
         context_switches=int(numbers[14] + numbers[15]),
         timed_out=answer.flag("timed_out"),
         truncated=answer.flag("truncated") or max(stdout_size, stderr_size) > limit,
-        extra=extra,
+        usage={
+            counter.name: numbers[position] * _RUSAGE_UNITS.get(position, 1.0)
+            for position, counter in table.RUSAGE.items()
+        },
     )

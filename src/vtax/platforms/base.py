@@ -17,6 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
+from vtax.counters.layer import Part
 from vtax.errors import VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
@@ -124,7 +125,8 @@ class RunningGuest(ABC):
     channel: the byte stream on whose other end the agent bootstrap listens (see guest.bootstrap). notes: limits this
     guest could not be given, and whatever else must be shown with its results. scratch: where benchmarks may write.
     is_remote: whether another host runs it. executing_at: when its first instruction, or its first process, ran, on
-    the controller's monotonic clock; None where the driver does not see it.
+    the controller's monotonic clock; None where the driver does not see it. parts: of the virtualization layer, whose
+    CPU time is counted by part.
     """
 
     channel: Channel
@@ -132,6 +134,11 @@ class RunningGuest(ABC):
     scratch: str = "/scratch"
     is_remote: bool = False
     executing_at: float | None = None
+    parts: tuple[Part, ...] = ()
+
+    def layer_pids(self) -> Sequence[int]:
+        """Processes of this host of which some belong to `parts`."""
+        return ()
 
     def host_cpu_s(self) -> float | None:
         """CPU seconds the host has spent on this guest, virtualization layer included; None when not known."""

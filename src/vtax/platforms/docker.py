@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vtax.counters.layer import Part
 from vtax.errors import PlatformError
 from vtax.guest import bootstrap
 from vtax.host import cgroups
@@ -21,6 +22,8 @@ from vtax.platforms.base import Driver, GuestSpec, Probe
 from vtax.platforms.containers import NO_NEW_PRIVILEGES, USERNS
 from vtax.platforms.docker_daemon import Daemon, container_removal, host_daemon, image_removal, private_daemon
 from vtax.platforms.stdio import Program, StdioGuest
+
+PARTS = (Part("daemon", "dockerd|containerd"), Part("runtime", "docker|runc.*"))
 
 
 class DockerOptions(BaseModel):
@@ -98,6 +101,7 @@ class Docker(Driver):
             container = spec.journal.register(removal)
             undo.callback(container.release)
             guest = stdio.start(spec, program)
+            guest.parts, guest.daemon = PARTS, daemon.pids
             undo.pop_all()
         guest.claim.after += [group, container]  # until the container is there: after the client that may request it
         containers.finish_start(guest, spec, argv, None if daemon.private else first_process)

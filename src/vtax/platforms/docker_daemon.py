@@ -16,6 +16,7 @@ import json
 import os
 import secrets
 import socket
+import struct
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ _PRIVATE_DATA = Path("/run/vtax/data")
 _REMAPPED = "65534"  # the user that every host has and nobody is; dockerd wants one that exists
 REPOSITORY = "vtax-guest"
 _GONE, _NO_DAEMON = ("No such", "is already in progress"), "connect"  # the second: the daemon removes it by itself
+_CREDENTIALS = struct.Struct("=iII")  # struct ucred, unix(7)
 _UP_TIMEOUT_S = 20.0
 _IMPORT_TIMEOUT_S = 900.0
 _API_TIMEOUT_S = 10.0
@@ -72,6 +74,18 @@ class Daemon:
             return _get(self.socket, path)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise PlatformError(f"the Docker daemon does not answer: {error}", where=str(self.socket)) from error
+
+    def pids(self) -> list[int]:
+        """The daemon and what it started, such as its containerd; none when its socket is another program's."""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+                stream.connect(str(self.socket))
+                credentials = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            (pid, _, _) = _CREDENTIALS.unpack(credentials)
+            children = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+        except OSError:
+            return []
+        return [pid, *map(int, " ".join(children).split())]
 
     def ensure_image(self, image: Image, *, keep_others: bool = False) -> str:
         """The image's name in this daemon, imported when it is not there yet.

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vtax.counters.layer import Part
 from vtax.guest import bootstrap
 from vtax.guest.guest import ENVIRONMENT
 from vtax.host import namespaces
@@ -34,6 +35,7 @@ from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsR
 from vtax.platforms.stdio import Program, StdioGuest
 
 OWN_STACK = "gVisor's own network stack: offloads and congestion control are its own, its MTU that of its start"
+PARTS = (Part("sentry", "runsc-sandbox|exe"), Part("gofer", "runsc-gofer"), Part("runtime", "runsc.*"))
 _HINT = (
     "install a newer runsc than Debian 12's, whose only platform is ptrace (gvisor.dev, Installation), "
     "and give its path as the option runsc if it is not on PATH"
@@ -117,6 +119,7 @@ class Gvisor(Driver):
         (spec.directory / "config.json").write_text(json.dumps(bundle(spec, root.path, argv)))
         program = Program(command_line(options, spec), [root.mount, _HIDDEN], limited=True)
         guest = stdio.start(spec, lambda group: program, lambda: _network(spec))
+        guest.parts = PARTS
         if spec.plugboard is not None:
             guest.notes += (OWN_STACK,)
         return guest

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from vtax.counters.layer import Part
 from vtax.guest import bootstrap
 from vtax.host.namespaces import MountStep, bind
 from vtax.host.user_namespace import IdRange
@@ -24,6 +25,8 @@ from vtax.platforms.stdio import Program, StdioGuest
 
 COMMON = Path("/usr/share/lxc/config/common.conf")
 COMMON_USERNS = Path("/usr/share/lxc/config/userns.conf")
+
+PARTS = (Part("runtime", "lxc-.*"),)
 
 
 class LxcOptions(BaseModel):
@@ -76,6 +79,7 @@ class Lxc(Driver):
         mounts = [*containers.runtime_mounts(root), *_owned_by_root(root.ids, spec.directory)]
         program = Program(command, mounts, ids=root.ids)
         guest = stdio.start(spec, lambda group: program)
+        guest.parts = PARTS
         return containers.finish_start(guest, spec, argv)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from vtax.counters.layer import Part
 from vtax.guest import bootstrap
 from vtax.host import cgroups
 from vtax.image.image import Image
@@ -25,6 +26,9 @@ def environment() -> dict[str, str]:
     systemd, and mount a hierarchy of it, which the host's kernel then keeps (systemd, docs/ENVIRONMENT.md)."""
     unified = all(hierarchy.unified for hierarchy in cgroups.hierarchies())
     return {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"} if unified else {}
+
+
+PARTS = (Part("runtime", "systemd-nspawn"),)
 
 
 class NspawnOptions(BaseModel):
@@ -70,6 +74,7 @@ class Nspawn(Driver):
             command, containers.runtime_mounts(root), limited=True, environment=environment(), ids=root.ids
         )
         guest = stdio.start(spec, lambda group: program)
+        guest.parts = PARTS
         return containers.finish_start(guest, spec, argv)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vtax.counters.layer import Part
 from vtax.guest import bootstrap
 from vtax.host.cgroups import Group
 from vtax.image.image import Image
@@ -24,6 +25,8 @@ from vtax.platforms.stdio import Program, StdioGuest
 # directory of networks, which Podman makes and locks even for a container without any, is not in /etc.
 _CONTAINERS_CONF = '[containers]\ndefault_ulimits = []\n[network]\nnetwork_config_dir = "/run/vtax/networks"\n'
 _STORAGE_CONF = '[storage]\ndriver = "vfs"\nrunroot = "/run/vtax/run"\ngraphroot = "/run/vtax/store"\n'
+
+PARTS = (Part("runtime", "podman|conmon|crun|runc"),)
 
 
 class PodmanOptions(BaseModel):
@@ -78,7 +81,9 @@ class Podman(Driver):
             mounts = containers.runtime_mounts(root)
             return Program(command, mounts, subgroup="runtime", environment=environment, ids=root.ids)
 
-        return containers.finish_start(stdio.start(spec, program), spec, argv)
+        guest = stdio.start(spec, program)
+        guest.parts = PARTS
+        return containers.finish_start(guest, spec, argv)
 
 
 def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: str, argv: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from vtax.counters.layer import Part
 from vtax.errors import CommandFailed, PlatformError, VtaxError
 from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
@@ -38,6 +39,13 @@ from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
 from vtax.platforms.stdio import StdioGuest, claim, start_error
 
+PARTS = (
+    Part("vhost", ".*", r"vhost-[0-9]+"),
+    Part("vcpu", "qemu-system.*", r"CPU [0-9]+/.*"),
+    Part("io", "qemu-system.*", "IO .*"),
+    Part("qemu", "qemu-system.*"),
+)
+"""Threads by the names that QEMU gives them (-name debug-threads=on): the last is its main loop and its workers."""
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
 _FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
@@ -156,7 +164,9 @@ def _start(
     if options.accel == "tcg":
         with suppress(CommandFailed):  # then the guest compiles it
             channel.agent = bootstrap.compiled(spec.image.tree)
-    return StdioGuest(process, channel, claimed, stderr, tuple(notes), machine=machine, executing_at=executing_at)
+    return StdioGuest(
+        process, channel, claimed, stderr, tuple(notes), machine=machine, executing_at=executing_at, parts=PARTS
+    )
 
 
 def _helper_cpus(resources: Resources) -> tuple[list[int], list[str]]:

@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vtax.counters.layer import Part
 from vtax.errors import PlatformError, RunInterrupted, VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
@@ -76,7 +77,7 @@ class StdioGuest(RunningGuest):
 
     claim: everything of it on the host. elsewhere: the group that a daemon which is not ours put the container into.
     limited: the group whose limits hold, when it is another one. machine: what a virtual machine has, which no group
-    limits.
+    limits. daemon: processes that serve the guest from outside of its cgroup.
     """
 
     process: subprocess.Popen[bytes]
@@ -88,6 +89,8 @@ class StdioGuest(RunningGuest):
     limited: Group | None = None
     machine: Limits | None = None
     executing_at: float | None = None
+    parts: tuple[Part, ...] = ()
+    daemon: Callable[[], Sequence[int]] = list
     _stopped: bool = False
     _cpu_s: float | None = None
 
@@ -107,6 +110,10 @@ class StdioGuest(RunningGuest):
         if memory is not None:
             found["limit.memory"] = "none" if memory >= cgroups.NO_LIMIT else memory
         return found
+
+    def layer_pids(self) -> Sequence[int]:
+        """Everything in the guest's cgroup, and its daemon."""
+        return [*self.group.pids("memory"), *self.daemon()]
 
     def host_cpu_s(self) -> float | None:
         """CPU seconds of everything in the guest's cgroup; after stop, the last value."""

@@ -15,7 +15,8 @@ from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.host import page_cache
 from vtax.runner.containment import Failure, contained
-from vtax.runner.trial import Endpoint, TrialResult, bounded_outputs, parsed
+from vtax.runner.counting import Endpoint
+from vtax.runner.trial import TrialResult, bounded_outputs, parsed
 
 EXECUTING, AGENT_READY, SERVER_ANSWER = "executing", "agent_ready", "server_answer"
 COLD = "cold-image"

@@ -27,10 +27,11 @@ from vtax.platforms.base import GuestSpec, Platform, Resources
 from vtax.runner import tuning
 from vtax.runner.check import resolve_platform
 from vtax.runner.containment import Failure, contained, parsing
+from vtax.runner.counting import Endpoint
 from vtax.runner.events import Observer
 from vtax.runner.guest_starts import run_starts
 from vtax.runner.plan import Cell, Plan, Session
-from vtax.runner.trial import Endpoint, Lane, TrialResult, failed, run_trial
+from vtax.runner.trial import Lane, TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
 from vtax.study.units import format_levels
 

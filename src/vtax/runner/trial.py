@@ -9,36 +9,24 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Command, Context, Metric, Outcome, Place, Role
 from vtax.counters import cost
-from vtax.counters.host import HostSample, host_warnings
-from vtax.counters.table import GUEST, HOST_CPU, LAYER, LINK, SWITCH_CPU, UNDER_TEST_CPU
 from vtax.errors import BenchmarkError
 from vtax.foreign_text import clean, cleaned
 from vtax.guest.guest import CommandResult, Guest, skew_warning
 from vtax.network.links import Links
-from vtax.platforms.base import RunningGuest
 from vtax.runner.containment import Failure, contained, parsing
+from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.plan import Cell
 
 PREPARE_TIMEOUT_S = 120.0
 SERVER_READY_TIMEOUT_S = 20.0
 TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
 _MAX_WARNINGS = 50  # of one trial
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """A started guest: what its platform knows of it, and the calls into it. requested_at: monotonic time."""
-
-    running: RunningGuest
-    guest: Guest
-    requested_at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +70,7 @@ def run_trial(
     foreground command.
     """
     started_at = time.time()
-    counted = _Counted(ends, links)
+    counted = Counting(ends, links)
     started: list[_Lane] = []
     failure, outcome = Failure(), Outcome({})
     with contained(failure):
@@ -115,7 +103,7 @@ def run_trial(
         outcome=outcome,
         results=results,
         foreground=foreground,
-        counters=counted.differences,
+        counters={**counted.differences, **of_programs(one for lane in started if (one := lane.foreground))},
         warnings=tuple(dict.fromkeys(warnings))[:_MAX_WARNINGS],
         error=failure.error,
         traceback=failure.traceback,
@@ -162,15 +150,6 @@ def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence
     return {} if found is None or CPU_PER_GIGABYTE not in metrics else {CPU_PER_GIGABYTE.name: found}
 
 
-def own_cpu_s(counted: Mapping[tuple[str, str], float], guests: int) -> float | None:
-    """CPU seconds on this host of all that a trial runs: its guests with their layers, and the lab's own switch.
-
-    guests: how many of them are on this host; None when one of them is not counted.
-    """
-    of_guests = [value for (_, name), value in counted.items() if name == HOST_CPU.name]
-    return sum(of_guests) + counted.get((LINK, SWITCH_CPU.name), 0.0) if len(of_guests) == guests else None
-
-
 def parsed(benchmark: Benchmark, parameters: Any, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
     """The benchmark's outcome of the tool's output, with finite values and storable settings.
 
@@ -190,7 +169,7 @@ def _finite(name: str, value: float) -> float:
     return float(value)
 
 
-def _run_lanes(lanes: Sequence[_Lane], timeout_s: float, counted: _Counted) -> None:
+def _run_lanes(lanes: Sequence[_Lane], timeout_s: float, counted: Counting) -> None:
     """Servers first, then the foreground commands between two readings of the counters, then servers down."""
     try:
         for lane in lanes:
@@ -219,7 +198,7 @@ class _Lane:
         self._lane = lane
         self._point = cell.point
         commands = cell.point.benchmark.commands(cell.point.parameters, lane.context)
-        self._foreground = next(c for c in commands if c.role != "server")
+        self._measured = next(c for c in commands if c.role != "server")
         self._server_commands = [c for c in commands if c.role == "server"]
         self._servers: list[tuple[Guest, int]] = []
         self._handle = 0
@@ -236,32 +215,36 @@ class _Lane:
                 guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S, handle=handle)
 
     def prepare(self) -> None:
-        _put(self._guest(self._foreground), self._foreground)
-        _prepare(self._guest(self._foreground), self._foreground.before)
+        _put(self._guest(self._measured), self._measured)
+        _prepare(self._guest(self._measured), self._measured.before)
 
     def run(self, timeout_s: float) -> None:
-        command = self._foreground
+        command = self._measured
         timeout_s = command.timeout_s or timeout_s
         result = self._guest(command).run(command.argv, environment=command.environment, timeout_s=timeout_s)
         self._keep(result, timeout_s)
 
     def launch(self) -> None:
-        command = self._foreground
+        command = self._measured
         self._handle = self._guest(command).start(command.argv, environment=command.environment)
 
     def finish(self, timeout_s: float) -> None:
-        guest = self._guest(self._foreground)
-        timeout_s = self._foreground.timeout_s or timeout_s
-        self._keep(guest.finish(self._handle, argv=self._foreground.argv, timeout_s=timeout_s), timeout_s)
+        guest = self._guest(self._measured)
+        timeout_s = self._measured.timeout_s or timeout_s
+        self._keep(guest.finish(self._handle, argv=self._measured.argv, timeout_s=timeout_s), timeout_s)
 
     def tidy(self) -> None:
-        _prepare(self._guest(self._foreground), self._foreground.after)
+        _prepare(self._guest(self._measured), self._measured.after)
 
     def stop_servers(self) -> None:
         while self._servers:
             guest, handle = self._servers.pop()
             if not guest.lost:
                 self.results["server"] = guest.stop(handle)
+
+    @property
+    def foreground(self) -> CommandResult | None:
+        return self.results.get(self._measured.role)
 
     def parsed(self) -> Outcome:
         return parsed(self._point.benchmark, self._point.parameters, self._lane.context, self.results)
@@ -270,10 +253,10 @@ class _Lane:
         return self._lane.places[command.place].guest
 
     def _keep(self, result: CommandResult, timeout_s: float) -> None:
-        self.results[self._foreground.role] = result
+        self.results[self._measured.role] = result
         if result.timed_out:
             raise BenchmarkError(
-                f"{self._foreground.argv[0]} was killed after {timeout_s:g} s",
+                f"{self._measured.argv[0]} was killed after {timeout_s:g} s",
                 hint="raise timeout in [design], or of the program, if the tool is only slow here",
             )
 
@@ -296,47 +279,3 @@ def _skew(foreground: CommandResult | None) -> tuple[tuple[str, str], ...]:
     """The guest's clock against the outside one over the foreground command."""
     text = skew_warning(foreground) if foreground else None
     return (("clock-skew", text),) if text else ()
-
-
-class _Counted:
-    """Reads counters of every end, of the layer, of the links and of the host around the foreground commands."""
-
-    def __init__(self, endpoints: Mapping[str, Endpoint], links: Links | None) -> None:
-        self._endpoints = endpoints
-        self._links = links
-        self.differences: dict[tuple[str, str], float] = {}
-        self.warnings: tuple[tuple[str, str], ...] = ()
-
-    @contextmanager
-    def around(self) -> Iterator[None]:
-        """Count what happens inside, up to where it fails, if it does; its error goes before one of the counting."""
-        first, host = self._read(), HostSample.take()
-        try:
-            yield
-        except Exception:
-            with suppress(Exception):
-                self._compare(first, host)
-            raise
-        self._compare(first, host)
-
-    def _compare(self, first: Mapping[tuple[str, str], float], host: HostSample) -> None:
-        sample, last = HostSample.take(), self._read()
-        self.differences = {key: last[key] - value for key, value in first.items() if key in last}
-        here = sum(not end.running.is_remote for end in self._endpoints.values())
-        self.warnings = host_warnings(host, sample, own_cpu_s(self.differences, here))
-
-    def _read(self) -> dict[tuple[str, str], float]:
-        read: dict[tuple[str, str], float] = {}
-        layers: dict[str, float | None] = {}
-        for place, endpoint in self._endpoints.items():
-            read.update({(place, name): value for name, value in endpoint.guest.counters().items()})
-            cpu_s = layers[place] = endpoint.running.host_cpu_s()
-            if cpu_s is not None:
-                read[LAYER if place == GUEST else place, HOST_CPU.name] = cpu_s
-        if self._links is not None:
-            read.update({(LINK, name): value for name, value in self._links.counters().items()})
-            under_test = [layers.get(end.role) for end in self._links.guests]
-            known = [cpu_s for cpu_s in under_test if cpu_s is not None]
-            if len(known) == len(under_test):
-                read[LAYER, UNDER_TEST_CPU.name] = sum(known)
-        return read

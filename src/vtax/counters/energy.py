@@ -1,0 +1,67 @@
+"""Energy of the processors by RAPL, through powercap (Documentation/power/powercap/powercap.rst of Linux).
+
+A zone counts microjoules up to a range, then from zero again, after some minutes of full load.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vtax.counters import table
+
+ZONES = "sys/class/powercap"
+_MICROJOULES = 1e6
+
+
+class Energy:
+    """The zones of this host, whose counts only grow from one reading to the next."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._zones = _zones(root)
+        self._last: dict[Path, int] = {}
+        self._wrapped: dict[Path, int] = {}
+
+    def read(self) -> dict[str, float]:
+        """Joules by the names of counters.table, zones of one kind together; nothing where no zone can be read."""
+        found: dict[str, float] = {}
+        for zone, (counter, largest) in self._zones.items():
+            value = _number(zone / "energy_uj")
+            if value is None:
+                continue
+            if value < self._last.get(zone, 0):
+                self._wrapped[zone] = self._wrapped.get(zone, 0) + largest
+            self._last[zone] = value
+            joules = (value + self._wrapped.get(zone, 0)) / _MICROJOULES
+            found[counter.name] = found.get(counter.name, 0.0) + joules
+        return found
+
+
+def why_none(root: Path = Path("/")) -> str:
+    """Why this host's energy is not counted; empty when it is."""
+    if not (root / ZONES).is_dir():
+        return "the kernel has no powercap (module intel_rapl_common), or hides RAPL from a virtual machine"
+    if not Energy(root).read():
+        return "no zone of RAPL can be read: the processor has none, or only root may read it"
+    return ""
+
+
+def _zones(root: Path) -> dict[Path, tuple[table.Counter, int]]:
+    found = {}
+    for zone in sorted((root / ZONES).glob("intel-rapl:*")):
+        name, largest = _text(zone / "name"), _number(zone / "max_energy_range_uj")
+        counter = table.ENERGY.get(name.partition("-")[0])
+        if counter is not None:
+            found[zone] = (counter, largest or 0)
+    return found
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, ValueError):
+        return ""
