@@ -17,6 +17,7 @@ _NAMES: Mapping[str, Message] = {
     "machine_id": msg("machine id"), "distribution": msg("system"), "mitigations": msg("mitigations"),
     "frequency_governor": msg("frequency governor"), "frequency_driver": msg("frequency driver"),
     "clock_source": msg("clock source"), "cgroups": msg("cgroups"), "systemd": msg("systemd"),
+    "not_counted": msg("not counted"),
     "python": msg("Python"), "measured_at": msg("measured at"), "virtualized": msg("virtual machine"),
     "hypervisor": msg("hypervisor"),
 }  # fmt: skip
