@@ -13,7 +13,7 @@ import synthetic_run
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.analysis.variance import CellVariance, variance
 from vtax.store.query import GuestRow, Measurements, RunData, Trials
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
 
 NAN = float("nan")
 NAMES = ("native", "first", "second")
@@ -29,6 +29,7 @@ def measured(value: Value, blocks: int = 8, trials: int = 3, **design: Any) -> t
         name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
         image_key="4f1d0c77aa31", host={}, plugins=(), untested=(), started_at=0.0, ended_at=1.0, duration_s=1.0,
         platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
+        sessions=(SessionRecord(1, "", {}, 0.0),),
         declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "precision": 0.02, **design}},
     )  # fmt: skip
     order = [(b, c, n) for b in range(blocks) for c in range(len(cells)) for n in range(trials)]
@@ -40,7 +41,7 @@ def measured(value: Value, blocks: int = 8, trials: int = 3, **design: Any) -> t
     return data_and_analysis(
         RunData(
             run,
-            Trials(each, cell, block, number, each, no_warmup, ok, each * 2.0, seconds, seconds),
+            Trials(each, cell, block, number, each, no_warmup, ok, each * 2.0, seconds, seconds, np.ones_like(block)),
             Measurements(each[ok], np.zeros(int(ok.sum()), np.int64), values[ok]),
             tuple(GuestRow(p, b, "", 1.0, 0.0, {}, (), "") for b in range(blocks) for p in NAMES),
             (),

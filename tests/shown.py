@@ -28,7 +28,7 @@ __all__ = ["drawn", "english", "page", "result", "sentence", "source_of", "termi
 def source_of(analysis: Analysis) -> Source:
     """A source for views that need nothing but the analysis: it has no trials."""
     whole, real, flags = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
-    trials = Trials(whole, whole, whole, whole, whole, flags, flags, real, real, real)
+    trials = Trials(whole, whole, whole, whole, whole, flags, flags, real, real, real, whole)
     run: Any = SimpleNamespace(
         cells=analysis.cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)]
     )

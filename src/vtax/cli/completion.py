@@ -38,7 +38,7 @@ def run_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[st
 
 def unfinished_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """The runs that were not finished."""
-    return _with_prefix(incomplete, _runs("interrupted", "failed", "running"))
+    return _with_prefix(incomplete, _runs("interrupted", "failed", "running", "paused"))
 
 
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

@@ -42,6 +42,8 @@ def command(as_json: bool) -> None:
         "started": lambda run: time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started_at)),
         "duration": lambda run: format_duration(run.duration_s) if run.duration_s is not None else "",
     }
+    if any(run.sessions > 1 for run in runs):
+        columns["sessions"] = lambda run: str(run.sessions)
     if all(run.name.startswith(f"{run.study}-") for run in runs):
         del columns["study"]
     print_table(list(columns), [[text_of(run) for text_of in columns.values()] for run in runs])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,14 +15,17 @@ from vtax.cli.orphans import close_orphans
 from vtax.cli.output import notify
 from vtax.cli.progress import observer
 from vtax.cli.streams import discard
+from vtax.counters.host import host_facts
 from vtax.errors import BadInput, RunInterrupted, VtaxError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.report.analysis.source import source_of
 from vtax.report.renderers.format import english
 from vtax.runner.execute import execute
+from vtax.runner.host_sessions import begin_next
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
+from vtax.runner.resume import check_host
 from vtax.store.store import RunHandle, Store
 
 
@@ -74,6 +78,29 @@ def measure(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False) 
     except VtaxError as error:
         resume = "" if isinstance(error, BadInput) else f"sudo vtax resume {run.name}, after fixing that"
         raise type(error)(f"{run.name} failed: {error.what}", where=error.where, hint=error.hint or resume) from error
+
+
+def wait(run: RunHandle, pause_s: float) -> None:
+    """Wait between two sessions, without the measuring lock. Raises RunInterrupted with a hint how to go on."""
+    start = time.strftime("%H:%M:%S", time.localtime(time.time() + pause_s))
+    notify(f"{run.name}: {run.stopped_because}; the next session starts at {start}")
+    try:
+        with stop_requests(notify):
+            time.sleep(pause_s)
+    except RunInterrupted as stop:
+        hint = f"sudo vtax resume {run.name} --session"
+        raise RunInterrupted(f"{run.name} is paused between sessions", signal=stop.signal, hint=hint) from stop
+
+
+def next_session(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False) -> None:
+    """Execute the next session of a paused run in the same process, as `measure`."""
+    facts = host_facts()
+    changed = check_host(run, facts, f"session {run.session.number + 1}")
+    prepare_host(home)
+    if changed:
+        notify(changed)
+    begin_next(run, facts)
+    measure(plan, run, home, tune_host=tune_host)
 
 
 def conclude(run_name: str, store: Store, *, as_json: bool, strict: bool) -> None:

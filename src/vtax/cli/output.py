@@ -47,12 +47,14 @@ def with_program_path(text: str) -> str:
 
 def resume_hint(store: Store, run_name: str, status: str) -> str:
     """The command that resumes a run, or why it cannot be resumed; empty for a finished or running one."""
-    if status not in ("interrupted", "failed"):
+    if status not in ("interrupted", "failed", "paused"):
         return ""
     from vtax.runner.resume import obstacle  # it imports every driver
 
     if reason := obstacle(store, run_name, Home.from_environment()):
         return with_program_path(f"it cannot be resumed: {reason}")
+    if status == "paused":
+        return with_program_path(f"start the next session with: sudo vtax resume {run_name} --session")
     return with_program_path(f"resume with: sudo vtax resume {run_name}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
+from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
 from vtax.stats.stopping import rule_of
@@ -102,13 +103,13 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     design = plan.study.design
     available = [p.platform.name for p in plan.platforms if p.probe.available]
     rules = {
-        "fixed": format_count(design.blocks, "block"),
+        "fixed": f"{format_count(design.blocks, 'block')}{_sessions(plan)}",
         "precision": f"{design.min_blocks}-{design.max_blocks} blocks until every interval is within "
         f"±{plain_percent(design.precision)}",
         "verdict": f"{design.min_blocks}-{design.max_blocks} blocks until every contrast has its verdict",
         "budget": f"as many blocks as the budget allows, after {design.min_blocks} of them where intervals are widest"
         if design.spend == "widest"
-        else "as many blocks as the budget allows",
+        else f"as many blocks as the budget allows{_sessions(plan)}",
     }
     notify(plan.study.title or plan.study.name)
     notify(
@@ -136,6 +137,21 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
             notify(f"not tested: {planned.platform.name}: {with_hint(planned.probe.reason, planned.probe.hint)}")
     for line in _not_tested(plan):
         notify(line)
+
+
+def _sessions(plan: Plan) -> str:
+    """` in 3 sessions of 4, 3 and 3 blocks`; empty for a single session."""
+    design = plan.study.design
+    if design.sessions == 1:
+        return ""
+    if design.stop == "budget":
+        return f" in {design.sessions} sessions of {format_duration((design.budget or 0.0) / design.sessions)} each"
+    counts = Counter(blocks_of_sessions(design))
+    of = " and ".join(
+        f"{number} of {format_count(blocks, 'block')}" if len(counts) > 1 else f"{format_count(blocks, 'block')} each"
+        for blocks, number in counts.items()
+    )
+    return f" in {design.sessions} sessions, {of}"
 
 
 def _too_few_for_verdicts(plan: Plan, blocks: int) -> str:

@@ -9,7 +9,7 @@ import click
 
 from vtax import __version__
 from vtax.cli.completion import platform_names, study_names
-from vtax.cli.measure import conclude, measure, prepare_host, tune_host_option
+from vtax.cli.measure import conclude, measure, next_session, prepare_host, tune_host_option, wait
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import packages_for, provide
 from vtax.cli.output import built_image, need_root, print_json
@@ -29,7 +29,7 @@ from vtax.runner.check import further_problems
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, host_programs, make_plan
 from vtax.store.store import Store
-from vtax.study.limits import INTEGERS, MAX_BLOCKS
+from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
 from vtax.study.load import LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
@@ -48,6 +48,12 @@ _DURATION_HINT = "write a duration such as 90s, 45min or 2h"
     help="Run only this platform and the baseline (repeatable).",
 )
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
+@click.option(
+    "--sessions",
+    type=click.IntRange(1, MAX_SESSIONS),
+    help="Split the blocks over this many sessions, and run the first; vtax resume --session runs the next.",
+)
+@click.option("--pause", metavar="TIME", help="Run all sessions, with a pause of this time between them, e.g. 2h.")
 @click.option("--budget", metavar="TIME", help="Run as many blocks as fit into this time, e.g. 2h.")
 @click.option(
     "--seed",
@@ -63,6 +69,8 @@ def command(
     study: str,
     platforms: tuple[str, ...],
     blocks: int | None,
+    sessions: int | None,
+    pause: str | None,
     budget: str | None,
     seed: int | None,
     only_plan: bool,
@@ -73,11 +81,14 @@ def command(
 ) -> None:
     """Run STUDY: the name of a shipped study (see vtax studies) or a TOML file."""
     _check_budget(budget)
+    pause_s = _pause_s(pause)
     problems, declared = examine(study)
     if problems or declared is None:
         raise refused([*problems, *further_problems(declared)], str(find(study)))
     _check_platform_names(platforms, declared.study)
-    loaded = load(study, _overrides(declared.study, platforms, blocks, budget))
+    loaded = load(study, _overrides(declared.study, platforms, blocks, sessions, budget))
+    if pause_s is not None and loaded.study.design.sessions == 1:
+        raise BadInput("a pause is between sessions, and the study has one", where="--pause", hint="add --sessions")
     if only_plan:
         _print_plan(loaded, platforms, seed, as_json=as_json)
         return
@@ -96,6 +107,10 @@ def command(
         run = begin(store, plan, vtax_version=__version__, views=views.foreign())
         rename(run.name)
         measure(plan, run, home, tune_host=tune_host)
+    while pause_s is not None and run.status == "paused":
+        wait(run, pause_s)
+        with measuring_lock(run.name):
+            next_session(plan, run, home, tune_host=tune_host)
     conclude(run.name, store, as_json=as_json, strict=strict)
 
 
@@ -124,7 +139,9 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
         click.echo(f"the platforms were not probed: {why_not}")
 
 
-def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, budget: str | None) -> dict[str, Any]:
+def _overrides(
+    study: Study, platforms: tuple[str, ...], blocks: int | None, sessions: int | None, budget: str | None
+) -> dict[str, Any]:
     """Values of the study that the options override; the baseline always stays in."""
     overrides: dict[str, Any] = {}
     if platforms:
@@ -134,7 +151,19 @@ def _overrides(study: Study, platforms: tuple[str, ...], blocks: int | None, bud
     if budget is not None:
         stop = {"stop": "budget"} if study.design.stop == "fixed" and blocks is None else {}
         overrides["design"] = {**overrides.get("design", {}), **stop, "budget": budget}
+    if sessions is not None:
+        is_budget = overrides.get("design", {}).get("stop", study.design.stop) == "budget"
+        evenly = {"spend": "evenly"} if is_budget and sessions > 1 else {}
+        overrides["design"] = {**overrides.get("design", {}), **evenly, "sessions": sessions}
     return overrides
+
+
+def _pause_s(pause: str | None) -> float | None:
+    """Seconds of --pause. Raises BadInput for what is no duration."""
+    try:
+        return None if pause is None else duration_s(pause)
+    except ValueError as error:
+        raise BadInput(str(error), where="--pause", hint=_DURATION_HINT) from error
 
 
 def _check_budget(budget: str | None) -> None:
@@ -173,10 +202,12 @@ def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
 def check_budget_holds_block(plan: Plan) -> None:
     """Raise BadInput when the budget is shorter than one block."""
     budget, block_s = plan.study.design.budget, plan.expected_block_s()
-    if budget is not None and budget < block_s:
+    sessions = plan.study.design.sessions
+    if budget is not None and budget / sessions < block_s:
+        each = f" in each of {sessions} sessions" if sessions > 1 else ""
         raise BadInput(
-            f"the budget of {format_duration(budget)} is too short for one block, "
+            f"the budget of {format_duration(budget)} is too short for one block{each}, "
             f"which takes about {format_duration(block_s)}",
             where="[design], key budget, or --budget",
-            hint="raise --budget, or reduce platforms or levels",
+            hint=f"raise --budget, or reduce platforms{', sessions' if each else ''} or levels",
         )

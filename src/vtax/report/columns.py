@@ -71,7 +71,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("run", "text", "", "name of the run"),
         Field("study", "text", "", "name of its study"),
         Field("declared", "object", "", "the study as it was declared, with every default; see study-files.md"),
-        Field("status", "text", "", "`running`, `finished`, `interrupted` or `failed`"),
+        Field("status", "text", "", "`running`, `finished`, `paused`, `interrupted` or `failed`"),
         Field("stopped_because", "text", "", "why it ended"),
         Field("seed", "whole number", "", "seed of the random order"),
         Field("vtax_version", "text", "", "version of vtax that measured"),
@@ -91,6 +91,8 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("order", "list", "", "blocks in the order they ran"),
         Field("baseline", "text", "", "platform that ratios are to"),
         Field("blocks", "whole number", "", "whole blocks"),
+        Field("sessions", "list", "", "sessions that have a trial"),
+        Field("planned_sessions", "whole number", "", "sessions that the study asks for"),
         Field("trials", "whole number", "", "measured trials, failed ones included"),
         Field("failed", "whole number", "", "measured trials that failed"),
         Field("confidence", "number", "", "confidence level of intervals"),
@@ -106,6 +108,13 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
     "order[]": (
         Field("block", "whole number", "", "block, from 1"),
         Field("platforms", "list", "", "platforms in the order of their guests"),
+    ),
+    "sessions[]": (
+        Field("number", "whole number", "", "number, from 1"),
+        Field("boot_id", "text", "", "boot of the host's kernel; empty when it is not known"),
+        Field("started", "time", "", "start of the session"),
+        Field("blocks", "list", "", "its blocks, from 1"),
+        Field("kernel", "text", "", "kernel of the host when it started"),
     ),
     "platforms[]": (
         Field("name", "text", "", "name"),
@@ -207,6 +216,11 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("skewness", "number", "", "skewness of the logarithms"),
         Field("effective_blocks", "number", "", "independent blocks that the blocks are worth"),
         Field("is_moderated", "yes or no", "", "whether the family lent it degrees of freedom; see statistics.md"),
+        Field("n_sessions", "whole number", "", "sessions that its blocks are of; with several they are the unit"),
+        Field("within", "list", "", "standard error and degrees of freedom of blocks alone; null for one session"),
+        Field("between_sd", "number", "", "standard deviation of the logarithm between sessions; null for one"),
+        Field("predicted_low", "number", "", "lower bound of the ratio of one more session; null for one"),
+        Field("predicted_high", "number", "", "upper bound of it"),
     ),
     "results[].points[].rows[].typical": (
         Field("estimate", "number", "", "20 % trimmed mean of the ratios of medians within blocks, by logarithms"),
@@ -251,7 +265,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
 LISTED_RUN = (
     Field("name", "text", "", "name of the run"),
     Field("study", "text", "", "name of its study"),
-    Field("status", "text", "", "`running`, `finished`, `interrupted` or `failed`"),
+    Field("status", "text", "", "`running`, `finished`, `paused`, `interrupted` or `failed`"),
     Field("started", "time", "", "start of the run"),
     Field("ended", "time", "", "its end; null while it runs"),
     Field("started_at", "number", "s", "start as Unix time; goes with the next release"),
@@ -263,6 +277,7 @@ LISTED_RUN = (
     Field("blocks", "whole number", "", "blocks that have a trial"),
     Field("trials", "whole number", "", "measured trials, failed ones included"),
     Field("failed", "whole number", "", "measured trials that failed"),
+    Field("sessions", "whole number", "", "sessions that were begun"),
     Field("resume_hint", "text", "", "how to resume it; empty when it cannot be resumed"),
 )
 """The keys of each run in the list that `vtax list --json` writes."""

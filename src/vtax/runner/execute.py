@@ -16,9 +16,10 @@ from vtax.errors import BadInput, ImageError, PlatformError, RunInterrupted, Sto
 from vtax.guest.audit import Fact, differences, started_alike, unknown_fields
 from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
-from vtax.host.journal import Journal
+from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
+from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.plugins import plugins_of
@@ -74,6 +75,7 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
         metrics=list(metrics.values()),
         untested=[untested_record(each) for each in plan.untested],
         plugins=plugins_of(plan, views or {}),
+        boot_id=boot_id(),
     )
     if plan.study.design.order == "sequential":
         run.add_warning(
@@ -102,8 +104,7 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
             with Journal(home.journal, _leak_reporter(run, observer)) as journal:
                 try:
                     run.reopen()
-                    because = _Execution(plan, run, home, journal, observer).all()
-                    status = "finished"
+                    status, because = _Execution(plan, run, home, journal, observer).all()
                 finally:
                     ignore_further()
         except RunInterrupted as stop:
@@ -138,7 +139,8 @@ class _Execution:
         self._observer = observer
         self._done = run.done()
         self._position = run.next_position()
-        self._stopping = Stopping(plan, run.primary_values())
+        self._stopping = Stopping(plan, run.primary_values(), run.session.number)
+        self._max_blocks = self._stopping.max_blocks
         self._started = time.monotonic()
         self._spent_before_s = run.spent_s()
         self._made = 0  # trials of this process
@@ -150,23 +152,24 @@ class _Execution:
         self._unstored: list[tuple[TrialRecord, Cell, TrialResult]] = []  # of guests that did not start
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
-    def all(self) -> str:
-        """Run the audit, the warm-up detection and all blocks; returns why the run stopped."""
+    def all(self) -> tuple[str, str]:
+        """Run the audit, the warm-up detection and all blocks of the session; returns (status, why it stopped)."""
         self.audit()
         self.find_warmup()
         because = self.blocks()
         self._store_failed_starts()
-        return because
+        paused = paused_because(self._run, self._plan.study.design, because)
+        return ("paused", paused) if paused else ("finished", because)
 
     def blocks(self) -> str:
-        """Run all pending blocks; returns why the run stopped."""
+        """Run all pending blocks of the session; returns why it stopped."""
         warmup = {cell.key: self._warmup[cell.point.key] for cell in self._plan.cells}
         self._in_blocks = sum(block >= 0 for _, block, _ in self._done)
         self._measured = sum(block >= 0 and number >= warmup[key] for key, block, number in self._done)
         if self._plan.study.design.order == "sequential":  # what follows finds every block made
             for session in self._plan.sequential_sessions():
                 self._session(session, frozenset(warmup))
-        for block in range(self._plan.max_blocks + 1):
+        for block in range(self._max_blocks + 1):
             elapsed_s = self._spent_before_s + time.monotonic() - self._started
             done = frozenset(cell.key for cell in self._plan.cells if not self._pending(cell, block))
             decision = self._stopping.decide(block, elapsed_s, done)
@@ -286,8 +289,8 @@ class _Execution:
         per_block = len(plan.cells) * trials
         elapsed = time.monotonic() - self._started
         each = elapsed / self._made
-        blocks = plan.max_blocks
-        budget = plan.study.design.budget
+        blocks = self._max_blocks
+        budget = self._stopping.budget_s
         if budget is not None:
             blocks = min(blocks, max(block + 1, int(budget / (each * (per_block + warmups)))))
         left = each * ((per_block + warmups) * blocks - self._in_blocks)

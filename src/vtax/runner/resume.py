@@ -33,10 +33,11 @@ SAME_HOST = (
 """Facts of a host that affect measurements."""
 
 
-def check_host(run: RunHandle, facts: Mapping[str, Any]) -> str:
+def check_host(run: RunHandle, facts: Mapping[str, Any], before: str = "the run was resumed") -> str:
     """What changed on the host since the run began, one sentence that is also kept with the run; empty for nothing.
 
-    facts: of this host now, from counters.host.host_facts. Raises BadInput on another machine than the run's.
+    facts: of this host now, from counters.host.host_facts. before: what follows. Raises BadInput on
+    another machine than the run's.
     """
     known, here = run.host.get("machine_id"), facts.get("machine_id")
     if known and known != here:
@@ -45,12 +46,12 @@ def check_host(run: RunHandle, facts: Mapping[str, Any]) -> str:
             where=f"its id is {known}, this one's {here}",
             hint="resume it there, or start a new run here with vtax run",
         )
-    before, now = _flat(run.host), _flat(facts)
-    both = [name for name in before if name in now]
-    changed = [f"{name} ({before[name]}, now {now[name]})" for name in both if before[name] != now[name]]
+    earlier, now = _flat(run.host), _flat(facts)
+    both = [name for name in earlier if name in now]
+    changed = [f"{name} ({earlier[name]}, now {now[name]})" for name in both if earlier[name] != now[name]]
     if not changed:
         return ""
-    text = f"the host changed before the run was resumed: {', '.join(changed)}"
+    text = f"the host changed before {before}: {', '.join(changed)}"
     run.add_warning("host-changed", text)
     return text
 

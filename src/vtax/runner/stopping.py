@@ -15,23 +15,25 @@ import numpy as np
 
 from vtax.benchmarks.base import Metric
 from vtax.errors import BadInput
+from vtax.runner.host_sessions import rule_in
 from vtax.runner.plan import Cell, Plan
 from vtax.runner.points import Point
 from vtax.stats.checks import Array, StatsError
 from vtax.stats.means import Average, average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
-from vtax.stats.stopping import Decision, decide, rule_of, within_budget
+from vtax.stats.stopping import Decision, decide, within_budget
 
 
 class Stopping:
     """The values of a run so far, and the decision after each block.
 
-    already: stored values (cell key, block, metric, value) of a resumed run.
+    already: stored values (cell key, block, metric, value) of a resumed run. session: the number of the one that is
+    made, whose end the rule decides.
     """
 
-    def __init__(self, plan: Plan, already: Iterable[tuple[str, int, str, float]]) -> None:
+    def __init__(self, plan: Plan, already: Iterable[tuple[str, int, str, float]], session: int = 1) -> None:
         try:
-            self._rule = rule_of(plan.study.design.model_dump())
+            self._rule = rule_in(plan.study.design, session)
         except StatsError as error:
             raise BadInput(str(error), where="[design]") from error
         self._plan = plan
@@ -41,6 +43,16 @@ class Stopping:
         self._values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for key, block, metric, value in already:
             self._values[key, metric][block].append(value)
+
+    @property
+    def max_blocks(self) -> int:
+        """The number of blocks up to the end of the session when no rule ends it earlier."""
+        return self._rule.blocks if self._rule.stop == "fixed" else self._plan.max_blocks
+
+    @property
+    def budget_s(self) -> float | None:
+        """The time up to the end of the session; None without a budget."""
+        return self._rule.budget_s
 
     def add(self, cell: Cell, block: int, values: Mapping[str, float]) -> None:
         """Add the values of a successful trial."""

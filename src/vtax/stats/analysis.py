@@ -21,6 +21,7 @@ from vtax.stats.moderation import moderate_family
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, ratio_of_logs, widened
 from vtax.stats.sequential import sequential_verdicts, t_levels
+from vtax.stats.sessions import Labels, ratio_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence, look_level
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, with_outlook
@@ -35,7 +36,7 @@ class Contrast:
     noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`. group:
     contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`. failed, tried: trials
     of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: fewest of a
-    block on either side.
+    block on either side. sessions: of each log-ratio the number of its session; None: all are of one.
     """
 
     logs: Array
@@ -46,6 +47,7 @@ class Contrast:
     tried: tuple[int, int] = (0, 0)
     medians: Array | None = None
     trials: int = 1
+    sessions: Labels | None = None
 
     @property
     def lost(self) -> float:
@@ -79,7 +81,7 @@ def analyse(
     for name, contrast in contrasts.items():
         try:
             blocks = int((contrast.logs == contrast.logs).sum())
-            ratios[name] = ratio_of_logs(contrast.logs, interval_confidence(rule, blocks))
+            ratios[name] = _ratio(contrast, interval_confidence(rule, blocks))
         except StatsError as error:
             result[name] = error
     if resamples:
@@ -91,7 +93,7 @@ def analyse(
     better: list[Better] = [contrasts[name].better for name in names]
     alpha = look_level(rule, max((ratio.n_blocks for ratio in ratios.values()), default=0))
     verdicts = judge_family([ratios[name] for name in names], rule.margin, better, alpha)
-    if rule.stop == "verdict":
+    if rule.stop == "verdict" and all(ratio.n_sessions == 1 for ratio in ratios.values()):
         logs = [contrasts[name].logs for name in names]
         groups = [contrasts[name].group for name in names] if rule.is_moderated else None
         words = sequential_verdicts(logs, rule.margin, rule.alpha, *rule.looks, groups)
@@ -110,15 +112,27 @@ def analyse(
     return {name: result[name] for name in contrasts}
 
 
+def _ratio(contrast: Contrast, confidence: float) -> Ratio:
+    if contrast.sessions is None:
+        return ratio_of_logs(contrast.logs, confidence)
+    return ratio_over_sessions(contrast.logs, contrast.sessions, confidence)
+
+
 def _without_assumptions(
     rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]
 ) -> dict[str, Ratio]:
-    """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it."""
-    names = [name for name, ratio in ratios.items() if ratio.n_blocks > 1 and ratio.se_log > 0]
+    """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it.
+
+    Those over several sessions stay: what blocks have in common is a part of their session there.
+    """
+    names = [n for n, ratio in ratios.items() if ratio.n_blocks > 1 and ratio.se_log > 0 and ratio.n_sessions == 1]
     family = [contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names]
     groups = [contrasts[name].group for name in names]
     borrowed = moderate_family(family, groups) if rule.is_moderated else None
     result = dict(ratios)
+    for name, ratio in ratios.items():
+        if ratio.n_sessions > 1 and contrasts[name].lost:
+            result[name] = replace(ratio, warnings=(*ratio.warnings, _failures(contrasts[name])))
     for place, (name, logs, correlation) in enumerate(zip(names, family, dependence(family), strict=True)):
         ratio, noise = ratios[name], contrasts[name].noise
         se, df, is_moderated, notes = ratio.se_log, ratio.df, False, list[str]()
@@ -143,12 +157,17 @@ def _without_assumptions(
 
 
 def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]) -> dict[str, Typical]:
-    """The typical ratios that can be given, and which of them show pauses: judged as one family."""
+    """The typical ratios that can be given, and which of them show pauses: judged as one family.
+
+    None over several sessions: their interval takes blocks as independent.
+    """
     found: dict[str, Typical] = {}
     for name, ratio in ratios.items():
         logs, medians, trials = contrasts[name].logs, contrasts[name].medians, contrasts[name].trials
         level = interval_confidence(rule, ratio.n_blocks)
-        typical = None if medians is None else typical_ratio(ratio, logs, medians, trials, level)
+        if medians is None or ratio.n_sessions > 1:
+            continue
+        typical = typical_ratio(ratio, logs, medians, trials, level)
         if typical is not None:
             found[name] = typical
     adjusted = holm([typical.p_value for typical in found.values()]).tolist()
@@ -190,10 +209,11 @@ def _warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -
 def _with_bootstrap(
     ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast], resamples: int
 ) -> dict[str, Ratio]:
-    """The ratios with their BCa intervals, each at the confidence of its ratio; none from a single block."""
+    """The ratios with their BCa intervals, each at the confidence of its ratio; none from a single block, nor over
+    several sessions, whose blocks are not independent."""
     result = dict(ratios)
     for confidence in {ratio.confidence for ratio in ratios.values()}:
-        names = [name for name, r in ratios.items() if r.confidence == confidence and r.n_blocks > 1]
+        names = [name for name, r in ratios.items() if r.confidence == confidence and r.n_blocks > 1 == r.n_sessions]
         found = bootstrap_means([contrasts[name].logs for name in names], confidence, resamples)
         for name, interval in zip(names, found, strict=True):
             result[name] = replace(ratios[name], bootstrap_low=exp(interval.low), bootstrap_high=exp(interval.high))

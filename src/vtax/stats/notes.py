@@ -29,6 +29,7 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "zero-mean-no-cv": ("the mean is zero, so there is no coefficient of variation", ""),
     "dependent-values": ("values depend on one another: {values} are worth about {effective}", ""),
     "outliers": ("{outliers} of {total} {what} are outliers (modified z above {limit}), flagged and kept", ""),
+    "sessions-alike": ("all sessions give the same ratio: noise is below the tool's resolution", ""),
     "no-common-block": ("no block holds every platform", ""),
     "one-common-block": ("only one block holds every platform: too few for ranks", ""),
     "ranking-not-positive": ("ranking needs positive numbers", ""),

@@ -46,6 +46,11 @@ class Ratio:
     kept. skewness: of the log-ratios, where interval and tests allow for it (`skewed_t`), else 0. effective_blocks:
     how many independent blocks these are worth where they follow one another, else None. is_moderated: its variance
     was held against those of its family (`moderation`).
+
+    n_sessions: sessions that its blocks are of; with several, se_log and df are those between sessions, and within is
+    (standard error, degrees of freedom) if sessions did not differ: interval and tests hold with both (`sessions`).
+    between_sd: standard deviation of the log-ratio from session to session. predicted_low, predicted_high: where the
+    ratio of one further session of as many blocks lies, at the confidence of the interval.
     """
 
     estimate: float
@@ -64,6 +69,11 @@ class Ratio:
     skewness: float = 0.0
     effective_blocks: float | None = None
     is_moderated: bool = False
+    n_sessions: int = 1
+    within: tuple[float, float] | None = None
+    between_sd: float | None = None
+    predicted_low: float | None = None
+    predicted_high: float | None = None
 
     @property
     def half_width(self) -> float:
@@ -78,7 +88,8 @@ class Ratio:
         return replace(
             self, estimate=exp(-self.mean_log), low=1 / self.high if self.high > 0 else math.inf,
             high=1 / self.low if self.low > 0 else math.inf, mean_log=-self.mean_log, bootstrap_low=None,
-            bootstrap_high=None, skewness=-self.skewness,
+            bootstrap_high=None, skewness=-self.skewness, predicted_low=_inverse(self.predicted_high),
+            predicted_high=_inverse(self.predicted_low),
         )  # fmt: skip
 
     def efficiency(self, better: Better) -> Interval:
@@ -90,6 +101,10 @@ class Ratio:
         """1 - efficiency: the share of the baseline's performance that is lost (negative: gained)."""
         e = self.efficiency(better)
         return Interval(1 - e.estimate, 1 - e.high, 1 - e.low, self.confidence, self.warnings)
+
+
+def _inverse(bound: float | None) -> float | None:
+    return None if bound is None else 1 / bound if bound > 0 else math.inf
 
 
 def paired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
@@ -207,6 +222,8 @@ def p_below(ratio: Ratio, point: float) -> float:
 
 
 def _p(distance: float, ratio: Ratio, skewness: float) -> float:
+    if ratio.within is not None:
+        return max(tail(distance, ratio.se_log, ratio.df), tail(distance, *ratio.within))
     if ratio.se_log == 0.0 or not skewness:
         return tail(distance, ratio.se_log, ratio.df)
     t = distance / ratio.se_log

@@ -173,9 +173,10 @@ def holm(p_values: Values) -> Array:
 def further_blocks(ratio: Ratio, margin: float, levels: Levels) -> Outlook:
     """The range of further blocks after which the verdict falls; see `outlook`. levels: of its tests.
 
-    Nothing from one block, or where all blocks are equal and enough.
+    Nothing from one block, or where all blocks are equal and enough; nor over several sessions, which more blocks of
+    the last one would not settle.
     """
-    if ratio.n_blocks < 2:
+    if ratio.n_blocks < 2 or ratio.n_sessions > 1:
         return Outlook(None, None)
     first = fewest_to_judge(ratio)
     if ratio.se_log == 0.0:

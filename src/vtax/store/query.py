@@ -25,7 +25,8 @@ LATEST = 1e11  # of all moments, Unix time
 class Trials:
     """Every trial of a run as parallel arrays, ordered by id (the order they were stored in).
 
-    cell: index into RunData.run.cells. started_at: Unix time. outside_s, inside_s: NaN where not known.
+    cell: index into RunData.run.cells. session: number, from 1. started_at: Unix time. outside_s, inside_s: NaN where
+    not known.
     """
 
     id: Ints
@@ -38,6 +39,7 @@ class Trials:
     started_at: Floats
     outside_s: Floats
     inside_s: Floats
+    session: Ints
 
 
 @dataclass(frozen=True)
@@ -200,8 +202,9 @@ def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
         (table.c.status == "ok").label("is_ok"),
         unknown(table.c.outside_s, -1.0).label("outside_s"),
         unknown(table.c.inside_s, -1.0).label("inside_s"),
+        table.c.session,
     ).where(table.c.run_id == run_id).order_by(table.c.id)  # fmt: skip
-    kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8"]
+    kinds = ["i8", "i8", "i4", "i4", "i8", "?", "f8", "?", "f8", "f8", "i4"]
     rows = _fetch(connection, query, kinds)
     _refuse_infinite(rows, ("started_at", "outside_s", "inside_s"))
     seconds = {name: np.where(rows[name] < 0, np.nan, rows[name]) for name in ("outside_s", "inside_s")}
@@ -214,6 +217,7 @@ def _trials(connection: Connection, run_id: int, cell_ids: Ints) -> Trials:
         is_warmup=rows["is_warmup"].astype(np.bool_),
         is_ok=rows["is_ok"].astype(np.bool_),
         started_at=rows["started_at"].astype(np.float64),
+        session=rows["session"].astype(np.int64),
         **seconds,
     )
 

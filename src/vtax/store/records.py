@@ -131,10 +131,23 @@ class TrialRecord:
 
 
 @dataclass(frozen=True)
+class SessionRecord:
+    """A part of a run in one boot of the host. number: from 1. boot_id: empty when it is not known.
+
+    host: as of the run, when the session began. started_at: Unix time.
+    """
+
+    number: int
+    boot_id: str
+    host: Mapping[str, Any]
+    started_at: float
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out.
 
-    duration_s: active time in seconds, None until it has ended.
+    duration_s: active time in seconds, None until it has ended. sessions: how many were begun.
     """
 
     name: str
@@ -149,3 +162,4 @@ class RunSummary:
     blocks: int
     trials: int
     failed: int
+    sessions: int = 1

@@ -31,10 +31,11 @@ _BOUNDS = {
     "inside_s": (0.0, 1e15),
     "clock_offset_s": (-1e13, 1e13),
     "block": (-100.0, float(MAX_BLOCKS)),
+    "session": (1.0, 1e6),
 }
 _LISTS = ("marks", "notes", "argv", "plugins", "untested")
 _CLAIMED = ("facts", "notes", "effective")  # by guests
-_DECLARED_NUMBERS = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "budget")
+_DECLARED_NUMBERS = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "budget", "sessions")
 
 
 @contextmanager

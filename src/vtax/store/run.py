@@ -23,6 +23,7 @@ from vtax.store.records import (
     MetricRecord,
     PlatformRecord,
     PluginRecord,
+    SessionRecord,
     TrialRecord,
     UntestedRecord,
 )
@@ -39,8 +40,9 @@ class RunHandle:
 
     id: its row. name, study, seed, declared, image_key, host, plugins, started_at: as begun. status: as of the last
     call of this handle. duration_s: as it was opened, see `duration_s`. platforms, cells, metrics, untested: the
-    records it began with, in order. waiting: called when another process holds the lock of the store; when set,
-    writing waits for that process for up to BUSY_PATIENCE_S, since nothing is measured meanwhile.
+    records it began with, in order. sessions: those that were begun, at least one. waiting: called when another
+    process holds the lock of the store; when set, writing waits for that process for up to BUSY_TIMEOUT_S, since
+    nothing is measured meanwhile.
     """
 
     waiting: Callable[[str], None] | None = None
@@ -59,6 +61,7 @@ class RunHandle:
             self._platform_ids, self.platforms = _platforms(connection, run_id)
             self._cell_ids, self.cells = _cells(connection, run_id, self.platforms)
             self._metric_ids, self.metrics = _metrics(connection, run_id)
+            self.sessions = _sessions(connection, run_id)
         self.name: str = row.name
         self.study: str = row.study
         self.declared: Mapping[str, Any] = row.declared
@@ -74,6 +77,26 @@ class RunHandle:
         self._reopened: float | None = None  # when, by the monotonic clock
         self.stopped_because: str = row.stopped_because
         self._benchmark_of = {cell.key: cell.benchmark for cell in self.cells}
+
+    @property
+    def session(self) -> SessionRecord:
+        """The session that trials are added to: the last one."""
+        return self.sessions[-1]
+
+    def begin_session(self, boot_id: str, host: Mapping[str, Any], started_at: float) -> SessionRecord:
+        """Begin a further session; until it is carried out, the run is `interrupted`.
+
+        boot_id, host: of this host now. started_at: Unix time.
+        """
+        session = SessionRecord(self.session.number + 1, boot_id, host, started_at)
+        because = f"session {session.number} has no trial yet"
+        values = {"status": "interrupted", "stopped_because": because}
+        with self._writing() as connection:
+            add_session(connection, self.id, session)
+            connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(values))
+        self.sessions = (*self.sessions, session)
+        self.status, self.stopped_because = "interrupted", because
+        return session
 
     def begin_guest(self, platform_name: str, block: int, topology: str, started_at: float) -> int:
         """Note that a guest is being started, at a Unix time; returns its id for `end_guest` and for trials."""
@@ -121,7 +144,7 @@ class RunHandle:
             "block": trial.block, "number": trial.number, "position": trial.position,
             "is_warmup": trial.is_warmup, "status": status, "started_at": trial.started_at,
             "outside_s": trial.outside_s, "inside_s": trial.inside_s, "effective": _effective(trial.effective),
-            "error": clean(error),
+            "error": clean(error), "session": self.session.number,
         }  # fmt: skip
         measurements = [{"metric_id": self._metric_ids[benchmark, n], "value": v} for n, v in values.items()]
         with self._writing() as connection:
@@ -229,7 +252,7 @@ class RunHandle:
         self._set_status("running", "", None)
 
     def finish(self, status: str, stopped_because: str, ended_at: float) -> None:
-        """Record how the run ended. status: finished, interrupted or failed. ended_at: Unix time."""
+        """Record how the run ended. status: finished, paused, interrupted or failed. ended_at: Unix time."""
         self._set_status(status, stopped_because, ended_at)
 
     def _set_status(self, status: str, stopped_because: str, ended_at: float | None) -> None:
@@ -262,6 +285,11 @@ class RunHandle:
     def _warning_rows(self, trial: TrialRecord) -> list[dict[str, Any]]:
         place = {"run_id": self.id, "cell_id": self._cell_ids[trial.cell_key]}
         return [{**place, "code": code, "text": clean(text)} for code, text in trial.warnings]
+
+
+def add_session(connection: Connection, run_id: int, session: SessionRecord) -> None:
+    """Store a session of a run."""
+    connection.execute(insert(schema.session), {"run_id": run_id, **vars(session), "host": dict(session.host)})
 
 
 def duration_s(row: Any) -> float | None:
@@ -343,6 +371,16 @@ def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tup
     if sum(record.is_baseline for record in records) > 1 or len({record.name for record in records}) < len(records):
         raise ValueError("several platforms are the baseline, or have the same name")
     return {r.name: r.id for r in rows}, records
+
+
+def _sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, ...]:
+    table = schema.session
+    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.number))
+    if [row.number for row in rows] != list(range(1, len(rows) + 1)) or not rows:
+        raise ValueError("sessions are missing, or not numbered one after another")
+    for row in rows:
+        check_host(row.host)
+    return tuple(SessionRecord(row.number, row.boot_id, row.host, row.started_at) for row in rows)
 
 
 def _cells(

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0009"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0010"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -37,7 +37,7 @@ run = Table(
     Column("study", String(80), nullable=False),
     Column("declared", JSON, nullable=False),  # the whole study, defaults included
     Column("seed", BigInteger, nullable=False),
-    Column("status", String(16), nullable=False),  # running | interrupted | finished | failed
+    Column("status", String(16), nullable=False),  # running | interrupted | paused | finished | failed
     Column("vtax_version", String(32), nullable=False),
     Column("image_key", String(64), nullable=False),
     Column("host", JSON, nullable=False),  # what the host is: see counters.host
@@ -47,6 +47,17 @@ run = Table(
     Column("ended_at", Float),
     Column("active_s", Float),  # that it was carried out, pauses between interruption and resumption left out
     Column("stopped_because", Text, nullable=False, default=""),
+)  # fmt: skip
+
+session = Table(
+    "session", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("run.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),  # from 1, in the order they began
+    Column("boot_id", String(64), nullable=False),  # of the host's kernel; empty when it is not known
+    Column("host", JSON, nullable=False),  # what the host was when it began: see counters.host
+    Column("started_at", Float, nullable=False),
+    Index("ix_session_run_id_number", "run_id", "number", unique=True),
 )  # fmt: skip
 
 platform = Table(
@@ -129,6 +140,7 @@ trial = Table(
     Column("inside_s", Float),  # of the tool, guest clock
     Column("effective", JSON, nullable=False),  # settings really in force
     Column("error", Text, nullable=False, default=""),
+    Column("session", Integer, nullable=False, server_default="1"),  # its number: what boot, what hour of the host
     Index("ix_trial_run_id_position", "run_id", "position"),
     Index("ix_trial_cell_id_block_number", "cell_id", "block", "number", unique=True),
 )  # fmt: skip

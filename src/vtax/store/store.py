@@ -21,9 +21,17 @@ from vtax.host.lock import is_measuring
 from vtax.store import schema
 from vtax.store.database import make_engine, new_id, shown, sqlite_file, translated_errors, writing
 from vtax.store.migrate import ensure_schema
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, RunSummary, UntestedRecord
+from vtax.store.records import (
+    CellRecord,
+    MetricRecord,
+    PlatformRecord,
+    PluginRecord,
+    RunSummary,
+    SessionRecord,
+    UntestedRecord,
+)
 from vtax.store.rows import fetch, reading_rows
-from vtax.store.run import RunHandle, duration_s
+from vtax.store.run import RunHandle, add_session, duration_s
 
 LAST = "last"
 KILLED = "vtax was killed"
@@ -102,11 +110,13 @@ class Store:
         metrics: Sequence[MetricRecord],
         plugins: Sequence[PluginRecord] = (),
         untested: Sequence[UntestedRecord] = (),
+        boot_id: str = "",
     ) -> RunHandle:
         """Create a run before its first trial, with its plan, host and image.
 
-        declared: the whole study; host: a description; both plain JSON values. started_at: Unix time. Raises
-        StoreError, and BadInput when the name is taken.
+        declared: the whole study; host: a description; both plain JSON values. started_at: Unix time. boot_id: of
+        this boot of the host. Its first session begins with it. Raises StoreError, and BadInput when the name is
+        taken.
         """
         if name == LAST:
             raise BadInput(f"a run cannot be called {LAST!r}: it means the newest one")
@@ -120,6 +130,7 @@ class Store:
                     "plugins": cleaned([vars(plugin) for plugin in plugins]),
                 }  # fmt: skip
                 run_id = new_id(connection, schema.run, row)
+                add_session(connection, run_id, SessionRecord(1, boot_id, host, started_at))
                 _add_platforms(connection, run_id, platforms)
                 _add_cells(connection, run_id, cells)
                 if metrics:
@@ -162,6 +173,8 @@ class Store:
             tried = {row[0]: tuple(int(n) for n in row[1:]) for row in connection.execute(counts)}
             per_run = select(schema.cell.c.run_id, func.count()).group_by(schema.cell.c.run_id)
             cells = {row[0]: int(row[1]) for row in connection.execute(per_run)}
+            per_run = select(schema.session.c.run_id, func.count()).group_by(schema.session.c.run_id)
+            sessions = {row[0]: int(row[1]) for row in connection.execute(per_run)}
             names: dict[int, list[str]] = {}
             for run_id, name in fetch(
                 connection,
@@ -171,7 +184,7 @@ class Store:
         return [
             RunSummary(row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
                        tuple(names.get(row.id, ())), cells.get(row.id, 0),
-                       *tried.get(row.id, (0, 0, 0)))
+                       *(*tried.get(row.id, (0, 0, 0)), sessions.get(row.id, 1)))
             for row in rows
             for status, because in [self._seen(row.status, row.stopped_because)]
         ]  # fmt: skip
@@ -183,7 +196,15 @@ class Store:
             trials = select(schema.trial.c.id).where(schema.trial.c.run_id == run_id)
             for table in (schema.measurement, schema.counter, schema.output):
                 connection.execute(delete(table).where(table.c.trial_id.in_(trials)))
-            for table in (schema.warning, schema.trial, schema.guest, schema.metric, schema.cell, schema.platform):
+            for table in (
+                schema.warning,
+                schema.trial,
+                schema.guest,
+                schema.metric,
+                schema.cell,
+                schema.platform,
+                schema.session,
+            ):
                 connection.execute(delete(table).where(table.c.run_id == run_id))
             connection.execute(delete(schema.run).where(schema.run.c.id == run_id))
 

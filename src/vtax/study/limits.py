@@ -38,6 +38,8 @@ MAX_POINTS = 10_000
 MAX_CELLS = 20_000
 """Points on platforms."""
 MAX_BLOCKS = 10_000
+MAX_SESSIONS = 1000
+"""Of a run."""
 MAX_TRIALS_OF_A_CELL = 10_000
 """In one block."""
 MAX_TRIALS = 10_000_000

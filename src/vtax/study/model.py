@@ -35,6 +35,11 @@ class DesignTable(Table):
         "contrast has its verdict; or when 'budget' is spent",
     )
     blocks: int = Field(5, ge=1, le=limits.MAX_BLOCKS, description="number of blocks of the rule 'fixed'")
+    sessions: int = Field(
+        1, ge=1, le=limits.MAX_SESSIONS,
+        description="number of sessions that the blocks are split over, each begun by a person or after a pause, "
+        "such as after a reboot; rules 'fixed' and 'budget'",
+    )  # fmt: skip
     confidence: float = Field(0.95, gt=0.5, lt=1, description="of every interval")
     min_blocks: int = Field(5, ge=2, le=limits.MAX_BLOCKS, description="fewest blocks of an adaptive rule")
     max_blocks: int = Field(30, ge=2, le=limits.MAX_BLOCKS, description="most blocks of an adaptive rule")
@@ -85,6 +90,21 @@ class DesignTable(Table):
         if self.order == "sequential" and (self.stop != "fixed" or self.budget is not None):
             what = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
             raise disagreement(f"'sequential' {what}; use stop = 'fixed' without a budget", "order")
+        return self
+
+    @model_validator(mode="after")
+    def _sessions_hold_blocks(self) -> DesignTable:
+        if self.sessions == 1:
+            return self
+        if self.stop == "fixed" and self.sessions > self.blocks:
+            raise disagreement(f"{self.sessions} sessions are more than {self.blocks} blocks", "sessions")
+        if self.stop in ("precision", "verdict"):
+            what = "judges the blocks of one session while they are made"
+            raise disagreement(f"'{self.stop}' {what}; several sessions need 'fixed' or 'budget'", "sessions")
+        if self.stop == "budget" and self.spend != "evenly":
+            raise disagreement("several sessions need the same cells in each: spend = 'evenly'", "sessions")
+        if self.order == "sequential":
+            raise disagreement("'sequential' makes all blocks of one platform before the next", "sessions")
         return self
 
 

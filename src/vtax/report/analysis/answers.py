@@ -167,6 +167,9 @@ def _needed(these: list[_Found]) -> Iterator[Inline]:
     known = [(v.blocks_needed_low, v.blocks_needed) for v in verdicts if v.blocks_needed_low and v.blocks_needed]
     if not verdicts:
         return
+    if any(c.row.ratio is not None and c.row.ratio.n_sessions > 1 for c in these):
+        yield msg("only more sessions would decide")
+        return
     if len(known) < len(verdicts):
         if any(c.row.ratio is not None and c.row.ratio.n_blocks > 1 for c in these):
             yield msg("noise from block to block leaves open how many more blocks would decide")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vtax.guest.audit import Fact, changes, differences, started_alike
+from vtax.report.analysis.sessions import HostChange, host_changes
 from vtax.report.analysis.values import Analysis
 
 
@@ -39,6 +40,7 @@ class Audit:
     """guests: (platform, how it was started) -> facts of the first such guest. compared: platforms with an audit.
 
     clocks: platform -> seconds by which the wall clocks of its guests are ahead of the host's: the max. offset.
+    host_changes: facts of the host that differ between sessions.
     """
 
     findings: tuple[Finding, ...]
@@ -46,6 +48,7 @@ class Audit:
     guests: Mapping[tuple[str, str], Mapping[str, Fact]]
     compared: tuple[str, ...]
     clocks: Mapping[str, float]
+    host_changes: tuple[HostChange, ...] = ()
 
 
 def audit(analysis: Analysis) -> Audit:
@@ -68,7 +71,7 @@ def audit(analysis: Analysis) -> Audit:
         for (field, shown), hows in sorted(places.items())
     ]
     compared = tuple(name for name in order if any(name == platform for platform, _ in guests))
-    return Audit(tuple(findings), tuple(found), guests, compared, _clocks(analysis))
+    return Audit(tuple(findings), tuple(found), guests, compared, _clocks(analysis), host_changes(analysis.sessions))
 
 
 def _clocks(analysis: Analysis) -> dict[str, float]:

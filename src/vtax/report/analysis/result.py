@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
+from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
 from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, lending_group, place_of
 from vtax.report.analysis.warnings import warnings_of
@@ -68,7 +69,8 @@ def judged_run(data: RunData, resamples: int = 0) -> Judged:
     rows = _rows(data, rule)
     if resamples:
         rows = _with_bootstrap(rows, resamples)
-    sections = tuple(_judged(section, rule, resamples) for section in _sections(data, rows))
+    of = session_of_blocks(data)
+    sections = tuple(_judged(section, rule, resamples, of) for section in _sections(data, rows))
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
     aims = tuple(_aims(data, sections))
     targets = judged(rule, aims, blocks)
@@ -117,6 +119,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         ),
         missed_targets=(*failures(part), *missed),
         filter=only,
+        sessions=measured_sessions(data),
     )
 
 
@@ -234,7 +237,7 @@ def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Sectio
     return sorted(sections, key=lambda s: (labels.index(s.label), not s.metric.is_primary))
 
 
-def _judged(section: Section, rule: Rule, resamples: int) -> Section:
+def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[int, int]) -> Section:
     """The section with ratios and verdicts: one family, judged in one call (see stats.analysis)."""
     contrasts: dict[str, Contrast] = {}
     reason: dict[str, str] = {}
@@ -245,7 +248,7 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
                 continue
             name = row.cell.key
             try:
-                contrasts[name] = _contrast(row, base, section)
+                contrasts[name] = _contrast(row, base, section, session_of)
             except StatsError as error:
                 reason[name] = error.note
     found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
@@ -262,12 +265,15 @@ def _judged(section: Section, rule: Rule, resamples: int) -> Section:
     return replace(section, points=points, family=len(contrasts))
 
 
-def _contrast(row: Row, base: Row | None, section: Section) -> Contrast:
+def _contrast(row: Row, base: Row | None, section: Section, session_of: Mapping[int, int]) -> Contrast:
     logs = _logs(row, base)
+    sessions = None
+    if base is not None and len(set(session_of.values())) > 1:
+        sessions = np.array([session_of[block] for block in np.union1d(row.blocks, base.blocks).tolist()])
     noise = noise_ratio(row.means_of_blocks, base.means_of_blocks) if base else 1.0
     failed = (row.failed, base.failed if base else 0)
     tried = (_tried(row), _tried(base) if base else 0)
-    found = Contrast(logs, section.better, noise, lending_group(row.platform), failed, tried)
+    found = Contrast(logs, section.better, noise, lending_group(row.platform), failed, tried, sessions=sessions)
     if base is None:
         return found
     medians = block_contrast(row.medians_of_blocks, base.medians_of_blocks)

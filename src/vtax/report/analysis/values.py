@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vtax.report.analysis.filters import EVERYTHING, Filter
+from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.document import Inline, Place, Share, Warning, levels_of
 from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
@@ -135,7 +136,7 @@ class Analysis:
     run: as stored, see store.run.RunHandle. sections: primary metrics first within a benchmark. warnings: all, with
     where each holds. missed_targets: one sentence each. ready_s: platform -> seconds from start to agent
     ready, one per guest. filter: what of the run is shown; blocks, trials, failed and all verdicts are of the
-    whole run.
+    whole run. sessions: those that have a trial.
     """
 
     name: str
@@ -165,6 +166,12 @@ class Analysis:
     warnings: tuple[Warning, ...]
     missed_targets: tuple[Inline, ...]
     filter: Filter = EVERYTHING
+    sessions: tuple[MeasuredSession, ...] = ()
+
+    @property
+    def planned_sessions(self) -> int:
+        """How many sessions the study asks for."""
+        return int(self.declared.get("design", {}).get("sessions") or 1)
 
     @property
     def level(self) -> Share:

@@ -25,6 +25,7 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views.base import Options, View
+from vtax.report.views.sessions import changes_part, plain_changes
 
 _WORDS: dict[str, Message] = {ABSENT: msg("(not reported)"), COMMON: msg("(common items only)")}
 _NOTES: dict[str, Message] = {
@@ -42,7 +43,13 @@ def document(source: Source, options: Options) -> Document:
 
 def document_of(found: Audit, *, every_field: bool) -> Document:
     """The document of an audit."""
-    parts = [*_differences(found), *_changes(found), *_clocks(found), *(_fields(found) if every_field else ())]
+    parts = [
+        *_differences(found),
+        *_changes(found),
+        *changes_part(found.host_changes),
+        *_clocks(found),
+        *(_fields(found) if every_field else ()),
+    ]
     return Document(VIEW.title, tuple(parts), data=_plain(found))
 
 
@@ -129,6 +136,7 @@ def _plain(found: Audit) -> dict[str, Any]:
             for f in found.findings
         ],
         "changes": [{"platform": c.platform, "field": c.field, "values": list(c.values)} for c in found.changes],
+        "host_changes": plain_changes(found.host_changes),
         "clocks": [{"platform": name, "max_offset_s": offset_s} for name, offset_s in found.clocks.items()],
         "guests": [
             {"platform": platform, "started": how, "facts": dict(facts)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.report.document import Duration, Inline, Moment, Size, joined, msg, plural
+from vtax.report.document import Count, Duration, Inline, Moment, Size, joined, msg, plural
 
 
 def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
@@ -20,13 +20,16 @@ def run_line(analysis: Analysis) -> Inline:
     """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17`."""
     status = {
         "finished": msg("finished"), "interrupted": msg("interrupted"), "failed": msg("failed"),
-        "running": msg("running"),
+        "running": msg("running"), "paused": msg("paused"),
     }.get(analysis.status, analysis.status)  # fmt: skip
     trials: Inline = plural("{count} trial", "{count} trials", analysis.trials)
     if analysis.failed:
         trials = joined([trials, plural("({count} failed)", "({count} failed)", analysis.failed)], " ")
     blocks = plural("{count} block", "{count} blocks", analysis.blocks)
     parts: list[Inline] = [joined([status, blocks], ": "), trials, Moment(analysis.started_at)]
+    if (planned := max(analysis.planned_sessions, len(analysis.sessions))) > 1:
+        made = Count(len(analysis.sessions))
+        parts.append(plural("{made} of {count} session", "{made} of {count} sessions", planned, made=made))
     if analysis.duration_s is not None:
         parts.append(msg("duration {duration}", duration=Duration(analysis.duration_s)))
     return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.answers import answers
+from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.views.method import order_of
 from vtax.stats.checks import Better
 
@@ -35,6 +37,8 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "order": [{"block": block + 1, "platforms": platforms} for block, platforms in order_of(analysis)],
         "baseline": analysis.baseline,
         "blocks": analysis.blocks,
+        "sessions": plain_sessions(analysis.sessions),
+        "planned_sessions": analysis.planned_sessions,
         "trials": analysis.trials,
         "failed": analysis.failed,
         "confidence": analysis.rule.confidence,
@@ -47,6 +51,17 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "missed_targets": analysis.missed_targets,
         **({"filter": analysis.filter.plain()} if analysis.filter else {}),
     }
+
+
+def plain_sessions(sessions: Sequence[MeasuredSession]) -> list[dict[str, Any]]:
+    """Sessions with the blocks of each, from 1."""
+    return [
+        {
+            "number": each.number, "boot_id": each.boot_id, "started": moment(each.started_at),
+            "blocks": [block + 1 for block in each.blocks], "kernel": str(each.host.get("kernel", "")),
+        }
+        for each in sessions
+    ]  # fmt: skip
 
 
 def moment(seconds: float | None) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.answers import answers, is_measured
+from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
 from vtax.report.document import (
@@ -281,6 +282,8 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
     if section is next((each for each in compared if each.better == "lower"), None):
         yield msg("lower is better here: a ratio above 1 is slower, and efficiency is 1 / ratio")
     if section is next(iter(compared), None):
+        if len(analysis.sessions) > 0:
+            yield scope(analysis.sessions)
         yield msg("ratios are geometric means of the ratios within blocks, not ratios of the two means")
 
 

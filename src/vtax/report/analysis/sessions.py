@@ -1,0 +1,100 @@
+"""The sessions of a run: which blocks each has, what the host was in it, and what differs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vtax.report.analysis.facts import fact_name
+from vtax.report.document import Count, Inline, joined, msg
+from vtax.store.query import RunData
+
+_MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
+
+
+@dataclass(frozen=True)
+class MeasuredSession:
+    """A session that has a trial. blocks: their numbers from 0, ascending. The others as in store.records."""
+
+    number: int
+    boot_id: str
+    host: Mapping[str, Any]
+    started_at: float
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HostChange:
+    """A fact of the host that is not the same in all sessions. values: of each, in their order."""
+
+    name: Inline
+    values: tuple[Any, ...]
+
+
+def session_of_blocks(data: RunData) -> dict[int, int]:
+    """Block -> the number of its session: that of its first trial."""
+    blocks, first = np.unique(data.trials.block, return_index=True)
+    return dict(zip(blocks.tolist(), data.trials.session[first].tolist(), strict=True))
+
+
+def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
+    """The sessions of a run that have a trial of a block."""
+    of = session_of_blocks(data)
+    found = []
+    for session in data.run.sessions:
+        if blocks := tuple(block for block, number in of.items() if number == session.number and block >= 0):
+            found.append(MeasuredSession(session.number, session.boot_id, session.host, session.started_at, blocks))
+    return tuple(found)
+
+
+def boots(sessions: Sequence[MeasuredSession]) -> int | None:
+    """In how many boots of the host they ran; None when that of one is not known."""
+    known = {session.boot_id for session in sessions}
+    return None if "" in known else len(known)
+
+
+def host_changes(sessions: Sequence[MeasuredSession]) -> tuple[HostChange, ...]:
+    """Facts of the host that differ between sessions; of one that has fields, each field that does."""
+    return tuple(_changes(sessions))
+
+
+def _changes(sessions: Sequence[MeasuredSession]) -> Iterator[HostChange]:
+    hosts = [session.host for session in sessions]
+    for fact in sorted({name for host in hosts for name in host} - _MOMENTS):
+        values = [host.get(fact) for host in hosts]
+        if all(value == values[0] for value in values):
+            continue
+        fields = sorted({str(name) for value in values if isinstance(value, Mapping) for name in value})
+        if not fields:
+            yield HostChange(fact_name(fact), tuple(values))
+        for field in fields:
+            each = tuple(value.get(field) if isinstance(value, Mapping) else None for value in values)
+            if any(value != each[0] for value in each):
+                yield HostChange(joined([fact_name(fact), field], ": "), each)
+
+
+def scope(sessions: Sequence[MeasuredSession]) -> Inline:
+    """One sentence: what intervals over these sessions contain, and what they leave out; empty without any."""
+    if not sessions:
+        return ""
+    if len(sessions) == 1:
+        return msg(
+            "one session: intervals hold for this boot of the host and its hour, and leave out what another boot or "
+            "hour would change"
+        )
+    count, of_boots = Count(len(sessions)), boots(sessions)
+    if of_boots == 1:
+        return msg(
+            "{sessions} sessions in one boot of the host: intervals are over sessions, and leave out what another "
+            "boot would change",
+            sessions=count,
+        )
+    if of_boots is None:
+        return msg("{sessions} sessions: intervals are over sessions", sessions=count)
+    return msg(
+        "{sessions} sessions in {boots} boots of the host: intervals are over sessions",
+        sessions=count, boots=Count(of_boots),
+    )  # fmt: skip

@@ -1,0 +1,148 @@
+"""The sessions of a run: when each was, in which boot, what changed on the host, and what the next one may show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vtax.report.analysis import Analysis, Row, Section
+from vtax.report.analysis.sessions import HostChange, MeasuredSession, host_changes, scope
+from vtax.report.analysis.source import Source
+from vtax.report.document import (
+    Column,
+    Count,
+    Document,
+    Group,
+    Inline,
+    Interval,
+    Moment,
+    Nothing,
+    Paragraph,
+    Part,
+    Ratio,
+    Share,
+    Table,
+    msg,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.report.views.host import fact
+from vtax.report.views.plain import plain_sessions
+
+_BOOT_SHOWN = 8  # digits
+
+
+def document(source: Source, _: Options) -> Document:
+    """The sessions, the changes of the host between them, and a table for every primary metric."""
+    analysis = source.analysis
+    text, changes = scope(analysis.sessions), host_changes(analysis.sessions)
+    if not analysis.sessions:
+        nothing = msg("Nothing was measured.")
+        return Document(VIEW.title, (Paragraph(nothing),), data=_plain(analysis, changes), nothing=nothing)
+    parts: list[Part] = [_sessions(analysis.sessions), Paragraph(text, "muted")]
+    parts += changes_part(changes)
+    parts += _ratios(analysis)
+    return Document(VIEW.title, tuple(parts), data=_plain(analysis, changes))
+
+
+def _sessions(sessions: Sequence[MeasuredSession]) -> Table:
+    columns = (
+        Column("session", msg("session"), is_number=True),
+        Column("started", msg("started")),
+        Column("boot", msg("boot")),
+        Column("kernel", msg("kernel")),
+        Column("blocks", msg("blocks"), is_number=True),
+    )
+    rows = tuple(
+        TableRow(
+            (
+                Count(each.number), Moment(each.started_at), each.boot_id[:_BOOT_SHOWN] or Nothing(),
+                str(each.host.get("kernel", "")), Count(len(each.blocks)),
+            )
+        )
+        for each in sessions
+    )  # fmt: skip
+    return Table(columns, (Group(rows),), key="sessions", label=msg("Sessions"), style="facts")
+
+
+def changes_part(changes: Sequence[HostChange]) -> list[Part]:
+    """A section of the facts of the host that differ between sessions; none without any."""
+    if not changes:
+        return []
+    columns = (
+        Column("fact", msg("fact")),
+        *(
+            Column(f"session_{number}", msg("session {number}", number=Count(number)), wraps=True)
+            for number in range(1, len(changes[0].values) + 1)
+        ),
+    )
+    rows = tuple(
+        TableRow((change.name, *(Nothing() if value is None else fact("", value) for value in change.values)))
+        for change in changes
+    )
+    table = Table(columns, (Group(rows),), key="host-changes", label=msg("Changes of the host"), style="facts")
+    return [Titled(msg("Changes of the host between sessions"), (table,), key="host-changes")]
+
+
+def _ratios(analysis: Analysis) -> Iterator[Part]:
+    for section in analysis.primary:
+        if any(row.ratio and row.ratio.n_sessions > 1 for point in section.points for row in point.rows):
+            yield Titled(shared.title_of(section), (_table(section, analysis),))
+
+
+def _table(section: Section, analysis: Analysis) -> Table:
+    columns = (
+        shared.PLATFORM,
+        Column("ratio", msg("ratio to\n{baseline}", baseline=analysis.baseline), is_number=True),
+        Column("interval", msg("{level}\ninterval", level=analysis.level), joins=True),
+        Column("sessions", msg("sessions"), is_number=True),
+        Column("between_sd", msg("SD between\nsessions"), is_number=True),
+        Column("next", msg("next session,\n{level}", level=analysis.level)),
+    )
+
+    def cells(row: Row) -> Sequence[Inline] | None:
+        ratio = row.ratio
+        if ratio is None:
+            return None
+        shown: list[Inline] = [
+            Ratio(ratio.estimate),
+            Interval(ratio.low, ratio.high, "ratio"),
+            Count(ratio.n_sessions),
+        ]
+        if ratio.between_sd is None or ratio.predicted_low is None or ratio.predicted_high is None:
+            return [*shown, Nothing(), Nothing()]
+        predicted = Interval(ratio.predicted_low, ratio.predicted_high, "ratio")
+        return [*shown, Share(ratio.between_sd), predicted]
+
+    rows = shared.groups(section.points, cells)
+    return Table(columns, rows, key=f"sessions {section.name}", label=shared.title_of(section), style="result")
+
+
+def plain_changes(changes: Sequence[HostChange]) -> list[dict[str, Any]]:
+    """Facts of the host that differ, with the value of each session."""
+    return [{"fact": change.name, "values": list(change.values)} for change in changes]
+
+
+def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
+    """The sessions, the facts of the host that changed, and of every primary metric and platform what is between."""
+    return {
+        "sessions": plain_sessions(analysis.sessions),
+        "scope": scope(analysis.sessions),
+        "host_changes": plain_changes(changes),
+        "ratios": [
+            {
+                **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
+                "sessions": row.ratio.n_sessions, "between_sd": row.ratio.between_sd,
+                "predicted_low": row.ratio.predicted_low, "predicted_high": row.ratio.predicted_high,
+            }
+            for section in analysis.primary
+            for point in section.points
+            for row in point.rows
+            if row.ratio is not None
+        ],
+    }  # fmt: skip
+
+
+VIEW = View("sessions", msg("Sessions"), msg("Sessions of the run, and what the next one may show."), document, 45)

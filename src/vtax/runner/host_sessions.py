@@ -1,0 +1,90 @@
+"""Sessions of a run, each in one boot of the host: which blocks are theirs, and what begins the next one.
+
+A run whose study asks for several sessions makes the first and is then `paused` until the next is begun: by a person,
+after a reboot or at another hour, or by `vtax run --pause` after a time. (The life of one guest is in `session.py`.)
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from vtax.errors import BadInput
+from vtax.host.journal import boot_id
+from vtax.stats.stopping import Rule, rule_of
+from vtax.store.run import RunHandle
+from vtax.study.model import DesignTable
+
+
+def rule_in(design: DesignTable, session: int) -> Rule:
+    """The rule that ends a session, by its number from 1: the study's, with the blocks and the time up to its end.
+
+    Sessions beyond those of the study have as many blocks as the first one, or as much time. Raises StatsError.
+    """
+    rule, planned = rule_of(design.model_dump()), design.sessions
+    budget_s = None if rule.budget_s is None else rule.budget_s * session / planned
+    if rule.stop != "fixed" or (planned == 1 and session == 1):
+        return replace(rule, budget_s=budget_s)
+    each = math.ceil(rule.blocks / planned)
+    blocks = math.ceil(rule.blocks * session / planned) if session <= planned else 0
+    return replace(rule, blocks=blocks or rule.blocks + (session - planned) * each, budget_s=budget_s)
+
+
+def blocks_of_sessions(design: DesignTable) -> list[int]:
+    """How many blocks each session of the rule `fixed` has."""
+    ends = [0, *(rule_in(design, session).blocks for session in range(1, design.sessions + 1))]
+    return [last - first for first, last in pairwise(ends)]
+
+
+def check_next(run: RunHandle, design: DesignTable) -> str:
+    """A sentence about a session beyond those that were planned; empty for a planned one.
+
+    Raises BadInput when no session can be begun: the last one is not complete, or the study's rule has no sessions.
+    """
+    number, planned = run.session.number, design.sessions
+    if run.status not in ("paused", "finished"):
+        raise BadInput(
+            f"session {number} of {run.name} is not complete",
+            hint=f"complete it first: vtax resume {run.name}",
+        )
+    if run.status == "paused":
+        return ""
+    is_even = design.stop == "fixed" or (design.stop == "budget" and design.spend == "evenly")
+    if not is_even or design.order == "sequential":
+        how = "sequential order" if is_even else f"stop = {design.stop!r}"
+        if design.stop == "budget":
+            how += f", spend = {design.spend!r}"
+        raise BadInput(
+            f"{run.name} cannot have another session: its study has {how}",
+            hint="start a new run with --sessions, by the rule 'fixed', or by 'budget' with spend = 'evenly'",
+        )
+    return (
+        f"session {number + 1} was added after the result of {planned} planned "
+        f"session{'s' if planned > 1 else ''} was known; no interval allows for that look"
+    )
+
+
+def begin_next(run: RunHandle, facts: Mapping[str, Any], added: str = "") -> None:
+    """Begin the next session of a run that is paused or finished. added: what `check_next` returned."""
+    run.begin_session(boot_id(), facts, time.time())
+    if added:
+        run.add_warning("session-added", added)
+
+
+def note_boot(run: RunHandle) -> None:
+    """Record with the run that a session goes on in another boot than the one it began in."""
+    if run.session.boot_id not in ("", boot_id()):
+        run.add_warning(
+            "another-boot",
+            f"the host was rebooted within session {run.session.number}: its blocks are of several boots",
+        )
+
+
+def paused_because(run: RunHandle, design: DesignTable, reason: str) -> str:
+    """Why a run is paused after its session; empty when it was the last one. reason: of the rule."""
+    number = run.session.number
+    return f"session {number} of {design.sessions} is complete: {reason}" if number < design.sessions else ""

@@ -1,0 +1,159 @@
+"""Blocks nested in sessions: what a boot of the host and its hour add to every block measured in them.
+
+Blocks of one session share its boot, its hour and its neighbours. Their scatter says nothing of what another session
+would show, so with several sessions the session is the unit: y = mean + session + block. The mean is weighted by
+both variances (method of moments; DerSimonian & Laird, Meta-analysis in clinical trials, Controlled Clinical Trials
+1986, with the variance of blocks pooled over sessions), and its standard error is that of Hartung & Knapp (On tests
+of the overall treatment effect in meta-analysis with normally distributed responses, Statist. Med. 2001) with as many
+degrees of freedom as sessions less one. For sessions of as many blocks each, that is Student's t of their means.
+
+Two or three sessions can agree by chance, and that interval is then narrower than the blocks themselves allow. So an
+interval is the wider of Hartung and Knapp's and of the blocks' as if sessions did not differ, and a test passes both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vtax.stats.checks import Array, Values, as_array, check_confidence
+from vtax.stats.intervals import t_quantile
+from vtax.stats.notes import Note
+from vtax.stats.ratio import Ratio, exp, p_above, p_below, ratio_of_logs
+
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A mean over sessions. mean: of logarithms. sessions, blocks: their numbers.
+
+    se, df: of the mean, between sessions; se is nan for a single session. within_se, within_df: the same if sessions
+    did not differ, from the scatter of blocks; nan and 0 where every session has one block. between_sd: standard
+    deviation from session to session, scatter of blocks left out. next_variance: of the mean of one further session
+    of as many blocks.
+    """
+
+    mean: float
+    sessions: int
+    blocks: int
+    se: float
+    df: float
+    within_se: float
+    within_df: float
+    between_sd: float
+    next_variance: float
+
+
+def nested_mean(logs: Array, sessions: Labels) -> Nested:
+    """The mean of one logarithm per block. sessions: the session of each. Without NaN, at least one block."""
+    labels, of = np.unique(sessions, return_inverse=True)
+    blocks = np.bincount(of).astype(float)
+    means = np.bincount(of, logs) / blocks
+    k, n = labels.size, logs.size
+    spare = n - k
+    within = float(((logs - means[of]) ** 2).sum()) / spare if spare else math.nan
+    if k == 1:
+        se = math.sqrt(within / n) if spare else math.nan
+        return Nested(float(means[0]), 1, n, math.nan, 0.0, se, float(spare), math.nan, math.nan)
+    between, noise = _between(means, blocks, within), within if within > 0 else 0.0
+    variances = noise / blocks + between
+    weights = 1 / variances if (variances > 0).all() else blocks
+    weights = weights / weights.sum()
+    mean = float(weights @ means)
+    se = math.sqrt(float(weights @ (means - mean) ** 2) / (k - 1))
+    within_se = math.sqrt(noise * float((weights**2 / blocks).sum())) if spare else math.nan
+    typical = float(1 / (1 / blocks).mean())
+    next_variance = between + noise / typical
+    return Nested(mean, k, n, se, k - 1.0, within_se, float(spare), math.sqrt(between), next_variance)
+
+
+def _between(means: Array, blocks: Array, within: float) -> float:
+    """Variance from session to session by moments, at least 0. within: variance of blocks in one; nan: not known."""
+    if not within > 0:
+        return float(means.var(ddof=1))
+    weights = blocks / within
+    centre = float(weights @ means) / float(weights.sum())
+    excess = float(weights @ (means - centre) ** 2) - (means.size - 1)
+    return max(0.0, excess / float(weights.sum() - (weights**2).sum() / weights.sum()))
+
+
+def ratio_over_sessions(logs: Values, sessions: Values, confidence: float = 0.95) -> Ratio:
+    """Ratio from one log-ratio per block (NaN: no such block) and the session of each.
+
+    Of a single session it is `ratio_of_logs`: nothing is known of another. Raises StatsError when no block is left.
+    """
+    check_confidence(confidence)
+    given, labels = as_array(logs, "log-ratios"), np.asarray(sessions, dtype=np.int64)
+    base = ratio_of_logs(given, confidence)
+    there = ~np.isnan(given)
+    found = nested_mean(given[there], labels[there])
+    if found.sessions == 1:
+        return base
+    notes = [Note("sessions-alike")] if found.se == 0.0 else []
+    warnings = (*(text for text in base.warnings if getattr(text, "code", "") != "one-block"), *notes)
+    return _answer(replace(base, warnings=warnings), found, confidence)
+
+
+def unpaired_over_sessions(
+    treatment: tuple[Values, Values], baseline: tuple[Values, Values], confidence: float = 0.95
+) -> Ratio | None:
+    """Ratio treatment / baseline of two samples of sessions that share no block; None where a side has only one.
+
+    Each side: (logarithms of its blocks, session of each). Welch's degrees of freedom (1947). n_sessions, n_blocks:
+    of the smaller side. Raises StatsError when a side has no block.
+    """
+    sides = []
+    for logs, sessions in (treatment, baseline):
+        given, labels = as_array(logs, "logarithms"), np.asarray(sessions, dtype=np.int64)
+        there = ~np.isnan(given)
+        ratio_of_logs(given, confidence)  # raises StatsError for what has no mean
+        sides.append(nested_mean(given[there], labels[there]))
+        if sides[-1].sessions == 1:
+            return None
+    a, b = sides
+    se, df = _welch((a.se, a.df), (b.se, b.df))
+    within_se, within_df = _welch((a.within_se, a.within_df), (b.within_se, b.within_df))
+    joint = Nested(
+        a.mean - b.mean, min(a.sessions, b.sessions), min(a.blocks, b.blocks), se, df, within_se, within_df,
+        math.hypot(a.between_sd, b.between_sd), a.next_variance + b.next_variance,
+    )  # fmt: skip
+    empty = Ratio(
+        estimate=1.0, low=0.0, high=math.inf, confidence=confidence, n_blocks=joint.blocks, mean_log=0.0, se_log=0.0,
+        df=0.0, p_value=1.0, bootstrap_low=None, bootstrap_high=None, outliers=(), warnings=(),
+    )  # fmt: skip
+    return _answer(empty, joint, confidence)
+
+
+def _welch(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """(standard error of the difference, degrees of freedom) of two means; one without noise adds nothing."""
+    known = [each for each in (a, b) if each[1] > 0 and not math.isnan(each[0])]
+    total = sum(se**2 for se, _ in known)
+    if len(known) < 2:
+        return math.nan, 0.0
+    if total == 0.0:
+        return 0.0, known[0][1] + known[1][1]
+    return math.sqrt(total), total**2 / sum(se**4 / df for se, df in known)
+
+
+def _answer(base: Ratio, found: Nested, confidence: float) -> Ratio:
+    """The ratio with interval, test and prediction of a mean over sessions."""
+    t = t_quantile((1 + confidence) / 2, found.df)
+    half = t * found.se
+    within: tuple[float, float] | None = None
+    if found.within_df > 0:
+        within = found.within_se, found.within_df
+        half = max(half, t_quantile((1 + confidence) / 2, found.within_df) * found.within_se)
+    reach = max(half, t * math.sqrt(found.next_variance + found.se**2))
+    moved: dict[str, Any] = {
+        "estimate": exp(found.mean), "low": exp(found.mean - half), "high": exp(found.mean + half),
+        "mean_log": found.mean, "se_log": found.se, "df": found.df, "n_sessions": found.sessions, "within": within,
+        "between_sd": found.between_sd, "predicted_low": exp(found.mean - reach),
+        "predicted_high": exp(found.mean + reach),
+    }  # fmt: skip
+    ratio = replace(base, **moved)
+    return replace(ratio, p_value=min(1.0, 2 * min(p_above(ratio, 0.0), p_below(ratio, 0.0))))

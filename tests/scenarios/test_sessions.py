@@ -1,0 +1,195 @@
+"""Sessions of a run: blocks split over them, and the next one begun after a pause, a reboot or a kill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scripted import StopAfter, install, plan_of, study
+from shown import drawn
+from shown import sentence as sentence_of
+from sqlalchemy import text
+
+from vtax.errors import BadInput, RunInterrupted
+from vtax.host.home import Home
+from vtax.report.analysis.source import source_of
+from vtax.report.renderers.json import as_json
+from vtax.report.views.base import Options
+from vtax.report.views.registry import views
+from vtax.runner import host_sessions
+from vtax.runner.events import NullObserver
+from vtax.runner.execute import begin, execute
+from vtax.runner.plan import Plan
+from vtax.runner.resume import check_host
+from vtax.stats.sessions import ratio_over_sessions
+from vtax.store.query import load
+from vtax.store.run import RunHandle
+from vtax.store.store import Store
+
+DESIGN: dict[str, Any] = {"blocks": 7, "sessions": 3, "seed": 7}
+ONE_POINT = [{"name": "script", "parameters": {"code": "awk -v s=$$ 'BEGIN { srand(s); print 1 + rand() / 10 }'"}}]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    install(monkeypatch)
+    return Home(tmp_path).ensure()
+
+
+def planned(**design: Any) -> Plan:
+    return plan_of(study(design={**DESIGN, **design}, benchmark=ONE_POINT))
+
+
+def next_session(run: RunHandle, plan: Plan, home: Home, boot: str, **facts: Any) -> None:
+    """What `vtax resume --session` does, in another boot of the host."""
+    added = host_sessions.check_next(run, plan.study.design)
+    host = {**run.host, **facts}
+    check_host(run, host, f"session {run.session.number + 1}")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(host_sessions, "boot_id", lambda: boot)
+        host_sessions.begin_next(run, host, added)
+    execute(plan, run, home, NullObserver())
+
+
+def blocks_by_session(store: Store, run: RunHandle) -> dict[int, list[int]]:
+    trials = load(store.engine, run).trials
+    return {s: sorted(set(trials.block[trials.session == s].tolist())) for s in sorted(set(trials.session.tolist()))}
+
+
+def shown(store: Store, name: str, view: str) -> Any:
+    return as_json(views()[view].document(source_of(store, name), Options("brief")))
+
+
+def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit(store: Store, home: Home) -> None:
+    plan = planned()
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    assert (run.status, run.stopped_because) == ("paused", "session 1 of 3 is complete: 3 of 3 blocks are made")
+    run = store.open_run(run.name)
+    assert source_of(store, run.name).analysis.missed_targets == ()
+    next_session(run, plan, home, "b" * 32, kernel="6.99", cpu_microcode="0xff")
+    assert (run.status, run.session.boot_id) == ("paused", "b" * 32)
+    next_session(run, plan, home, "c" * 32)
+    assert (run.status, run.stopped_because) == ("finished", "7 of 7 blocks are made")
+    assert blocks_by_session(store, run) == {1: [0, 1, 2], 2: [3, 4], 3: [5, 6]}
+
+    source = source_of(store, run.name)
+    (section,) = source.analysis.sections
+    native, other = section.points[0].rows
+    assert other.ratio is not None
+    logs = np.log(other.block_means / native.block_means)
+    expected = ratio_over_sessions(logs, [1, 1, 1, 2, 2, 3, 3])
+    assert (other.ratio.n_sessions, other.ratio.df) == (3, 2.0)
+    assert (other.ratio.low, other.ratio.high) == pytest.approx((expected.low, expected.high))
+    assert (other.ratio.predicted_low, other.ratio.predicted_high) == pytest.approx(
+        (expected.predicted_low, expected.predicted_high)
+    )
+    text_of = drawn(views()["result"].document(source, Options("brief")))
+    assert "3 sessions in 3 boots of the host: intervals are over sessions" in text_of
+    assert "3 of 3 sessions" in text_of
+    found = shown(store, run.name, "sessions")
+    assert [each["blocks"] for each in found["sessions"]] == [[1, 2, 3], [4, 5], [6, 7]]
+    assert [each["boot_id"] for each in found["sessions"]][1:] == ["b" * 32, "c" * 32]
+    changed = {each["fact"]: each["values"] for each in shown(store, run.name, "audit")["host_changes"]}
+    assert set(changed) == {"kernel", "CPU microcode"}
+    assert changed["kernel"][1] == "6.99"
+    (warning,) = [each for each in source.analysis.warnings if each.code == "host-changed"]
+    assert sentence_of(warning).startswith("the host changed before session 2: ")
+
+
+def test_a_session_that_was_killed_is_completed_before_the_next(store: Store, home: Home) -> None:
+    plan = planned()
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    host_sessions.begin_next(run, run.host)
+    assert store.open_run(run.name).status == "interrupted"  # killed before its first trial
+    with pytest.raises(BadInput, match=r"session 2 of s-1 is not complete"):
+        host_sessions.check_next(store.open_run(run.name), plan.study.design)
+    with pytest.raises(RunInterrupted):
+        execute(plan, run, home, StopAfter(1))
+    run = store.open_run(run.name)
+    assert run.status == "interrupted"
+    with pytest.raises(BadInput, match=r"session 2 of s-1 is not complete"):
+        host_sessions.check_next(run, plan.study.design)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(host_sessions, "boot_id", lambda: "d" * 32)
+        host_sessions.note_boot(run)
+    execute(plan, run, home, NullObserver())
+    assert (run.status, run.stopped_because) == ("paused", "session 2 of 3 is complete: 5 of 5 blocks are made")
+    assert blocks_by_session(store, run) == {1: [0, 1, 2], 2: [3, 4]}
+    (warning,) = [each for each in source_of(store, run.name).analysis.warnings if each.code == "another-boot"]
+    assert "rebooted within session 2" in sentence_of(warning)
+
+
+def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store: Store, home: Home) -> None:
+    plan = planned(blocks=2, sessions=1)
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    assert run.status == "finished"
+    lead = drawn(views()["result"].document(source_of(store, run.name), Options("brief")), 400)
+    assert "one session: intervals hold for this boot of the host and its hour, and leave out" in lead
+    next_session(run, plan, home, "b" * 32)
+    assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
+    codes = {warning.code: sentence_of(warning) for warning in source_of(store, run.name).analysis.warnings}
+    assert codes["session-added"].startswith("session 2 was added after the result of 1 planned session was known")
+
+
+@pytest.mark.parametrize(
+    "design",
+    [{"stop": "precision"}, {"stop": "verdict"}, {"stop": "budget", "budget": "1min"}, {"order": "sequential"}],
+)
+def test_a_run_whose_rule_has_no_sessions_gets_none(store: Store, home: Home, design: dict[str, Any]) -> None:
+    made = {"blocks": 1, "sessions": 1, "min_blocks": 2, "max_blocks": 5, **design}
+    if made.get("stop", "fixed") != "fixed":
+        del made["blocks"]
+    plan = plan_of(study(design=made, benchmark=ONE_POINT))
+    run = begin(store, plan, vtax_version="test")
+    run.finish("finished", "enough", 1.0)
+    with pytest.raises(BadInput, match=r"s-1 cannot have another session: its study has "):
+        host_sessions.check_next(run, plan.study.design)
+
+
+@pytest.mark.parametrize(
+    ("design", "printed"),
+    [
+        ({"blocks": 2, "sessions": 3}, "3 sessions are more than 2 blocks"),
+        ({"stop": "verdict", "sessions": 2}, "several sessions need 'fixed' or 'budget'"),
+        ({"stop": "precision", "sessions": 2}, "several sessions need 'fixed' or 'budget'"),
+        ({"stop": "budget", "budget": "1h", "sessions": 2}, "spend = 'evenly'"),
+        ({"order": "sequential", "sessions": 2}, "'sequential' makes all blocks"),
+        ({"sessions": 0}, "sessions is 0; it must be a whole number from 1"),
+    ],
+)
+def test_a_study_cannot_ask_for_sessions_that_its_rule_does_not_have(
+    home: Home, design: dict[str, Any], printed: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        plan_of(study(design=design))
+    assert printed in str(caught.value)
+
+
+def test_a_budget_is_shared_by_the_sessions(home: Home) -> None:
+    design = planned(stop="budget", budget="1h", spend="evenly", sessions=4).study.design
+    ends = [host_sessions.rule_in(design, session).budget_s for session in (1, 2, 4, 5)]
+    assert ends == [900.0, 1800.0, 3600.0, 4500.0]
+
+
+def test_a_run_of_before_there_were_sessions_is_one(store: Store, home: Home) -> None:
+    plan = planned(blocks=1, sessions=1)
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    with store.engine.begin() as connection:  # as the migration leaves a run that an older vtax stored
+        connection.execute(text("update session set boot_id = ''"))
+    found = shown(store, run.name, "sessions")
+    assert [(each["number"], each["boot_id"], each["blocks"]) for each in found["sessions"]] == [(1, "", [1])]
+    assert json.dumps(found["host_changes"]) == "[]"

@@ -1,0 +1,124 @@
+"""Means over sessions against formulas written out by hand, scipy and the published numbers of meta-analysis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from vtax.stats.analysis import Comparison, Contrast, analyse
+from vtax.stats.checks import StatsError
+from vtax.stats.ratio import p_above, ratio_of_logs
+from vtax.stats.sessions import nested_mean, ratio_over_sessions, unpaired_over_sessions
+from vtax.stats.stopping import Rule
+
+RANDOM = np.random.default_rng(11)
+
+
+def nested(sessions: int, blocks: int, between: float, within: float = 0.01) -> tuple[np.ndarray, np.ndarray]:
+    labels = np.repeat(np.arange(1, sessions + 1), blocks)
+    effects = between * RANDOM.standard_normal(sessions)
+    return effects[labels - 1] + within * RANDOM.standard_normal(labels.size), labels
+
+
+def test_sessions_of_equal_size_give_the_t_interval_of_their_means() -> None:
+    logs, labels = nested(4, 5, 0.05)
+    means = logs.reshape(4, 5).mean(axis=1)
+    found = ratio_over_sessions(logs, labels)
+    expected = np.exp(stats.t.interval(0.95, 3, means.mean(), stats.sem(means)))
+    assert (found.low, found.high) == pytest.approx(tuple(expected))
+    assert found.p_value == pytest.approx(stats.ttest_1samp(means, 0.0).pvalue)
+    assert p_above(found, 0.01) == pytest.approx(stats.ttest_1samp(means, 0.01, alternative="greater").pvalue)
+    spread = stats.t.ppf(0.975, 3) * means.std(ddof=1) * math.sqrt(1 + 1 / 4)  # of a fifth mean
+    predicted = (math.exp(means.mean() - spread), math.exp(means.mean() + spread))
+    assert (found.predicted_low, found.predicted_high) == pytest.approx(predicted)
+
+
+def test_sessions_of_unequal_size_are_weighted_by_both_variances() -> None:
+    sessions = [np.array([0.10, 0.14, 0.12]), np.array([0.30, 0.26]), np.array([0.22, 0.18, 0.20, 0.24])]
+    logs = np.concatenate(sessions)
+    found = nested_mean(logs, np.repeat([3, 7, 9], [3, 2, 4]))
+    m, n = np.array([each.mean() for each in sessions]), np.array([3.0, 2.0, 4.0])
+    noise = sum(((each - each.mean()) ** 2).sum() for each in sessions) / 6
+    w = n / noise
+    q = (w * (m - (w * m).sum() / w.sum()) ** 2).sum()
+    tau2 = (q - 2) / (w.sum() - (w**2).sum() / w.sum())
+    star = 1 / (noise / n + tau2)
+    mean = (star * m).sum() / star.sum()
+    se = math.sqrt((star * (m - mean) ** 2).sum() / (2 * star.sum()))  # Hartung & Knapp 2001
+    assert tau2 > 0
+    assert (found.mean, found.se, found.df) == pytest.approx((mean, se, 2.0))
+    assert found.between_sd == pytest.approx(math.sqrt(tau2))
+
+
+def test_sessions_that_agree_by_chance_are_no_surer_than_their_blocks() -> None:
+    logs = np.array([0.01, -0.01, 0.0101, -0.0099])
+    labels = np.array([1, 1, 2, 2])
+    found = ratio_over_sessions(logs, labels)
+    within = math.sqrt(((logs.reshape(2, 2) - logs.reshape(2, 2).mean(1, keepdims=True)) ** 2).sum() / 2 / 4)
+    assert found.within == pytest.approx((within, 2.0))
+    assert math.log(found.high) == pytest.approx(logs.mean() + stats.t.ppf(0.975, 2) * within)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(logs.mean() / within, 2))
+    assert found.predicted_low is not None
+    assert found.predicted_low <= found.low
+
+
+def test_swapping_both_sides_gives_the_inverse() -> None:
+    logs, labels = nested(3, 4, 0.02)
+    found, swapped = ratio_over_sessions(logs, labels).inverse, ratio_over_sessions(-logs, labels)
+    for name in ("estimate", "low", "high", "p_value", "predicted_low", "predicted_high"):
+        assert getattr(found, name) == pytest.approx(getattr(swapped, name))
+
+
+def test_one_session_is_the_ratio_of_its_blocks_and_blocks_without_a_value_are_left_out() -> None:
+    logs, labels = nested(1, 6, 0.0)
+    assert ratio_over_sessions(logs, labels) == ratio_of_logs(logs)
+    logs, labels = nested(3, 3, 0.02)
+    holed = logs.copy()
+    holed[labels == 2] = np.nan
+    found = ratio_over_sessions(holed, labels)
+    assert (found.n_sessions, found.n_blocks) == (2, 6)
+    assert found.low == pytest.approx(ratio_over_sessions(logs[labels != 2], labels[labels != 2]).low)
+    with pytest.raises(StatsError):
+        ratio_over_sessions(np.full(3, np.nan), [1, 2, 3])
+
+
+def test_sessions_of_one_block_each_have_no_noise_within() -> None:
+    logs = np.array([0.1, 0.12, 0.15])
+    found = ratio_over_sessions(logs, [1, 2, 3])
+    assert found.within is None
+    assert (found.low, found.high) == pytest.approx(
+        tuple(np.exp(stats.t.interval(0.95, 2, logs.mean(), stats.sem(logs))))
+    )
+    still = ratio_over_sessions([0.1, 0.1, 0.1, 0.1], [1, 1, 2, 2])
+    assert (still.low, still.high) == pytest.approx((math.exp(0.1), math.exp(0.1)))
+    assert "all sessions give the same ratio: noise is below the tool's resolution" in still.warnings
+
+
+def test_two_samples_of_sessions_are_compared_by_welch() -> None:
+    (a, of_a), (b, of_b) = nested(3, 4, 0.05), nested(5, 4, 0.02)
+    found = unpaired_over_sessions((a, of_a), (b, of_b))
+    assert found is not None
+    means = a.reshape(3, 4).mean(axis=1), b.reshape(5, 4).mean(axis=1)
+    expected = stats.ttest_ind(*means, equal_var=False)
+    assert found.p_value == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
+    assert found.n_sessions == 3
+    assert unpaired_over_sessions((a[:4], of_a[:4]), (b, of_b)) is None
+
+
+@pytest.mark.parametrize("stop", ["fixed", "verdict"])
+def test_a_verdict_over_sessions_is_one_on_their_means(stop: str) -> None:
+    logs = np.repeat([0.5, 0.52, 0.48, 0.51], 3) + np.tile([-0.01, 0.0, 0.01], 4)
+    rule = Rule(stop, method=2)  # type: ignore[arg-type]
+    (over,) = analyse(rule, {"a": Contrast(logs, "lower", sessions=np.repeat([1, 2, 3, 4], 3))}).values()
+    assert isinstance(over, Comparison)
+    assert (over.verdict.kind, over.ratio.n_sessions) == ("slower", 4)
+    scattered = Contrast(logs + np.repeat([-0.9, 0.4, 0.9, -0.4], 3), "lower", sessions=np.repeat([1, 2, 3, 4], 3))
+    (found,) = analyse(rule, {"a": scattered}).values()
+    assert isinstance(found, Comparison)
+    assert found.verdict.kind == "undecided"
+    assert found.verdict.blocks_needed is None
