@@ -20,16 +20,18 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
     """Compare LEFT with RIGHT: ratios LEFT / RIGHT with intervals and verdicts.
 
     Each argument is [RUN:]PLATFORM[@factor=level,...]; the default RUN is the last one. Two runs are compared on all
-    platforms and points that both have. Within a run, values are paired by block:
+    platforms and points that both have. Several runs a side, RUN,RUN,..., show what differs between sessions of the
+    host. Within a run, values are paired by block:
 
     \b
       vtax contrast podman docker
       vtax contrast lxc@direction=send lxc@direction=receive
       vtax contrast tour-1:podman tour-2:podman
       vtax contrast tour-1 tour-2
+      vtax contrast tour-1,tour-2,tour-3 tour-4,tour-5,tour-6
     """
     from vtax.cli.show import console
-    from vtax.report.analysis.contrast import run_of
+    from vtax.report.analysis.contrast import run_of, texts_of
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import english
     from vtax.report.renderers.json import as_json as values_of
@@ -39,7 +41,7 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
     from vtax.store.store import LAST, Store
 
     store = Store.existing(Home.from_environment().store_url)
-    runs = [run_of(store, side)[0] for side in (left, right)]
+    runs = [run_of(store, each)[0] for side in (left, right) for each in texts_of(store, side)]
     source = source_of(store, LAST if store.open_run(LAST).name in runs else runs[0])
     options = Options(arguments=(left, right), metric=metric, label=label)
     document = views()["contrast"].document(source, options)

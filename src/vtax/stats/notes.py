@@ -93,6 +93,10 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "withheld-failures": (
         "the verdict is withheld: it favours the side that more trials failed on, which may be its slow ones", "",
     ),
+    "ratio-of-ratios": (
+        "ratio of ratios: what a session does to a platform and to the baseline alike cancels in it; what it does to "
+        "one platform alone is in it, and in no interval of one session a side", "",
+    ),
     "one-session": (
         "no verdict: each side is one run, and what differs between the two sessions is in the ratio, not in its "
         "interval", "",

@@ -1,119 +1,33 @@
 """Any cells against any: platform against platform, level against level, run against run.
 
-A side is written `[RUN:]PLATFORM[@factor=level,...]`, or RUN alone for all cells of a run. Within one run the two
-sides are paired by block; across runs, which share no blocks, they are compared as two samples.
+A side is written `[RUN:]PLATFORM[@factor=level,...]`, or RUN alone for all cells of a run; RUN may be several,
+`RUN,RUN,...`. Within one run the two sides are paired by block; across runs, which share no blocks, they are compared
+as two samples (`unpaired`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from vtax.errors import BadInput
+from vtax.report.analysis.compared import Compared, Contrasts, Mismatch, Side
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse
 from vtax.report.analysis.run_differences import differences, setting_differences
+from vtax.report.analysis.unpaired import Measured, Pair, check, labels, section_of, shared_baseline, unpaired
 from vtax.report.analysis.values import Analysis, Row, Section, lending_group
-from vtax.report.document import Inline, joined
+from vtax.report.document import Inline
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
-from vtax.stats.checks import StatsError, check_positive
-from vtax.stats.contrasts import unpaired_ratio
+from vtax.stats.checks import StatsError
 from vtax.stats.notes import Note
-from vtax.stats.ratio import Ratio, block_contrast, noise_ratio
-from vtax.stats.stopping import interval_confidence
-from vtax.stats.verdict import Verdict, judge_unordered
+from vtax.stats.ratio import block_contrast, noise_ratio
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
-from vtax.study.units import format_levels
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side: a platform of a run, at some levels. text: as it was written. platform: empty for a whole run."""
-
-    text: str
-    analysis: Analysis
-    platform: str
-    levels: Mapping[str, str]
-
-    @property
-    def is_run(self) -> bool:
-        """Whether the side is a whole run."""
-        return not self.platform
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One metric of one pair of cells. ratio: left / right; None when there is no answer, reason then says why."""
-
-    section: Section
-    levels: Mapping[str, Any]
-    left: Row
-    right: Row
-    ratio: Ratio | None = None
-    verdict: Verdict | None = None
-    reason: str = ""
-
-    @property
-    def name(self) -> str:
-        """`direction=send`: what the two sides have in common."""
-        return format_levels(self.levels)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Of ratio and verdict, each text once."""
-        found = [text for part in (self.ratio, self.verdict) if part is not None for text in part.warnings]
-        return tuple(dict.fromkeys(found))
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """Two cells of whole runs, of one label and the same levels, whose settings differ. reasons: how."""
-
-    left: CellRecord
-    right: CellRecord
-    reasons: tuple[Inline, ...]
-
-
-@dataclass(frozen=True)
-class Contrasts:
-    """All contrasts of two sides. warnings: about the runs. unmatched: cells of whole runs that one run alone has.
-    mismatched: cells that both have with other settings, which are not compared.
-
-    margin, confidence: of the run; of two runs the smaller margin and the larger confidence.
-    """
-
-    left: Side
-    right: Side
-    is_paired: bool
-    margin: float
-    confidence: float
-    compared: tuple[Compared, ...]
-    warnings: tuple[Inline, ...] = ()
-    unmatched: tuple[tuple[CellRecord, ...], tuple[CellRecord, ...]] = ((), ())
-    mismatched: tuple[Mismatch, ...] = ()
-
-    @property
-    def family(self) -> int:
-        """How many contrasts the verdicts are corrected for."""
-        return sum(each.ratio is not None for each in self.compared)
-
-    def why_nothing(self) -> Inline:
-        """Why there is no ratio at all: what each side lacks, or else what stands between them."""
-        if not self.compared:
-            reasons = {repr(reason): reason for each in self.mismatched for reason in each.reasons}
-            return joined(list(reasons.values()), "; ")
-        lacks = [
-            f"{side.text}: {row.reason or 'no values'}"
-            for each in self.compared
-            for side, row in ((self.left, each.left), (self.right, each.right))
-            if row.summary is None
-        ]
-        return "; ".join(dict.fromkeys(lacks or [each.reason for each in self.compared]))
 
 
 def contrast(
@@ -126,7 +40,7 @@ def contrast(
     """
     runs = {run.name: run} if run else {}
     name = run.name if run else LAST
-    sides = side_of(store, left, runs, name), side_of(store, right, runs, name)
+    sides = sides_of(store, left, runs, name), sides_of(store, right, runs, name)
     _check_alike(sides)
     _check_names(sides, metric, label)
     pairs = list(_pairs(sides[0], sides[1], metric, label))
@@ -139,19 +53,42 @@ def contrast(
     if pairs and all(pair.left is pair.right for pair in pairs):
         raise BadInput(f"{left} and {right} are the same cells", hint="vary the platform, a level, or the run")
     is_paired = sides[0].analysis.name == sides[1].analysis.name
-    rules = [side.analysis.rule for side in sides]
+    rules = [run.analysis.rule for side in sides for run in side.runs]
     margin, confidence = min(rule.margin for rule in rules), max(rule.confidence for rule in rules)
-    judged = _paired(pairs, sides[1]) if is_paired else _unpaired(pairs, sides, margin, confidence)
     if is_paired:
+        judged = _paired(pairs, sides[1])
         return Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged))
+    found = [_of_all_runs(pair, sides, metric, label) for pair in pairs]
+    judged = unpaired(found, sides, margin, confidence)
     unmatched = (
         _unmatched(sides[0], [*(p.left.cell for p in pairs), *(m.left for m in mismatched)], metric, label),
         _unmatched(sides[1], [*(p.right.cell for p in pairs), *(m.right for m in mismatched)], metric, label),
     )
     return Contrasts(
         sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(_differences(sides, pairs)),
-        unmatched, mismatched,
+        unmatched, mismatched, shared_baseline(sides),
     )  # fmt: skip
+
+
+def texts_of(store: Store, text: str) -> list[str]:
+    """A side's text for each of its runs: `tour-1,tour-2:lxc` is `tour-1:lxc` and `tour-2:lxc`.
+
+    Raises BadInput for an unknown run among several, and for one that is named twice.
+    """
+    head, colon, rest = text.partition(":")
+    names = [name.strip() for name in head.split(",")]
+    if len(names) == 1 or names[0] not in {run.name for run in store.runs()} | {LAST}:
+        return [text]
+    opened = [store.open_run(name).name for name in names]
+    if twice := next((name for name in opened if opened.count(name) > 1), ""):
+        raise BadInput(f"{text} names {twice} twice", hint="name each run once")
+    return [f"{name}{colon}{rest}" for name in opened]
+
+
+def sides_of(store: Store, text: str, runs: dict[str, Analysis], run_name: str) -> Side:
+    """A side of one run or several."""
+    first, *others = (side_of(store, each, runs, run_name) for each in texts_of(store, text))
+    return replace(first, text=text, further=tuple(others))
 
 
 def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
@@ -209,8 +146,12 @@ def _check_alike(sides: tuple[Side, Side]) -> None:
         (other,) = (side for side in sides if not side.is_run)
         hint = f"write {runs[0].text}:{other.platform}, or two runs"
         raise BadInput(f"{runs[0].text} is a whole run, and {other.text} a platform of one", hint=hint)
-    if len(runs) == 2 and sides[0].analysis.name == sides[1].analysis.name:
-        raise BadInput(f"{sides[0].text} and {sides[1].text} are the same run", hint="name another run: vtax list")
+    left, right = ({run.analysis.name for run in side.runs} for side in sides)
+    if len(runs) == 2 and left == right:
+        what = "run" if len(left) == 1 else "runs"
+        raise BadInput(f"{sides[0].text} and {sides[1].text} are the same {what}", hint="name another run: vtax list")
+    if both := sorted(left & right) if len(left) > 1 or len(right) > 1 or len(runs) == 2 else []:
+        raise BadInput(f"{both[0]} is on both sides", hint="a run belongs to one side")
 
 
 def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
@@ -246,6 +187,22 @@ def _pairs(left: Side, right: Side, metric: str, label: str) -> Iterator[Compare
             levels = {**of_right[common].cell.levels, **of_left[common].cell.levels}
             levels = {f: v for f, v in levels.items() if f not in fixed}
             yield Compared(section, levels, of_left[common], of_right[common], reason=reason)
+
+
+def _of_all_runs(pair: Compared, sides: tuple[Side, Side], metric: str, label: str) -> Pair:
+    """A pair with the rows that the further runs of its sides have of the same cells."""
+    lead = (sides[0].analysis, pair.section, pair.left), (sides[1].analysis, pair.section, pair.right)
+    found: tuple[list[Measured], list[Measured]] = [], []
+    for run in sides[0].further:
+        for other in _pairs(run, sides[1], metric, label):
+            if other.right is pair.right and other.left.platform.name == pair.left.platform.name:
+                found[0].append((run.analysis, other.section, other.left))
+    for run in sides[1].further:
+        for other in _pairs(sides[0], run, metric, label):
+            if other.left is pair.left and other.right.platform.name == pair.right.platform.name:
+                found[1].append((run.analysis, section_of(run.analysis, other.right), other.right))
+    right = (sides[1].analysis, section_of(sides[1].analysis, pair.right), pair.right)
+    return Pair(pair, (lead[0], *found[0]), (right, *found[1]))
 
 
 def _every_row(section: Section, factors: Sequence[str]) -> dict[tuple[str, ...], Row]:
@@ -316,75 +273,20 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
     result = list(pairs)
     for number, pair in enumerate(pairs):
         try:
-            _check(pair)
+            check(pair)
             logs = block_contrast(pair.left.means_of_blocks, pair.right.means_of_blocks)
             if np.isnan(logs).all():
                 raise StatsError(Note("no-shared-block"))
             noise = noise_ratio(pair.left.means_of_blocks, pair.right.means_of_blocks)
-            contrasts[str(number)] = Contrast(logs, pair.section.better, noise, lending_group(pair.left.platform))
+            sessions = labels(side.analysis, np.union1d(pair.left.blocks, pair.right.blocks))
+            contrasts[str(number)] = Contrast(
+                logs, pair.section.better, noise, lending_group(pair.left.platform), sessions=sessions
+            )
         except StatsError as error:
             result[number] = replace(pair, reason=error.note)
     for name, answer in judge(side.analysis.rule, contrasts).items():
         result[int(name)] = _answered(pairs[int(name)], answer)
     return result
-
-
-def _unpaired(
-    pairs: Sequence[Compared], sides: tuple[Side, Side], margin: float, confidence: float
-) -> list[Compared]:
-    """Ratios of runs that share no blocks, and verdicts of one family, whichever side is written first.
-
-    Either run may have been looked at while it was made, so intervals and verdicts are all of one level: the
-    strictest that the rule of either run asks for after the blocks it made.
-    """
-    result, ratios = list(pairs), dict[int, Ratio]()
-    for number, pair in enumerate(pairs):
-        try:
-            _check(pair)
-        except StatsError as error:
-            result[number] = replace(pair, reason=error.note)
-    level = max(
-        (
-            interval_confidence(side.analysis.rule, row.block_means.size)
-            for pair in result
-            if not pair.reason
-            for side, row in zip(sides, (pair.left, pair.right), strict=True)
-        ),
-        default=confidence,
-    )
-    for number, pair in enumerate(result):
-        if pair.reason:
-            continue
-        try:
-            ratio = unpaired_ratio(pair.left.block_means, pair.right.block_means, level)
-            ratios[number] = replace(ratio, confidence=confidence)
-        except StatsError as error:
-            result[number] = replace(pair, reason=error.note)
-    better = [pairs[number].section.better for number in ratios]
-    verdicts = judge_unordered(list(ratios.values()), margin, better, 1 - level)
-    if any(side.analysis.rule.method > 1 for side in sides):
-        verdicts = tuple(_of_two_sessions(verdict) for verdict in verdicts)
-    for number, verdict in zip(ratios, verdicts, strict=True):
-        result[number] = replace(pairs[number], ratio=ratios[number], verdict=verdict)
-    return result
-
-
-def _of_two_sessions(verdict: Verdict) -> Verdict:
-    """No verdict from one session a side: were its effect as large as a block's, half of all would be false."""
-    note = Note("one-session")
-    return replace(
-        verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=(*verdict.warnings, note)
-    )
-
-
-def _check(pair: Compared) -> None:
-    """Raises StatsError when a pair cannot be compared."""
-    if pair.reason:
-        raise StatsError(pair.reason)
-    for name, row in (("left", pair.left), ("right", pair.right)):
-        if row.summary is None:
-            raise StatsError(Note(f"{name}-without-values"))
-        check_positive(row.block_means, f"values of the {name} side")
 
 
 def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
@@ -395,6 +297,10 @@ def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
 
 def _differences(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:
     left, right = sides
+    fixed = {*left.levels, *right.levels}
     platforms = {pair.left.platform.name for pair in pairs} & {pair.right.platform.name for pair in pairs}
     cells = [(pair.left.cell, pair.right.cell) for pair in pairs]
-    return differences(left.analysis, right.analysis, platforms, cells, {*left.levels, *right.levels})
+    yield from differences(left.analysis, right.analysis, platforms, cells, fixed)
+    for side in sides:
+        for other in side.further:
+            yield from differences(side.analysis, other.analysis, platforms, (), fixed)

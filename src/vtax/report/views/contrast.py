@@ -8,7 +8,8 @@ from typing import Any
 
 from vtax.errors import BadInput
 from vtax.report.analysis import ResultPoint
-from vtax.report.analysis.contrast import Compared, Contrasts, contrast
+from vtax.report.analysis.compared import Compared, Contrasts
+from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import merged, noted
@@ -27,7 +28,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Section as Titled
 from vtax.report.document.sentences import SESSION_EFFECTS
-from vtax.report.views import run_contrast, shared
+from vtax.report.views import across_runs, run_contrast, shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.result import result_table
 
@@ -54,6 +55,7 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
         here = [each for each in compared if each.section is section]
         parts.append(Titled(shared.title_of(section), (table_of(here, found),), subtitle=shared.subtitle_of(section)))
     parts.append(Paragraph(_method(found), "muted"))
+    parts += across_runs.parts(compared, found)
     if found.left.is_run:
         parts += run_contrast.summary(found, compared)
     warnings = _warnings(found, compared)
@@ -71,13 +73,15 @@ def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[Warning, 
         for text in each.warnings
     ]  # fmt: skip
     about_runs = [Warning("runs-differ", "warning", {"text": text}, kind="contrast") for text in found.warnings]
-    if not found.is_paired:
+    if not found.is_paired and any(each.ratio and each.ratio.n_sessions == 1 for each in compared):
         about_runs.insert(0, Warning(SESSION_EFFECTS, "warning", {}, kind="contrast"))
     return (*about_runs, *merged(given))
 
 
 def _method(found: Contrasts) -> Inline:
     how = msg("paired by block") if found.is_paired else msg("two samples of blocks")
+    if any(each.ratio and each.ratio.n_sessions > 1 for each in found.compared):
+        how = msg("two samples of sessions") if not found.is_paired else msg("paired by block, over sessions")
     return plural(
         "{left} / {right}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
         "{left} / {right}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
@@ -107,7 +111,13 @@ def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Wa
     Of whole runs one per platform too. `warnings`: the texts about the runs; `coded_warnings`: all, with codes.
     """
     sides = {
-        name: {"text": side.text, "run": side.analysis.name, "platform": side.platform, "levels": dict(side.levels)}
+        name: {
+            "text": side.text,
+            "run": side.analysis.name,
+            "runs": [run.analysis.name for run in side.runs],
+            "platform": side.platform,
+            "levels": dict(side.levels),
+        }
         for name, side in (("left", found.left), ("right", found.right))
     }
     entries = [
@@ -120,6 +130,7 @@ def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Wa
             "left_mean": each.left.summary.mean if each.left.summary else None,
             "right_mean": each.right.summary.mean if each.right.summary else None,
             "ratio": vars(each.ratio) if each.ratio else None,
+            "ratio_of_ratios": vars(each.relative) if each.relative else None,
             "verdict": {**vars(each.verdict), "text": str(each.verdict)} if each.verdict else None,
             "reason": each.reason,
             "warnings": each.warnings,

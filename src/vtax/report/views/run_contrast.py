@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from vtax.report.analysis import Row
-from vtax.report.analysis.contrast import Compared, Contrasts
+from vtax.report.analysis.compared import Compared, Contrasts
 from vtax.report.document import (
     Bullets,
     Column,
@@ -49,9 +49,9 @@ def table(compared: Sequence[Compared], found: Contrasts) -> Table:
     half = msg("±{level}", level=level)
     columns = (
         shared.PLATFORM,
-        Column("left_mean", _heading(found.left.analysis.name, scale), is_number=True),
+        Column("left_mean", _heading(found.left.name, scale), is_number=True),
         Column("left_half_width", half, room="wide"),
-        Column("right_mean", _heading(found.right.analysis.name, scale), is_number=True),
+        Column("right_mean", _heading(found.right.name, scale), is_number=True),
         Column("right_half_width", half, room="wide"),
         Column("ratio", msg("ratio"), is_number=True),
         Column("interval", msg("{level}\ninterval", level=level), joins=True),
@@ -98,12 +98,12 @@ def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
         yield Titled(title, (Bullets(tuple(_named(names))),), key="mismatched")
     for side, cells in zip((found.left, found.right), found.unmatched, strict=True):
         if cells:
-            title = msg("Only in {run}, not compared", run=side.analysis.name)
+            title = msg("Only in {run}, not compared", run=side.name)
             yield Titled(title, (Bullets(tuple(_named(list(map(_name, cells))))),), key=f"only-{side.analysis.name}")
 
 
 def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
-    run = found.left.analysis.name
+    run = found.left.name
     for kind, word in _KINDS.items():
         names = [_place(each) for each in shown if each.verdict is not None and each.verdict.kind == kind]
         if len(names) == len(shown):

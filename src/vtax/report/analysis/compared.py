@@ -1,0 +1,120 @@
+"""What a contrast is made of: its two sides, the cells that are compared, and the cells that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.report.analysis.values import Analysis, Row, Section
+from vtax.report.document import Inline, joined
+from vtax.stats.ratio import Ratio
+from vtax.stats.verdict import Verdict
+from vtax.store.records import CellRecord
+from vtax.study.units import format_levels
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: a platform of a run, at some levels. text: as it was written. platform: empty for a whole run.
+
+    further: the same of the other runs of this side.
+    """
+
+    text: str
+    analysis: Analysis
+    platform: str
+    levels: Mapping[str, str]
+    further: tuple[Side, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Side, ...]:
+        """Each run of the side, this one first."""
+        return (self, *self.further)
+
+    @property
+    def name(self) -> str:
+        """Its run, or all of its runs: `tour-1, tour-2`."""
+        return ", ".join(side.analysis.name for side in self.runs)
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the side is a whole run."""
+        return not self.platform
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric of one pair of cells. ratio: left / right; None when there is no answer, reason then says why.
+
+    left, right: of several runs, the means of sessions are the values. relative: the ratio of the two sides' ratios
+    to the baseline that they share, across runs; None where they share none, or compare it.
+    """
+
+    section: Section
+    levels: Mapping[str, Any]
+    left: Row
+    right: Row
+    ratio: Ratio | None = None
+    verdict: Verdict | None = None
+    reason: str = ""
+    relative: Ratio | None = None
+
+    @property
+    def name(self) -> str:
+        """`direction=send`: what the two sides have in common."""
+        return format_levels(self.levels)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of ratio and verdict, each text once."""
+        parts = (self.ratio, self.verdict, self.relative)
+        found = [text for part in parts if part is not None for text in part.warnings]
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Two cells of whole runs, of one label and the same levels, whose settings differ. reasons: how."""
+
+    left: CellRecord
+    right: CellRecord
+    reasons: tuple[Inline, ...]
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """All contrasts of two sides. warnings: about the runs. unmatched: cells of whole runs that one run alone has.
+    mismatched: cells that both have with other settings, which are not compared. baseline: that of ratios of ratios.
+
+    margin, confidence: of the run; of two runs the smaller margin and the larger confidence.
+    """
+
+    left: Side
+    right: Side
+    is_paired: bool
+    margin: float
+    confidence: float
+    compared: tuple[Compared, ...]
+    warnings: tuple[Inline, ...] = ()
+    unmatched: tuple[tuple[CellRecord, ...], tuple[CellRecord, ...]] = ((), ())
+    mismatched: tuple[Mismatch, ...] = ()
+    baseline: str = ""
+
+    @property
+    def family(self) -> int:
+        """How many contrasts the verdicts are corrected for."""
+        return sum(each.ratio is not None for each in self.compared)
+
+    def why_nothing(self) -> Inline:
+        """Why there is no ratio at all: what each side lacks, or else what stands between them."""
+        if not self.compared:
+            reasons = {repr(reason): reason for each in self.mismatched for reason in each.reasons}
+            return joined(list(reasons.values()), "; ")
+        lacks = [
+            f"{side.text}: {row.reason or 'no values'}"
+            for each in self.compared
+            for side, row in ((self.left, each.left), (self.right, each.right))
+            if row.summary is None
+        ]
+        return "; ".join(dict.fromkeys(lacks or [each.reason for each in self.compared]))

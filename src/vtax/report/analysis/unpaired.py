@@ -1,0 +1,186 @@
+"""Contrasts across runs: two samples of sessions, or of the blocks of one session a side; and ratios of ratios.
+
+A run is at least one session of its host. With several sessions on both sides, by several runs or by runs of several
+sessions, the session is the unit and a verdict can fall. With one a side there is none: what differs between two
+sessions is in their ratio, and in no interval. What a session does to all platforms alike cancels where each side is
+first divided by the baseline that both have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vtax.report.analysis.compared import Compared, Side
+from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
+from vtax.stats.checks import StatsError, check_positive
+from vtax.stats.contrasts import unpaired_ratio_of_logs
+from vtax.stats.describe import describe_blocks
+from vtax.stats.notes import Note
+from vtax.stats.ratio import Ratio, block_contrast
+from vtax.stats.sessions import unpaired_over_sessions
+from vtax.stats.stopping import interval_confidence
+from vtax.stats.verdict import Verdict, judge_unordered
+
+Measured = tuple[Analysis, Section, Row]  # a row, its section and the run that has them
+_Logs = tuple[Floats, Ints]  # of blocks, and the session of each
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What is compared, and the rows of it that each run of a side has; the first are those of `compared`."""
+
+    compared: Compared
+    left: tuple[Measured, ...]
+    right: tuple[Measured, ...]
+
+
+def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, confidence: float) -> list[Compared]:
+    """Ratios of runs that share no blocks, and verdicts of one family, whichever side is written first.
+
+    Any run may have been looked at while it was made, so intervals and verdicts are all of one level: the strictest
+    that the rule of any run asks for after the blocks it made.
+    """
+    result, ratios = [_pooled(pair) for pair in pairs], dict[int, Ratio]()
+    for number, pooled in enumerate(result):
+        try:
+            check(pooled)
+        except StatsError as error:
+            result[number] = replace(pooled, reason=error.note)
+    level = max(
+        (
+            interval_confidence(analysis.rule, row.block_means.size)
+            for number, pair in enumerate(pairs)
+            if not result[number].reason
+            for analysis, _, row in (*pair.left, *pair.right)
+        ),
+        default=confidence,
+    )
+    baseline = shared_baseline(sides)
+    for number, pair in enumerate(pairs):
+        if result[number].reason:
+            continue
+        try:
+            ratio = _ratio(pair, _own_logs, level)
+            ratios[number] = replace(ratio, confidence=confidence)
+        except StatsError as error:
+            result[number] = replace(result[number], reason=error.note)
+    better = [pairs[number].compared.section.better for number in ratios]
+    verdicts = judge_unordered(list(ratios.values()), margin, better, 1 - level)
+    has_methods = any(run.analysis.rule.method > 1 for side in sides for run in side.runs)
+    for number, verdict in zip(ratios, verdicts, strict=True):
+        is_withheld = has_methods and ratios[number].n_sessions == 1
+        result[number] = replace(
+            result[number], ratio=ratios[number], verdict=_of_two_sessions(verdict) if is_withheld else verdict,
+            relative=_relative(pairs[number], baseline, level, confidence),
+        )  # fmt: skip
+    return result
+
+
+def shared_baseline(sides: tuple[Side, Side]) -> str:
+    """The platform that is the baseline of every run; empty without one."""
+    names = {run.analysis.baseline for side in sides for run in side.runs}
+    return names.pop() if len(names) == 1 else ""
+
+
+def section_of(analysis: Analysis, row: Row) -> Section:
+    """The section of a run that has a row."""
+    return next(s for s in analysis.sections for point in s.points if any(each is row for each in point.rows))
+
+
+def check(pair: Compared) -> None:
+    """Raises StatsError when a pair cannot be compared."""
+    if pair.reason:
+        raise StatsError(pair.reason)
+    for name, row in (("left", pair.left), ("right", pair.right)):
+        if row.summary is None:
+            raise StatsError(Note(f"{name}-without-values"))
+        check_positive(row.block_means, f"values of the {name} side")
+
+
+def _pooled(pair: Pair) -> Compared:
+    """The pair with one row a side: of several runs, its values are the means of sessions."""
+    left, right = _pooled_row(pair.left), _pooled_row(pair.right)
+    return replace(pair.compared, left=left, right=right)
+
+
+def _pooled_row(measured: tuple[Measured, ...]) -> Row:
+    if len(measured) == 1:
+        return measured[0][2]
+    row = next((row for _, _, row in measured if row.summary is not None), measured[0][2])
+    means = [
+        float(each.block_means[labels(analysis, each.blocks) == number].mean())
+        for analysis, _, each in measured
+        if each.summary is not None
+        for number in np.unique(labels(analysis, each.blocks))
+    ]
+    if row.summary is None:
+        return row
+    values, blocks = np.array(means), np.arange(len(means))
+    summary, blocks, values = describe_blocks(values, row.summary.confidence, blocks=blocks)
+    return replace(
+        row, summary=summary, blocks=blocks, block_means=values, failed=sum(r.failed for _, _, r in measured)
+    )
+
+
+def labels(analysis: Analysis, blocks: Ints) -> Ints:
+    """The session of each block."""
+    of = {block: session.number for session in analysis.sessions for block in session.blocks}
+    return np.array([of.get(block, 1) for block in blocks.tolist()], np.int64)
+
+
+def _ratio(pair: Pair, logs_of: Callable[[Measured], _Logs], level: float) -> Ratio:
+    """Left / right over sessions, or over the blocks of one session a side. Raises StatsError."""
+    left, right = _joined(pair.left, logs_of), _joined(pair.right, logs_of)
+    return unpaired_over_sessions(left, right, level) or unpaired_ratio_of_logs(left[0], right[0], level)
+
+
+def _joined(measured: tuple[Measured, ...], logs_of: Callable[[Measured], _Logs]) -> _Logs:
+    """Logarithms of all runs of a side; sessions are numbered on from run to run."""
+    logs, of, first = [], [], 0
+    for each in measured:
+        if each[2].summary is None:
+            continue
+        found, sessions = logs_of(each)
+        logs.append(found)
+        of.append(sessions + first)
+        first = int(of[-1].max()) + 1
+    return np.concatenate(logs), np.concatenate(of)
+
+
+def _own_logs(measured: Measured) -> _Logs:
+    analysis, _, row = measured
+    return block_contrast(row.means_of_blocks), labels(analysis, row.blocks)
+
+
+def _relative(pair: Pair, baseline: str, level: float, confidence: float) -> Ratio | None:
+    """The ratio of the two sides' ratios to the baseline; None where there is none."""
+    if not baseline or baseline in (pair.left[0][2].platform.name, pair.right[0][2].platform.name):
+        return None
+    try:
+        found = _ratio(pair, _logs_to_baseline, level)
+    except StatsError:
+        return None
+    notes = (text for text in found.warnings if getattr(text, "code", "") != "across-runs")
+    return replace(found, confidence=confidence, warnings=(*notes, Note("ratio-of-ratios")))
+
+
+def _logs_to_baseline(measured: Measured) -> _Logs:
+    """Log-ratios to the baseline within blocks. Raises StatsError without any."""
+    analysis, section, row = measured
+    point = next(point for point in section.points if any(each is row for each in point.rows))
+    base = next((each for each in point.rows if each.platform.is_baseline and each.summary), None)
+    if base is None:
+        raise StatsError(Note("no-baseline-here"))
+    logs = block_contrast(row.means_of_blocks, base.means_of_blocks)
+    return logs, labels(analysis, np.union1d(row.blocks, base.blocks))
+
+
+def _of_two_sessions(verdict: Verdict) -> Verdict:
+    """No verdict from one session a side: were its effect as large as a block's, half of all would be false."""
+    note = Note("one-session")
+    return replace(
+        verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=(*verdict.warnings, note)
+    )
