@@ -48,7 +48,7 @@ def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store: Store) -> 
     source = source_of(store)
     assert chapters(source) == [
         "answer", "not-tested", "missed", "results", "ranking", "interaction", "variance", "counters", "warnings",
-        "guests", "audit", "host", "method", "reproduce",
+        "guests", "audit", "sessions", "host", "method", "reproduce",
     ]  # fmt: skip
     text = markdown(report(source))
     for shown in (

@@ -113,7 +113,9 @@ def test_one_run_a_side_is_warned_of_with_a_code(sides: tuple[str, str]) -> None
 def test_the_json_has_an_entry_per_platform_metric_and_point() -> None:
     plain = json.loads(output_of("contrast", "tour-2", "tour-1", "--json", "--benchmark", "sysbench-cpu"))
     assert plain["schema"] == "vtax.contrast/1"
-    assert plain["left"] == {"text": "tour-2", "run": "tour-2", "platform": "", "levels": {}}
+    assert plain["left"] == {
+        "text": "tour-2", "run": "tour-2", "runs": ["tour-2"], "platform": "", "levels": {},
+    }  # fmt: skip
     assert [each["platform"] for each in plain["contrasts"]] == ["native", "docker", "qemu-tcg"]
     assert [each["verdict"]["kind"] for each in plain["contrasts"]] == ["faster"] * 3
     assert {cell["label"] for cell in plain["unmatched"]["right"]} == {"sysbench-cpu"}

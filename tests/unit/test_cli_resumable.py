@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import nullcontext
 
 import pytest
 from command_line import output_of
@@ -12,6 +13,7 @@ from planned_run import KEY, STUDY, begin_planned
 from sqlalchemy import update
 from synthetic_run import begin
 
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.runner.plan import Plan
 from vtax.store import schema
@@ -144,3 +146,20 @@ def test_nothing_is_started_to_find_out(store: Store, home: Home, monkeypatch: p
     monkeypatch.setattr("vtax.platforms.base.Platform.probe", lambda *_: pytest.fail("probed"))
     monkeypatch.setattr(Plan, "sessions", lambda *_: pytest.fail("planned a session"))
     assert offered()
+
+
+def test_a_paused_run_is_offered_its_next_session_and_nothing_else(
+    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begin_planned(store, home, design={"stop": "fixed", "blocks": 2, "sessions": 2})
+    run.finish("paused", "session 1 of 2 is complete: 1 of 1 blocks is made", 1_700_000_300.0)
+    hint = "start the next session with: sudo vtax resume tour-1 --session\n"
+    assert output_of("list").endswith(f"session 1 of 2 is complete: 1 of 1 blocks is made; {hint}")
+    assert output_of("show").endswith(hint)
+    monkeypatch.setattr("vtax.cli.resume.need_root", lambda what: None)
+    monkeypatch.setattr("vtax.cli.resume.measuring_lock", lambda name: nullcontext())
+    with pytest.raises(BadInput, match="tour-1 is paused between sessions"):
+        output_of("resume")
+    run.finish("interrupted", "killed", 1_700_000_300.0)
+    with pytest.raises(BadInput, match="session 1 of tour-1 is not complete"):
+        output_of("resume", "--session")

@@ -111,7 +111,9 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
     analysis = analyse(store)
     first, *others = analysis.primary
     assert [english(note) for note in notes_under(first, analysis)] == [
-        "ratios are geometric means of the ratios within blocks, not ratios of the two means"
+        "one session: intervals hold for this boot of the host and its hour, and leave out what another boot or hour "
+        "would change",
+        "ratios are geometric means of the ratios within blocks, not ratios of the two means",
     ]
     assert not any(list(notes_under(each, analysis)) for each in others)
 

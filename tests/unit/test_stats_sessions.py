@@ -11,7 +11,7 @@ from scipy import stats
 from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.checks import StatsError
 from vtax.stats.ratio import p_above, ratio_of_logs
-from vtax.stats.sessions import nested_mean, ratio_over_sessions, unpaired_over_sessions
+from vtax.stats.sessions import half_width_over_sessions, nested_mean, ratio_over_sessions, unpaired_over_sessions
 from vtax.stats.stopping import Rule
 
 RANDOM = np.random.default_rng(11)
@@ -122,3 +122,10 @@ def test_a_verdict_over_sessions_is_one_on_their_means(stop: str) -> None:
     assert isinstance(found, Comparison)
     assert found.verdict.kind == "undecided"
     assert found.verdict.blocks_needed is None
+
+
+def test_the_interval_of_a_mean_is_over_sessions() -> None:
+    values, labels = nested(3, 4, 0.05)
+    half = half_width_over_sessions(10 + values, labels)
+    assert half == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(values.reshape(3, 4).mean(axis=1)))
+    assert half_width_over_sessions(values[:4], labels[:4]) is None

@@ -99,6 +99,12 @@ def ratio_over_sessions(logs: Values, sessions: Values, confidence: float = 0.95
     return _answer(replace(base, warnings=warnings), found, confidence)
 
 
+def half_width_over_sessions(means: Array, sessions: Labels, confidence: float = 0.95) -> float | None:
+    """Half the width of the interval of a mean of blocks' means, in their unit; None of a single session."""
+    found = nested_mean(means, sessions)
+    return None if found.sessions == 1 else _half(found, confidence)
+
+
 def unpaired_over_sessions(
     treatment: tuple[Values, Values], baseline: tuple[Values, Values], confidence: float = 0.95
 ) -> Ratio | None:
@@ -140,14 +146,19 @@ def _welch(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float
     return math.sqrt(total), total**2 / sum(se**4 / df for se, df in known)
 
 
+def _half(found: Nested, confidence: float) -> float:
+    """Half the width of the interval: the wider of that between sessions and that of the blocks."""
+    half = t_quantile((1 + confidence) / 2, found.df) * found.se
+    if found.within_df > 0:
+        half = max(half, t_quantile((1 + confidence) / 2, found.within_df) * found.within_se)
+    return half
+
+
 def _answer(base: Ratio, found: Nested, confidence: float) -> Ratio:
     """The ratio with interval, test and prediction of a mean over sessions."""
+    half = _half(found, confidence)
+    within = (found.within_se, found.within_df) if found.within_df > 0 else None
     t = t_quantile((1 + confidence) / 2, found.df)
-    half = t * found.se
-    within: tuple[float, float] | None = None
-    if found.within_df > 0:
-        within = found.within_se, found.within_df
-        half = max(half, t_quantile((1 + confidence) / 2, found.within_df) * found.within_se)
     reach = max(half, t * math.sqrt(found.next_variance + found.se**2))
     moved: dict[str, Any] = {
         "estimate": exp(found.mean), "low": exp(found.mean - half), "high": exp(found.mean + half),

@@ -7,7 +7,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Connection, Engine, func, insert, select, update
@@ -19,19 +18,21 @@ from vtax.store.database import new_id, writing
 from vtax.store.records import (
     REFUSED,
     SAMPLES,
-    CellRecord,
-    MetricRecord,
-    PlatformRecord,
-    PluginRecord,
     SessionRecord,
     TrialRecord,
-    UntestedRecord,
 )
 from vtax.store.rows import check_declared, check_host, fetch, reading_rows
+from vtax.store.run_records import (
+    read_cells,
+    read_metrics,
+    read_platforms,
+    read_plugins,
+    read_sessions,
+    read_untested,
+)
 
 MAX_UNPACKED = 32 << 20  # bytes of one output
 BUSY_TIMEOUT_S = 300.0
-_MAX_SOURCE_CHARS = 500  # of a URL
 _COMPRESSION = 1  # outputs are small and text; level 1 gets most of it in a tenth of the time
 
 
@@ -56,12 +57,12 @@ class RunHandle:
             check_host(row.host)
             if "/" in row.name:  # it becomes the name of a file
                 raise ValueError(f"a run is called {row.name}")
-            self.plugins = _plugins(row.plugins)
-            self.untested = _untested(row.untested)
-            self._platform_ids, self.platforms = _platforms(connection, run_id)
-            self._cell_ids, self.cells = _cells(connection, run_id, self.platforms)
-            self._metric_ids, self.metrics = _metrics(connection, run_id)
-            self.sessions = _sessions(connection, run_id)
+            self.plugins = read_plugins(row.plugins)
+            self.untested = read_untested(row.untested)
+            self._platform_ids, self.platforms = read_platforms(connection, run_id)
+            self._cell_ids, self.cells = read_cells(connection, run_id, self.platforms)
+            self._metric_ids, self.metrics = read_metrics(connection, run_id)
+            self.sessions = read_sessions(connection, run_id)
         self.name: str = row.name
         self.study: str = row.study
         self.declared: Mapping[str, Any] = row.declared
@@ -332,80 +333,3 @@ def _counter_rows(trial: TrialRecord) -> list[dict[str, Any]]:
         for (place, name), value in trial.counters.items()
         if math.isfinite(value)
     ]
-
-
-def _plugins(values: Sequence[Any]) -> tuple[PluginRecord, ...]:
-    """Records of plain values. Raises ValueError for what is no plug-in."""
-    known = {field.name for field in fields(PluginRecord)}
-    for value in values:
-        if not isinstance(value, dict) or set(value) != known or not all(isinstance(v, str) for v in value.values()):
-            raise ValueError(f"a plug-in is {clean(repr(value), 60)}")
-    texts = ({name: one_line(text, _MAX_SOURCE_CHARS) for name, text in value.items()} for value in values)
-    return tuple(PluginRecord(**each) for each in texts)
-
-
-def _untested(values: Sequence[Any]) -> tuple[UntestedRecord, ...]:
-    """Records of plain values. Raises ValueError for what is no point that a platform cannot carry."""
-    known = {field.name for field in fields(UntestedRecord)}
-    found = []
-    for value in values:
-        texts = {name: text for name, text in value.items() if name != "levels"} if isinstance(value, dict) else {}
-        levels = value.get("levels") if isinstance(value, dict) else None
-        if (
-            not isinstance(levels, dict)
-            or {*texts, "levels"} != known
-            or not all(isinstance(text, str) for text in texts.values())
-        ):
-            raise ValueError(f"a point that was not tested is {clean(repr(value), 60)}")
-        found.append(UntestedRecord(**texts, levels=levels))
-    return tuple(found)
-
-
-def _platforms(connection: Connection, run_id: int) -> tuple[dict[str, int], tuple[PlatformRecord, ...]]:
-    table = schema.platform
-    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.position))
-    records = tuple(
-        PlatformRecord(r.name, r.identity, r.available, r.reason, r.hint, tuple(r.marks), r.version, r.is_baseline)
-        for r in rows
-    )
-    if sum(record.is_baseline for record in records) > 1 or len({record.name for record in records}) < len(records):
-        raise ValueError("several platforms are the baseline, or have the same name")
-    return {r.name: r.id for r in rows}, records
-
-
-def _sessions(connection: Connection, run_id: int) -> tuple[SessionRecord, ...]:
-    table = schema.session
-    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.number))
-    if [row.number for row in rows] != list(range(1, len(rows) + 1)) or not rows:
-        raise ValueError("sessions are missing, or not numbered one after another")
-    for row in rows:
-        check_host(row.host)
-    return tuple(SessionRecord(row.number, row.boot_id, row.host, row.started_at) for row in rows)
-
-
-def _cells(
-    connection: Connection, run_id: int, platforms: Sequence[PlatformRecord]
-) -> tuple[dict[str, int], tuple[CellRecord, ...]]:
-    table, platform = schema.cell, schema.platform
-    query = select(table, platform.c.name.label("platform")).join_from(table, platform)
-    rows = fetch(connection, query.where(table.c.run_id == run_id).order_by(table.c.id))
-    if lost := {row.platform for row in rows} - {each.name for each in platforms if each.available}:
-        raise ValueError(f"a cell is of {lost.pop()}, which this run does not test")
-    records = tuple(
-        CellRecord(r.key, r.point, r.platform, r.benchmark, r.label, r.tool_version, r.topology, r.parameters,
-                   r.link, r.levels, r.tool)
-        for r in rows
-    )  # fmt: skip
-    return {r.key: r.id for r in rows}, records
-
-
-def _metrics(connection: Connection, run_id: int) -> tuple[dict[tuple[str, str], int], tuple[MetricRecord, ...]]:
-    table = schema.metric
-    rows = fetch(connection, select(table).where(table.c.run_id == run_id).order_by(table.c.id))
-    if odd := next((row for row in rows if row.better not in ("higher", "lower")), None):
-        raise ValueError(f"better is {odd.better!r} for {odd.name}")
-    records = tuple(
-        MetricRecord(r.benchmark, r.name, r.title, r.unit, r.better, r.is_primary, r.average, r.fixed_work)
-        for r in rows
-    )
-    return {(r.benchmark, r.name): r.id for r in rows}, records

@@ -27,6 +27,7 @@ from vtax.stats.describe import describe_blocks, with_bootstrap
 from vtax.stats.means import Average, average_with
 from vtax.stats.notes import Note
 from vtax.stats.ratio import block_contrast, noise_ratio
+from vtax.stats.sessions import half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
 from vtax.store.records import MetricRecord
@@ -70,6 +71,7 @@ def judged_run(data: RunData, resamples: int = 0) -> Judged:
     if resamples:
         rows = _with_bootstrap(rows, resamples)
     of = session_of_blocks(data)
+    rows = _over_sessions(rows, of)
     sections = tuple(_judged(section, rule, resamples, of) for section in _sections(data, rows))
     blocks = int(np.unique(data.trials.block[data.trials.block >= 0]).size)
     aims = tuple(_aims(data, sections))
@@ -191,6 +193,19 @@ def _with_bootstrap(rows: Mapping[tuple[int, int], Row], resamples: int) -> dict
     summaries = {key: row.summary for key, row in rows.items() if row.summary is not None}
     found = with_bootstrap(list(summaries.values()), [rows[key].block_means for key in summaries], resamples)
     return {**rows, **{key: replace(rows[key], summary=s) for key, s in zip(summaries, found, strict=True)}}
+
+
+def _over_sessions(rows: Mapping[tuple[int, int], Row], session_of: Mapping[int, int]) -> dict[tuple[int, int], Row]:
+    """The rows with intervals of their means over sessions, where there are several."""
+    found = dict(rows)
+    if len(set(session_of.values())) == 1:
+        return found
+    for key, row in rows.items():
+        if (s := row.summary) is not None:
+            labels = np.array([session_of[block] for block in row.blocks.tolist()])
+            if (half := half_width_over_sessions(row.block_means, labels, s.confidence)) is not None:
+                found[key] = replace(row, summary=replace(s, low=s.mean - half, high=s.mean + half))
+    return found
 
 
 def _average(metric: MetricRecord) -> Average:

@@ -119,7 +119,7 @@ def _pooled_row(measured: tuple[Measured, ...]) -> Row:
     if row.summary is None:
         return row
     values, blocks = np.array(means), np.arange(len(means))
-    summary, blocks, values = describe_blocks(values, row.summary.confidence, blocks=blocks)
+    summary, *_ = describe_blocks(values, row.summary.confidence, blocks=blocks)
     return replace(
         row, summary=summary, blocks=blocks, block_means=values, failed=sum(r.failed for _, _, r in measured)
     )

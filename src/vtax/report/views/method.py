@@ -77,14 +77,7 @@ def method(analysis: Analysis) -> Iterator[Inline]:
         ratios = joined([ratios, averaged], " ")
     ratios = joined([ratios, *typical.method_of(analysis)], " ")
     yield ratios
-    if len(analysis.sessions) > 1:
-        yield msg(
-            "Blocks are nested in {count} sessions, and the session is the unit: means over sessions are weighted by "
-            "the variances between and within them, with the standard error of Hartung and Knapp and as many degrees "
-            "of freedom as sessions less one, and no interval is narrower than that of the blocks alone. The range "
-            "of the next session holds the ratio of one more session of as many blocks.",
-            count=Count(len(analysis.sessions)),
-        )
+    yield from _nesting(analysis)
     yield _analysis(analysis)
     yield msg(
         "A verdict needs significance and size: slower or faster, when a ratio of 1 is rejected and the estimate "
@@ -94,6 +87,19 @@ def method(analysis: Analysis) -> Iterator[Inline]:
         "{alpha}.",
         margin=Share(analysis.rule.margin, "declared"), alpha=Share(analysis.rule.alpha, "declared"),
     )  # fmt: skip
+
+
+def _nesting(analysis: Analysis) -> Iterator[Inline]:
+    """How the sessions of a run that has several enter its figures."""
+    if len(analysis.sessions) > 1:
+        yield msg(
+            "Blocks are nested in {count} sessions, and the session is the unit: a ratio's mean over sessions is "
+            "weighted by the variances between and within them, with the standard error of Hartung and Knapp and as "
+            "many degrees of freedom as sessions less one, and no interval is narrower than that of blocks alone. "
+            "The interval of a mean is over sessions too. The range of the next session holds the ratio of one more "
+            "session of as many blocks.",
+            count=Count(len(analysis.sessions)),
+        )
 
 
 def _plugin(plugin: PluginRecord) -> str:

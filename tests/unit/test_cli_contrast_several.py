@@ -1,0 +1,150 @@
+"""`vtax contrast RUN,RUN RUN,RUN`: several runs a side, and ratios of ratios. Figures here are invented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import output_of
+from scipy import stats
+from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
+
+from vtax.errors import BadInput
+from vtax.report.analysis.contrast import contrast
+from vtax.stats.sessions import unpaired_over_sessions
+from vtax.store.run import RunHandle
+from vtax.store.store import Store
+
+BLOCKS = 5
+RANDOM = np.random.default_rng(3)
+EFFECTS = {"a-1": 0.00, "a-2": 0.03, "a-3": -0.02, "b-1": 0.31, "b-2": 0.34, "b-3": 0.29}  # of all platforms of a run
+OVERHEAD = {"native": 0.0, "docker": -0.05, "qemu-tcg": -2.0}
+
+
+def _fill(run: RunHandle, effect: float, docker: float = 0.0) -> dict[str, list[float]]:
+    """Blocks of one session; returns log-values by platform."""
+    first = 0 if run.next_position() == 0 else 1 + max(block for _, block, _ in run.done())
+    logs: dict[str, list[float]] = {}
+    for block in range(first, first + BLOCKS):
+        shared = 0.02 * RANDOM.standard_normal()
+        for cell in run.cells:
+            own = OVERHEAD[cell.platform] + (docker if cell.platform == "docker" else 0.0)
+            log = effect + shared + own + 0.003 * RANDOM.standard_normal()
+            logs.setdefault(cell.platform, []).append(log)
+            values = {"events": 1000 * float(np.exp(log))}
+            run.add_trial(trial(cell, block=block, position=run.next_position(), values=values))
+    return logs
+
+
+def _begin(store: Store, name: str, **changes: Any) -> RunHandle:
+    chosen = [cell for cell in cells() if cell.benchmark == "sysbench-cpu" and cell.platform in OVERHEAD]
+    return begin(store, name, cells=chosen, platforms=[p for p in PLATFORMS if p.name in OVERHEAD], **changes)
+
+
+LOGS: dict[str, dict[str, list[float]]] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Three runs a side, b about 36 % above a; two runs of two sessions each."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('several') / 'store.sqlite'}"
+    design = {**DECLARED["design"], "method": 2}
+    with Store.open(url) as opened, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VTAX_STORE", url)
+        for number, (name, effect) in enumerate(EFFECTS.items(), 1):
+            run = _begin(opened, name, started_at=float(number), declared={**DECLARED, "design": design})
+            LOGS[name] = _fill(run, effect, docker=-0.04 if name.startswith("b") else 0.0)
+            run.finish("finished", "all blocks", 1_700_000_300.0)
+        for name in ("two-1", "two-2"):
+            run = _begin(opened, name, started_at=20.0, declared={**DECLARED, "design": design})
+            _fill(run, 0.0)
+            run.begin_session("b" * 32, run.host, 30.0)
+            _fill(run, 0.05)
+            run.finish("finished", "all blocks", 1_700_000_300.0)
+        yield opened
+
+
+def test_the_run_is_the_unit_of_several_runs_a_side(store: Store) -> None:
+    found = contrast(store, "b-1,b-2,b-3", "a-1,a-2,a-3")
+    assert found.family == 3
+    (native,) = (each for each in found.compared if each.left.platform.name == "native")
+    assert native.ratio is not None
+    assert native.verdict is not None
+    means = [[np.mean(LOGS[f"{side}-{n}"]["native"]) for n in (1, 2, 3)] for side in "ba"]
+    expected = stats.ttest_ind(*means, equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    assert native.ratio.n_sessions == 3
+    assert (native.ratio.low, native.ratio.high) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
+    assert native.ratio.p_value == pytest.approx(expected.pvalue)
+    assert native.left.summary is not None
+    assert native.left.summary.n == 3
+    (emulated,) = (each for each in found.compared if each.left.platform.name == "qemu-tcg")
+    assert emulated.verdict is not None
+    assert {native.verdict.kind, emulated.verdict.kind} == {"faster"}
+    words = " ".join(output_of("contrast", "b-1,b-2,b-3", "a-1,a-2,a-3").split())
+    assert "two samples of sessions" in words
+    assert "one run per side" not in words
+    assert "ratio of the next" in words
+
+
+def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store: Store) -> None:
+    found = {each.left.platform.name: each for each in contrast(store, "b-1", "a-1").compared}
+    assert all(each.verdict is not None and each.verdict.kind == "undecided" for each in found.values())
+    assert found["native"].relative is None  # it is the baseline
+    docker = found["docker"]
+    assert docker.relative is not None
+    logs = [np.subtract(LOGS[run]["docker"], LOGS[run]["native"]) for run in ("b-1", "a-1")]
+    expected = stats.ttest_ind(*logs, equal_var=False).confidence_interval(0.95)
+    assert (docker.relative.low, docker.relative.high) == pytest.approx((np.exp(expected.low), np.exp(expected.high)))
+    assert docker.relative.low < np.exp(-0.04) < docker.relative.high
+    assert docker.ratio is not None
+    assert docker.ratio.high - docker.ratio.low > 2 * (docker.relative.high - docker.relative.low)
+    text = " ".join(output_of("contrast", "b-1:docker", "a-1:docker").split())
+    assert "Ratio of ratios" in text
+    assert "what a session does to a platform and to the baseline alike cancels in it" in text
+
+
+def test_the_ratio_of_ratios_of_several_runs_is_over_runs(store: Store) -> None:
+    plain = json.loads(output_of("contrast", "b-1,b-2:docker", "a-1,a-2:docker", "--json"))
+    assert (plain["left"]["runs"], plain["right"]["runs"]) == (["b-1", "b-2"], ["a-1", "a-2"])
+    (entry,) = plain["contrasts"]
+    labels = np.repeat([1, 2], BLOCKS)
+    logs = [
+        np.concatenate([np.subtract(LOGS[f"{s}-{n}"]["docker"], LOGS[f"{s}-{n}"]["native"]) for n in (1, 2)])
+        for s in "ba"
+    ]
+    expected = unpaired_over_sessions((logs[0], labels), (logs[1], labels))
+    assert expected is not None
+    assert entry["ratio_of_ratios"]["n_sessions"] == 2
+    assert entry["ratio_of_ratios"]["low"] == pytest.approx(expected.low)
+    assert entry["ratio"]["predicted_low"] < entry["ratio"]["low"]
+
+
+def test_sessions_of_one_run_a_side_are_units_too(store: Store) -> None:
+    found = contrast(store, "two-1", "two-2")
+    assert all(each.ratio is not None and each.ratio.n_sessions == 2 for each in found.compared)
+    assert all("no verdict: each side is one run" not in " ".join(each.warnings) for each in found.compared)
+    (within,) = contrast(store, "two-1:docker", "two-1:qemu-tcg").compared
+    assert within.ratio is not None
+    assert within.ratio.n_sessions == 2
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "what"),
+    [
+        ("a-1,a-1", "b-1", "a-1,a-1 names a-1 twice"),
+        ("a-1,a-2", "a-2,b-1", "a-2 is on both sides"),
+        ("a-1,a-2", "a-2,a-1", "are the same runs"),
+        ("a-1", "a-1", "are the same run"),
+        ("a-1,zzz", "b-1", "there is no run 'zzz'"),
+        ("a-1,a-2", "b-1:docker", "a-1,a-2 is a whole run"),
+        ("a-1,a-2:docker", "a-1:docker", "a-1 is on both sides"),
+    ],
+)
+def test_runs_that_cannot_be_sides_are_refused(store: Store, left: str, right: str, what: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        contrast(store, left, right)
+    assert what in caught.value.what
