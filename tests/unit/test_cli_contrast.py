@@ -222,7 +222,9 @@ def test_the_command_prints_a_table_or_json(store: Store, monkeypatch: pytest.Mo
         assert expected in text
     plain = json.loads(output("tour-1:qemu-tcg", "tour-2:docker", "--json"))
     assert plain["schema"] == "vtax.contrast/1"
-    assert plain["left"] == {"text": "tour-1:qemu-tcg", "run": "tour-1", "platform": "qemu-tcg", "levels": {}}
+    assert plain["left"] == {
+            "text": "tour-1:qemu-tcg", "run": "tour-1", "runs": ["tour-1"], "platform": "qemu-tcg", "levels": {},
+        }  # fmt: skip
     assert [each["verdict"]["kind"] for each in plain["contrasts"]] == ["slower"] * 3
 
 

@@ -36,21 +36,16 @@ def test_sessions_of_equal_size_give_the_t_interval_of_their_means() -> None:
     assert (found.predicted_low, found.predicted_high) == pytest.approx(predicted)
 
 
-def test_sessions_of_unequal_size_are_weighted_by_both_variances() -> None:
+def test_sessions_of_unequal_size_count_alike() -> None:
     sessions = [np.array([0.10, 0.14, 0.12]), np.array([0.30, 0.26]), np.array([0.22, 0.18, 0.20, 0.24])]
-    logs = np.concatenate(sessions)
-    found = nested_mean(logs, np.repeat([3, 7, 9], [3, 2, 4]))
-    m, n = np.array([each.mean() for each in sessions]), np.array([3.0, 2.0, 4.0])
-    noise = sum(((each - each.mean()) ** 2).sum() for each in sessions) / 6
-    w = n / noise
-    q = (w * (m - (w * m).sum() / w.sum()) ** 2).sum()
-    tau2 = (q - 2) / (w.sum() - (w**2).sum() / w.sum())
-    star = 1 / (noise / n + tau2)
-    mean = (star * m).sum() / star.sum()
-    se = math.sqrt((star * (m - mean) ** 2).sum() / (2 * star.sum()))  # Hartung & Knapp 2001
-    assert tau2 > 0
-    assert (found.mean, found.se, found.df) == pytest.approx((mean, se, 2.0))
-    assert found.between_sd == pytest.approx(math.sqrt(tau2))
+    found = nested_mean(np.concatenate(sessions), np.repeat([3, 7, 9], [3, 2, 4]))
+    means = np.array([0.12, 0.28, 0.21])
+    assert (found.mean, found.se, found.df) == pytest.approx((means.mean(), stats.sem(means), 2.0))
+    noise = (0.0008 + 0.0008 + 0.002) / 6  # sums of squares within sessions, and their degrees of freedom
+    sampling = noise * (1 / 3 + 1 / 2 + 1 / 4) / 3
+    assert found.between_sd == pytest.approx(math.sqrt(means.var(ddof=1) - sampling))
+    assert (found.within_se, found.within_df) == pytest.approx((math.sqrt(sampling / 3), 6.0))
+    assert found.next_variance == pytest.approx(means.var(ddof=1))
 
 
 def test_sessions_that_agree_by_chance_are_no_surer_than_their_blocks() -> None:

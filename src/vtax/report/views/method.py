@@ -93,11 +93,9 @@ def _nesting(analysis: Analysis) -> Iterator[Inline]:
     """How the sessions of a run that has several enter its figures."""
     if len(analysis.sessions) > 1:
         yield msg(
-            "Blocks are nested in {count} sessions, and the session is the unit: a ratio's mean over sessions is "
-            "weighted by the variances between and within them, with the standard error of Hartung and Knapp and as "
-            "many degrees of freedom as sessions less one, and no interval is narrower than that of blocks alone. "
-            "The interval of a mean is over sessions too. The range of the next session holds the ratio of one more "
-            "session of as many blocks.",
+            "Blocks are nested in {count} sessions, and the session is the unit: every session counts alike, by the "
+            "mean of its blocks, and intervals of ratios and means are Student's t of these, never narrower than the "
+            "blocks' own. The range of the next session holds the ratio of one more session of as many blocks.",
             count=Count(len(analysis.sessions)),
         )
 
