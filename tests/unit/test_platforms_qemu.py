@@ -13,13 +13,12 @@ from vtax.host.home import Home
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
-from vtax.platforms import qemu as qemu_driver
-from vtax.platforms import registry
+from vtax.platforms import registry, virtual_machine
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qmp import Monitor
 from vtax.platforms.base import Resources
 
-BOOT = command.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 2_100_000)
+BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"), 2_100_000)
 
 
 def argv(nics=(), vhost=False, huge_pages=False, **options):
@@ -210,11 +209,11 @@ def test_a_monitor_that_ends_is_an_error(qemu):
 
 def test_a_disaster_on_the_console_is_reported_before_what_came_after_it(tmp_path):
     console = tmp_path / "console.log"
-    assert qemu_driver.console_errors(console) == ""
+    assert virtual_machine.console_errors(console) == ""
     console.write_text("[ 1.0] one\n[ 1.1] two\n[ 1.2] three\n[ 1.3] four\n")
-    assert qemu_driver.console_errors(console) == "[ 1.1] two | [ 1.2] three | [ 1.3] four"
+    assert virtual_machine.console_errors(console) == "[ 1.1] two | [ 1.2] three | [ 1.3] four"
     console.write_text("[ 9.9] Kernel panic - not syncing: sysrq triggered crash\n" + "[ 9.9] RAX: 0\n" * 30)
-    assert qemu_driver.console_errors(console) == "[ 9.9] Kernel panic - not syncing: sysrq triggered crash"
+    assert virtual_machine.console_errors(console) == "[ 9.9] Kernel panic - not syncing: sysrq triggered crash"
 
 
 def test_a_host_kernel_that_is_not_there_is_named_with_a_hint(tmp_path):

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtax.platforms import virtual_machine
 from vtax.platforms._qemu_options import QemuOptions
 from vtax.platforms.base import Resources
+from vtax.platforms.virtual_machine import Boot
 
 PROGRAM = "qemu-system-x86_64"
 AGENT_PORT = "vtax.agent"
@@ -44,15 +46,6 @@ class Nic:
     fds: tuple[int, ...] = ()
     queues: int = 1
     offloads: bool = True
-
-
-@dataclass(frozen=True)
-class Boot:
-    """What is loaded into the machine. tsc_khz: rate of the counter that emulated CPUs show, None when not known."""
-
-    kernel: Path
-    initrd: Path
-    tsc_khz: int | None = None
 
 
 @dataclass(frozen=True)
@@ -111,17 +104,16 @@ def memory_made_at_once(memory_bytes: int) -> list[str]:
 
 
 def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
-    """Quiet, and turned off after a panic, so that a dead guest closes its channel.
+    """As every machine's.
 
     An emulated CPU shows the host's own time stamp counter: its rate is passed rather than measured by the guest.
     """
-    words = ["console=ttyS0", "quiet", "panic=-1", "net.ifnames=0"]
+    words: list[str] = []
     if options.accel == "tcg":
         words += [_BOOT_OPTIONS, "no_timer_check"]
         words += [_BY_MP_TABLE] if options.machine == "pc" else []
         words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable"] if tsc_khz else []
-    words += [f"vtax.modules={','.join(options.modules)}", f"vtax.root={options.root_device}"]
-    return " ".join([*words, f"vtax.stream={AGENT_PORT}"])
+    return virtual_machine.kernel_command_line("ttyS0", options.modules, options.root_device, AGENT_PORT, words)
 
 
 def disk(options: QemuOptions, overlay: Path) -> list[str]:

@@ -26,12 +26,10 @@ from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, huge_pages, tsc
 from vtax.host.emulated_cpu import timeout_factor
-from vtax.host.home import Home
-from vtax.host.process import run, spawn
-from vtax.image import host_kernel
+from vtax.host.process import spawn
 from vtax.image.image import Image
 from vtax.platforms import _qemu_command as command
-from vtax.platforms import _qemu_probe
+from vtax.platforms import _qemu_probe, virtual_machine
 from vtax.platforms._qemu_crash import crash, leave_no_core
 from vtax.platforms._qemu_options import VARIANTS, QemuOptions
 from vtax.platforms._qemu_taps import open_macvtaps
@@ -48,8 +46,6 @@ PARTS = (
 """Threads by the names that QEMU gives them (-name debug-threads=on): the last is its main loop and its workers."""
 _MONITOR_TIMEOUT_S = 20.0
 _VHOST = Path("/dev/vhost-net")
-_FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
-_SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
 _MIN_HUGE_SHARE = 0.9
 _MAX_MTU = {"virtio-net": 65521, "e1000": 16110, "rtl8139": 4096}  # of Linux's tap, e1000 and 8139cp
 
@@ -76,8 +72,7 @@ class Qemu(Driver):
         """See platforms.base.Driver."""
         try:
             boot = boot_files(options, spec.image)
-            overlay = spec.directory / "disk.qcow2"
-            run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", spec.image.disk, overlay])
+            overlay = virtual_machine.overlay(spec)
             with ExitStack() as fds:
                 nics = _nics(options, spec, fds) if spec.plugboard else []
                 return _start(options, spec, boot, overlay, nics)
@@ -90,14 +85,10 @@ class Qemu(Driver):
 DRIVER = Qemu()
 
 
-def boot_files(options: QemuOptions, image: Image) -> command.Boot:
-    """What to boot: the image's kernel, unpacked where that works, or the host's. Raises ImageError."""
+def boot_files(options: QemuOptions, image: Image) -> virtual_machine.Boot:
+    """What to boot. Raises ImageError."""
     rate = tsc.frequency_khz() if options.accel == "tcg" else None
-    if options.kernel == "host":
-        own = host_kernel.prepare(Home.from_environment(), image, options.modules)
-        return command.Boot(own.kernel, own.initrd, rate)
-    kernel = image.elf_kernel if image.elf_kernel.exists() else image.kernel
-    return command.Boot(kernel, image.initrd, rate)
+    return virtual_machine.Boot(*virtual_machine.boot_files(options.kernel, options.modules, image), rate)
 
 
 def uses_vhost(options: QemuOptions) -> bool:
@@ -123,7 +114,7 @@ def _nics(options: QemuOptions, spec: GuestSpec, fds: ExitStack) -> list[command
 
 
 def _start(
-    options: QemuOptions, spec: GuestSpec, boot: command.Boot, overlay: Path, nics: Sequence[command.Nic]
+    options: QemuOptions, spec: GuestSpec, boot: virtual_machine.Boot, overlay: Path, nics: Sequence[command.Nic]
 ) -> StdioGuest:
     """Spawn QEMU stopped, pin its virtual CPUs, let it run."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
@@ -236,19 +227,9 @@ def describe(process: subprocess.Popen[bytes], stderr: Path, console: Path) -> s
         parts = ["QEMU is still running" if status is None else f"QEMU ended with status {status}"]
         if message := _stderr_summary(stderr):
             parts.insert(0, f"QEMU: {message}")
-    if shown := console_errors(console):
+    if shown := virtual_machine.console_errors(console):
         parts.insert(0, f"console: {shown}")
     return "; ".join(parts)
-
-
-def console_errors(console: Path) -> str:
-    """Fatal messages of a console, else its last lines; on one line of bounded length."""
-    try:
-        lines = console.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    found = [line for line in lines if any(word in line for word in _FATAL_MESSAGES)] or lines
-    return " | ".join(line.strip()[:_MAX_LINE_BYTES] for line in found[-_SHOWN_LINES:])
 
 
 def _stderr_summary(stderr: Path) -> str:

@@ -38,8 +38,8 @@ from vtax.platforms._qemu_taps import open_macvtaps
 from vtax.platforms._uml_stream import Stream
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, RunsAsRoot
 from vtax.platforms.containers import Root
-from vtax.platforms.qemu import console_errors
 from vtax.platforms.stdio import StdioGuest, claim
+from vtax.platforms.virtual_machine import console_errors
 
 HINT = "sudo vtax image uml; or give the option program the path of a linux.uml of version 7.2 or later"
 ONE_CPU = "one virtual CPU: the kernel of User Mode Linux is built for one"
