@@ -97,7 +97,7 @@ def test_nothing_of_this_host_is_in_the_image(image):
 def test_no_compiler_stays_in_the_image(image, manifest):
     assert list((image.tree / "usr/bin").glob("*gcc*")) == []
     assert "libc6-dev" not in manifest["packages"]
-    assert "gcc" in manifest["stream"]
+    assert "gcc" in manifest["compiler"]
     assert not (image.directory / "build-root").exists()
 
 

@@ -26,7 +26,7 @@ def test_the_same_recipe_has_the_same_key():
 def test_only_the_initrd_may_differ_between_images_that_share_a_tree():
     assert replace(DEFAULT, initrd="other").tree_key == DEFAULT.tree_key
     assert replace(DEFAULT, suite="other").tree_key != DEFAULT.tree_key
-    assert replace(DEFAULT, stream="other").tree_key != DEFAULT.tree_key
+    assert replace(DEFAULT, programs=()).tree_key != DEFAULT.tree_key
 
 
 def test_more_packages_make_another_image_and_packages_it_has_do_not():

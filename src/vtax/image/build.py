@@ -33,8 +33,8 @@ from vtax.image.image import MODULES, Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
 from vtax.image.kernel import elf_of
 from vtax.image.layer import make_layer
-from vtax.image.recipe import DEFAULT, Recipe
-from vtax.image.tree import STREAM_PATH, BuildRoot, make_build_root, make_tree, package_versions
+from vtax.image.recipe import DEFAULT, PROGRAMS, Recipe
+from vtax.image.tree import BuildRoot, make_build_root, make_tree, package_versions
 
 Progress = Callable[[str], None]
 
@@ -177,14 +177,16 @@ def _make_base(
         except BaseException:
             registered.release()
             raise
-    progress("STREAM")
-    build_root.compile_stream(recipe, image.tree / STREAM_PATH)
+    progress("vtax's own programs")
+    for program in PROGRAMS:
+        build_root.compile(program, image.tree)
     shutil.copyfile(build_root.kernel, image.kernel)
     write_modules(collect_modules(build_root.modules, recipe.modules), image.directory / MODULES)
     record = {
         "kernel": build_root.modules.name,
         "packages": package_versions(image.tree),
-        "stream": run(["chroot", image.tree, f"/{STREAM_PATH}", "--version"]).stdout.strip(),
+        "programs": list(recipe.programs),
+        "compiler": run(["chroot", build_root.directory, "/usr/bin/gcc", "--version"]).stdout.partition("\n")[0],
         "disk_bytes": DISK_BYTES,
     }
     shutil.rmtree(build_root.directory)

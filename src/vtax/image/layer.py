@@ -48,7 +48,7 @@ def make_layer(
     write_disk(image.tree, image.disk, disk_bytes)
     old = below["packages"]
     return {
-        **{name: below[name] for name in ("kernel", "stream")},
+        **{name: below[name] for name in ("kernel", "programs", "compiler")},
         "packages": packages,
         "disk_bytes": disk_bytes,
         "added": {name: version for name, version in packages.items() if name not in old},

@@ -1,6 +1,6 @@
 """What the image is made of, and the key that follows from it.
 
-The key names everything that decides the files of an image, so a changed package list, STREAM source or init script
+The key names everything that decides the files of an image, so a changed package list, program source or init script
 gives a new image, and the same recipe is never built twice. Package versions are not part of it (they are not known
 before the build): the manifest of a built image records them.
 
@@ -77,14 +77,28 @@ MODULES = (
 )
 """Kernel modules the initrd carries, with what they depend on; it loads only what the command line asks for."""
 
-STREAM_FLAGS = ("-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns")
-"""How STREAM is compiled: for any x86-64, and with copy as a loop like the other kernels, because the C library's
-memcpy chooses its instructions by what the virtual CPU says of its caches."""
-
 
 def data(name: str) -> bytes:
     """A file that ships with this package."""
     return files("vtax.image").joinpath("data", name).read_bytes()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of vtax's own, compiled for any x86-64 when the base is built.
+
+    name: of the program in /usr/bin. source, headers: in `data`. flags: of the compiler; its `--version` prints them.
+    """
+
+    name: str
+    source: str
+    flags: tuple[str, ...] = ("-O2",)
+    headers: tuple[str, ...] = ("program.h",)
+
+    @property
+    def definition(self) -> str:
+        """Its name, the hash of its files, and the flags."""
+        return " ".join((self.name, _hash(*map(data, (self.source, *self.headers))), *self.flags))
 
 
 def is_package_name(text: str) -> bool:
@@ -99,6 +113,18 @@ def _hash(*parts: bytes) -> str:
     return digest.hexdigest()[:12]
 
 
+PROGRAMS = (
+    # copy is a loop like the other kernels: the C library's memcpy chooses its instructions by what the virtual CPU
+    # says of its caches
+    Program("vtax-stream", "stream.c", ("-O3", "-fopenmp", "-fno-tree-loop-distribute-patterns"), ()),
+    Program("vtax-linpack", "linpack.c", ("-O3",), ("program.h", "linpack_solve.h")),
+    Program("vtax-pi", "pi.c"),
+    Program("vtax-kernel-paths", "kernel_paths.c", ("-O2", "-pthread")),
+    Program("vtax-memory-latency", "memory_latency.c"),
+)
+"""The programs that Debian does not have. Those that use a library open it when they run: a layer brings it."""
+
+
 def _initrd_hash() -> str:
     return _hash(b"%d" % INITRD_VERSION, data("init"), "\0".join(bootstrap_argv("")).encode())
 
@@ -107,7 +133,7 @@ def _initrd_hash() -> str:
 class Recipe:
     """Everything that decides the files of an image.
 
-    stream: hash of STREAM's source. initrd: hash of the init script and of the agent's bootstrap. The other fields
+    programs: definitions of PROGRAMS. initrd: hash of the init script and of the agent's bootstrap. The other fields
     are what is installed, from where, and in which layout (format_version). layer: packages that are installed over
     the base, which is the same recipe without them.
     """
@@ -120,8 +146,7 @@ class Recipe:
     kernel_package: str = "linux-image-amd64"
     modules: tuple[str, ...] = MODULES
     format_version: int = FORMAT_VERSION
-    stream_flags: tuple[str, ...] = STREAM_FLAGS
-    stream: str = _hash(data("stream.c"))
+    programs: tuple[str, ...] = tuple(program.definition for program in PROGRAMS)
     initrd: str = _initrd_hash()
     layer: tuple[str, ...] = ()
 

@@ -1,8 +1,8 @@
 """The two trees of a build: the guest's root file system, and a temporary build root.
 
-The build root holds what the guest must not: a compiler for STREAM, and the kernel with all its modules. Its packages
-are only unpacked, never configured, so it costs seconds and runs no maintainer script; the compiler runs in it by
-chroot. mmdebstrap works in a mount namespace of its own, so a killed build leaves no mounts.
+The build root holds what the guest must not: a compiler for vtax's own programs, and the kernel with all its modules.
+Its packages are only unpacked, never configured, so it costs seconds and runs no maintainer script; the compiler runs
+in it by chroot. mmdebstrap works in a mount namespace of its own, so a killed build leaves no mounts.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from vtax.errors import CommandFailed, ImageError
 from vtax.host.process import run
-from vtax.image.recipe import ARCHITECTURE, Recipe, data
+from vtax.image.recipe import ARCHITECTURE, Program, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
 
-STREAM_PATH = "usr/bin/vtax-stream"
+_PROGRAMS_DIRECTORY = "usr/bin"
 BUILD_ROOT_PACKAGES = ("base-files", "gcc", "libc6-dev")
 _BUILD_TIMEOUT_S = 1800.0
 _MACHINE_ID = "76746178" * 4  # "vtax" four times: the same for every guest, and no host's
@@ -42,13 +42,15 @@ class BuildRoot:
         """The bootable kernel."""
         return self.directory / "boot" / f"vmlinuz-{self.modules.name}"
 
-    def compile_stream(self, recipe: Recipe, target: Path) -> None:
-        """Compile STREAM in the build root and copy the program to target."""
-        (self.directory / "stream.c").write_bytes(data("stream.c"))
-        flags = " ".join(recipe.stream_flags)
-        command = ["gcc", *recipe.stream_flags, f'-DFLAGS="{flags}"', "-o", "/stream", "/stream.c", "-lm"]
+    def compile(self, program: Program, tree: Path) -> None:
+        """Compile a program in the build root and copy it into the tree."""
+        for name in (program.source, *program.headers):
+            (self.directory / name).write_bytes(data(name))
+        flags = " ".join(program.flags)
+        target = tree / _PROGRAMS_DIRECTORY / program.name
+        command = ["gcc", *program.flags, f'-DFLAGS="{flags}"', "-o", "/program", f"/{program.source}", "-lm"]
         run(["chroot", self.directory, "/usr/bin/env", "PATH=/usr/bin", *command])
-        shutil.copyfile(self.directory / "stream", target)
+        shutil.copyfile(self.directory / "program", target)
         target.chmod(0o755)
 
 
