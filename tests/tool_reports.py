@@ -24,6 +24,20 @@ REPORTS = [  # benchmark, its parameters, the program's role -> file with what i
     ("sockperf", {}, {"client": "sockperf/bookworm-udp-under-load.txt"}),
     ("stream", {}, {"single": "stream/1.0-1-thread.txt"}),
     ("sysbench-cpu", {}, {"single": "sysbench/1.0.20-1-thread.txt"}),
+    ("kernel-paths", {"operation": "fork_exec", "loops": 300}, {"single": "kernel-paths/1.0-fork_exec.txt"}),
+    ("linpack", {"repetitions": 1000}, {"single": "linpack/1.0-100-double.txt"}),
+    (
+        "linpack-openblas",
+        {"order": 500, "repetitions": 3, "threads": 2},
+        {"single": "linpack/1.0-openblas-0.3.29.txt"},
+    ),
+    (
+        "memory-latency",
+        {"working_set": 1048576, "loads": 1000000},
+        {"single": "memory-latency/1.0-1-mib-small.txt"},
+    ),
+    ("pi", {"digits": 1000}, {"single": "pi/cln-1.3.6.txt"}),
+    ("pi-flint", {"digits": 1000}, {"single": "pi/flint-3.1.0-1-thread.txt"}),
     ("bonnie", {"size": 1073741824}, {"single": "bonnie/2.00a-1-gib-16-files.csv"}),
 ]
 

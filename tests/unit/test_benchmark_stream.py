@@ -75,6 +75,17 @@ def test_arrays_that_do_not_fit_the_guest_are_refused_beforehand():
         command(array_size="200MiB")
 
 
+def test_threads_are_one_to_4096_and_no_more_than_the_memory_allows():
+    large = Context(vcpus=2, memory_bytes=1024 * MIB)
+    for threads in (1, 2000, 4096):
+        assert command(large, threads=threads).environment["OMP_NUM_THREADS"] == str(threads)
+    with pytest.raises(
+        BadInput, match="4096 threads are more than the 3686 that a kernel allows in 512 MiB"
+    ) as refused:
+        command(threads=4096)
+    assert (refused.value.where, "602 MiB" in refused.value.hint) == ("stream: threads", True)
+
+
 def test_an_array_below_four_times_the_cache_is_a_warning(monkeypatch):
     assert parse("1.0-2-threads").warnings == ()
     monkeypatch.setattr(stream, "last_level_cache_bytes", lambda: 300 * MIB)

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.sysbench_cpu import BENCHMARK, SysbenchCpuParameters
-from vtax.errors import BenchmarkError
+from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.stats.means import average_with
 
@@ -102,6 +102,25 @@ def test_doubtful_settings_are_said():
     )
     assert "only 1 events" in parse("1.0.20-one-event").warnings[0]
     assert parse("1.0.20-1-thread").warnings == ()
+
+
+def test_sysbench_0_4_is_refused_since_it_does_other_work():
+    header = "sysbench 0.4.12:  multi-threaded system evaluation benchmark\n\n"
+    with pytest.raises(BenchmarkError, match=r"sysbench 0\.4\.12, whose events are other work"):
+        parse(header + "Test execution summary:\n    total number of events:              10000\n")
+    with pytest.raises(BenchmarkError, match="do not compare"):
+        BENCHMARK.version_of(header)
+
+
+def test_primes_up_to_200_000_over_fixed_events_as_in_trindade2018():
+    assert {"--cpu-max-prime=200000", "--events=10000", "--time=0", "--threads=1"} <= set(
+        argv(cpu_max_prime=200_000, events=10_000, threads=1)
+    )
+
+
+def test_more_threads_than_a_kernel_allows_are_refused():
+    with pytest.raises(BadInput, match="4096 threads are more than the 3686"):
+        argv(threads=4096)
 
 
 def test_the_version_is_read():

@@ -145,6 +145,18 @@ def test_a_benchmark_explains_its_parameters_and_metrics() -> None:
 
 
 @pytest.mark.parametrize("name", benchmarks())
+def test_a_benchmark_says_what_it_measures_what_not_its_trap_and_its_packages(name: str) -> None:
+    printed = " ".join(output_of("benchmarks", name).split())
+    (plain,) = json.loads(output_of("benchmarks", name, "--json"))
+    about = " ".join(plain["about"].split())
+    assert about in printed
+    assert "does not measure" in about
+    assert "trap" in about
+    if plain["packages"]:
+        assert f"of the Debian packages {', '.join(plain['packages'])}" in printed
+
+
+@pytest.mark.parametrize("name", benchmarks())
 def test_a_benchmark_lists_what_its_parameters_may_hold(name: str) -> None:
     printed = output_of("benchmarks", name)
     (plain,) = json.loads(output_of("benchmarks", name, "--json"))

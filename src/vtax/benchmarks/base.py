@@ -168,8 +168,20 @@ class StartsGuests(Protocol):
         ...
 
 
+@runtime_checkable
+class SameEverywhere(Protocol):
+    """A benchmark with effective settings that every platform should have alike, such as the code path that its tool
+    chose by the CPU it saw. Platforms that differ in one are a warning of the run.
+
+    same_everywhere: names in Outcome.effective.
+    """
+
+    same_everywhere: tuple[str, ...]
+
+
 class Benchmark(Protocol):
-    """A real tool. `needs_network`: a peer and a topology are required. It may be a `NeedsPackages` as well.
+    """A real tool. `needs_network`: a peer and a topology are required. It may be a
+    `NeedsPackages` and a `SameEverywhere` as well.
 
     version_argv: prints the tool's version in the guest; version_of parses it out of that output.
     """

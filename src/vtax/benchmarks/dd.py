@@ -5,6 +5,9 @@ What a figure includes is chosen by `cache`:
   advised to drop. A cache below the guest (the host's, for a virtual disk that is a file) may still hold it.
 - `direct`: O_DIRECT, past the guest's cache in both directions; writing ends with fsync.
 - `cached`: the guest's cache counts: writing ends when the file is in it, reading finds the file there.
+
+It does not measure random access, several requests at once, nor file systems other than the root's. Its trap is what
+serves the request: a cache of the guest, or one of the host below it, which no flag in the guest reaches.
 """
 
 from __future__ import annotations

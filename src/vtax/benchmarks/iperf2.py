@@ -1,9 +1,12 @@
 """iperf 2: the tool of the older studies. Rates are taken from the report of the end that they belong to.
 
-Both programs write their reports as comma-separated values: nine fields for TCP, fourteen for UDP, one line for each
-stream and direction. What was sent is in the sender's report, what arrived in the receiver's. These reports do not
-say which socket buffers, segment size and congestion control the kernel used (the other format does of buffers, in
-rounded numbers, but has no exact rates); the other tools do.
+Both programs write their reports as comma-separated values: nine fields for TCP, fourteen for UDP, one line for
+each stream and direction. What was sent is in the sender's report, what arrived in the receiver's. These reports do
+not say which socket buffers, segment size and congestion control the kernel used (the other format does of buffers,
+in rounded numbers, but has no exact rates); the other tools do.
+
+It does not measure single messages or their delay. Its trap is UDP: the sender's own rate is not what arrived, and
+the rate that is asked for (`rate`), not the layer, may be the limit.
 """
 
 from __future__ import annotations

@@ -1,16 +1,19 @@
-"""What the tools that run in the guest alone share: one program's success, and what no CPU limit allows."""
+"""What the tools that run in the guest alone share: one program's success, and what its CPUs and memory allow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from vtax.benchmarks.base import Context, Role
-from vtax.errors import BenchmarkError
+from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.guest import CommandResult
+from vtax.study.units import about_size
 
 _CPU_ROOM = 1.05  # the guest's accounting ticks, and its start and end are not the controller's
 _CPU_ROOM_S = 0.1
 _WORDS_SHOWN = 300
+_MAX_SHARE = 0.9  # of a guest's memory: its kernel and the agent need the rest
+_THREAD_BYTES = 128 * 1024  # Linux allows as many threads as take an eighth of memory in stacks of 16 KiB (fork.c)
 
 
 def succeeded(tool: str, results: Mapping[Role, CommandResult]) -> CommandResult:
@@ -34,3 +37,36 @@ def check_cpu(tool: str, result: CommandResult, context: Context) -> None:
             f"{tool} used {used_s:.2f} s of CPU time; {context.vcpus} CPUs have {available_s:.2f} s",
             hint="the guest's CPU limit is not in force, or its clock is wrong: see vtax doctor",
         )
+
+
+def check_memory(where: str, what: str, needed_bytes: int, context: Context) -> None:
+    """Raise BadInput, with both numbers, when what a tool is asked for needs more memory than the guest has.
+
+    where: `benchmark: parameter`.
+    """
+    if needed_bytes > context.memory_bytes * _MAX_SHARE:
+        raise BadInput(
+            f"{what} need about {about_size(needed_bytes)} of memory, and the guest has "
+            f"{about_size(context.memory_bytes)}",
+            where=where,
+            hint=f"lower {where.rpartition(' ')[2]}, or raise memory in [guest]",
+        )
+
+
+def check_threads(name: str, threads: int, context: Context) -> None:
+    """Raise BadInput for more threads than the kernel of a guest with this memory allows (its threads-max)."""
+    most = int(context.memory_bytes * _MAX_SHARE / _THREAD_BYTES)
+    if threads > most:
+        raise BadInput(
+            f"{threads} threads are more than the {most} that a kernel allows in {about_size(context.memory_bytes)} "
+            "of memory",
+            where=f"{name}: threads",
+            hint=f"lower threads, or raise memory in [guest] to {about_size(int(threads * _THREAD_BYTES / 0.85))}",
+        )
+
+
+def thread_warnings(threads: int, context: Context) -> list[str]:
+    """A warning for more threads than CPUs."""
+    if threads <= context.vcpus:
+        return []
+    return [f"{threads} threads on {context.vcpus} CPUs: threads share CPU time"]

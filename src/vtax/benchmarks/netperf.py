@@ -6,6 +6,9 @@ taking the time of every send would slow a stream of small messages.
 
 Its figures of CPU (`-c -C`) are what the kernels at both ends say of themselves, read once before and once after:
 the busy share of all their CPUs. A guest without a kernel of its own tells the whole host's.
+
+It does not measure what a real server does between request and answer. Its trap is a small message size in a stream:
+TCP joins writes, so that fewer and larger packets cross the link than messages were sent.
 """
 
 from __future__ import annotations

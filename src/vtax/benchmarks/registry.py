@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -29,6 +30,15 @@ def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     found = [benchmarks()[name] for name in dict.fromkeys(names) if name in benchmarks()]
     needing = [benchmark for benchmark in found if isinstance(benchmark, NeedsPackages)]
     return tuple(package for benchmark in needing for package in benchmark.packages)
+
+
+def about(benchmark: Benchmark) -> str:
+    """What it measures, what it does not, and its known trap: the documentation of its module, as paragraphs.
+
+    Empty for one whose module has none.
+    """
+    module = inspect.getmodule(type(benchmark))
+    return inspect.cleandoc(module.__doc__) if module and module.__doc__ else ""
 
 
 def get(name: str, further: Iterable[str] = ()) -> Benchmark:

@@ -2,6 +2,9 @@
 
 Under a fixed load (`under-load`) the client sends at its own pace whatever the answers do, so queues show in the
 upper percentiles; `ping-pong` waits for every answer. All times are full round trips.
+
+It does not measure throughput. Its trap is a load that the path cannot carry: then the figure is the length of a
+queue, and messages that were dropped have no delay at all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """STREAM: memory bandwidth of four simple loops, by vtax's own program after the published rules of STREAM.
 
+It measures how many bytes per second long loops move, in any number of threads. It does not measure how long one load
+waits (`memory-latency`), nor what a program with a small working set would see. Its trap is the size of the arrays.
 The program (`vtax-stream`) is built with the image. The rules want each array at least four times as large as the
 last-level cache; where the guest's memory does not allow that, the default array is as large as it can be, and every
-result says so. The cache is the host's own: the size that a guest sees may be wrong.
+result says so. The cache is the host's own: the size that a guest sees may be wrong. The rate is that of the best
+repetition by the guest's clock.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 from pydantic import Field
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.local import check_cpu, succeeded
+from vtax.benchmarks.local import check_cpu, check_threads, succeeded
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -96,6 +99,7 @@ class Stream:
 
     def commands(self, parameters: StreamParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""
+        check_threads(self.name, parameters.threads or context.vcpus, context)
         array_bytes = _array_bytes(parameters, context)
         if array_bytes * _ARRAYS > context.memory_bytes * _MAX_SHARE:
             raise BadInput(

@@ -1,4 +1,4 @@
-"""`vtax benchmarks`: lists benchmarks, their parameters and metrics."""
+"""`vtax benchmarks`: lists benchmarks, what they measure, their parameters and metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vtax.benchmarks.base import Benchmark
-from vtax.benchmarks.registry import benchmarks, get, packages_of
+from vtax.benchmarks.registry import about, benchmarks, get, packages_of
 from vtax.cli.output import json_option, print_json, print_keys, print_table
 from vtax.errors import BadInput
 from vtax.runner.points import programs_of
@@ -20,7 +20,7 @@ from vtax.study.load import load
 @click.argument("name", required=False)
 @json_option
 def command(name: str | None, as_json: bool) -> None:
-    """List benchmarks; with NAME, print its parameters and metrics.
+    """List benchmarks; with NAME, print what it measures, its trap, packages, parameters and metrics.
 
     NAME may be a study file (TOML): then the programs that it declares are printed.
     """
@@ -48,6 +48,7 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
     return {
         "name": benchmark.name,
         "title": benchmark.title,
+        "about": about(benchmark),
         "tool": benchmark.tool,
         "needs_network": benchmark.needs_network,
         "packages": packages_of([benchmark.name]),
@@ -61,6 +62,10 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
 
 def _explain(benchmark: Benchmark) -> None:
     click.echo(f"{benchmark.name}: {benchmark.title}\n")
+    if text := about(benchmark):
+        click.echo(text + "\n")
+    packages = packages_of([benchmark.name])
+    click.echo(f"tool: {benchmark.tool}" + (f", of the Debian packages {', '.join(packages)}" if packages else ""))
     print_keys("parameter", benchmark.Parameters)
     print_table(
         ("metric", "unit", "better", "meaning"),

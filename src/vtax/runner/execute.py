@@ -18,6 +18,7 @@ from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
+from vtax.runner import same_settings
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import stop_requests
@@ -150,6 +151,7 @@ class _Execution:
         self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
         self._starts = Starts(plan)
         self._unstored: list[tuple[TrialRecord, Cell, TrialResult]] = []  # of guests that did not start
+        self._same_settings = same_settings.SameSettings()
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def all(self) -> tuple[str, str]:
@@ -271,6 +273,8 @@ class _Execution:
         self._measured += not record.is_warmup
         if not record.is_warmup and not result.error:
             self._stopping.add(cell, record.block, result.outcome.values)
+            for text in self._same_settings.differences(cell, result.outcome):
+                self._run.add_warning(same_settings.CODE, text)
         progress = self._progress(record.block, record.is_warmup)
         shown = figure(cell, result)
         self._observer.trial_ended(cell.platform.name, cell.point.label, shown, result.error, progress)

@@ -1,0 +1,152 @@
+"""LINPACK: a dense system of linear equations, solved in one thread by vtax's own program after LINPACK's rules.
+
+It measures floating-point multiplications and additions of one CPU on a matrix that fits its caches at small orders
+(100 in single precision is 39 KiB), by LINPACK's own algorithm (gefa, gesl, axpy by columns). It does not measure
+what the CPU can do at most: that takes a blocked algorithm and vector instructions, which is `linpack-openblas`.
+
+Its trap is to compare figures of different solvers, orders or compilers, which differ more than platforms do:
+compiler and flags are part of the recorded version. The residual is checked, and a wrong solution fails the trial.
+The rate is by the guest's clock: where that differs from the controller's, the trial has a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.local import check_cpu
+from vtax.benchmarks.own_program import Report, version_in
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.units import about_size
+
+TOOL = "vtax-linpack"
+PRECISION_BYTES = {"single": 4, "double": 8}
+METRICS: Sequence[Metric] = (
+    Metric("rate", "Mflop/s", "higher", "operations of all solutions over their time", primary=True,
+           average="harmonic"),
+    Metric("best_rate", "Mflop/s", "higher", "the same of the fastest solution", average="harmonic"),
+    Metric("time", "s", "lower", "time of one solution, mean"),
+)  # fmt: skip
+_MAX_SHARE = 0.9
+_MAX_SCALED_RESIDUAL = 16.0  # HPL's threshold
+_MAX_SECONDS_ROOM = 1.05
+_WORK = 1e9  # operations of a trial, by default
+_MAX_REPETITIONS = 1_000_000
+_EXPECTED_PER_S = 1.5e9
+Precision = Literal["single", "double"]
+
+
+class LinpackParameters(Parameters):
+    """What a study may fix or vary."""
+
+    order: int = Field(100, ge=2, le=20_000, description="equations, and unknowns")
+    precision: Precision = Field("double", description="of the numbers: 4 or 8 bytes")
+    repetitions: int | None = Field(
+        None, ge=1, le=_MAX_REPETITIONS, description="solutions; default as many as make 10^9 operations"
+    )
+
+
+def operations(order: int) -> float:
+    """Floating-point operations that a solution counts for: 2/3 n^3 + 2 n^2 (Dongarra et al., 2003)."""
+    return 2 / 3 * order**3 + 2 * order**2
+
+
+def default_repetitions(order: int) -> int:
+    """As many solutions as make _WORK operations, at least one."""
+    return min(max(round(_WORK / operations(order)), 1), _MAX_REPETITIONS)
+
+
+def command(
+    name: str, order: int, precision: Precision, repetitions: int | None, solver: str, context: Context
+) -> tuple[str, ...]:
+    """Arguments of the program. Raises BadInput for a matrix that the guest's memory cannot hold."""
+    matrix_bytes = order**2 * PRECISION_BYTES[precision]
+    if matrix_bytes > context.memory_bytes * _MAX_SHARE:
+        raise BadInput(
+            f"a matrix of order {order} is {about_size(matrix_bytes)}, and the guest has "
+            f"{about_size(context.memory_bytes)} of memory",
+            where=f"{name}: order",
+            hint="lower order, or raise memory in [guest]",
+        )
+    return (TOOL, str(order), precision, solver, str(repetitions or default_repetitions(order)))
+
+
+def outcome(argv: Sequence[str], context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+    """Metrics from a report of the program that ran with these arguments. See Benchmark.parse."""
+    result = results["single"]
+    if "invalid" in result.stdout.split():
+        raise BenchmarkError(
+            "LINPACK's solution is wrong: the guest computed or stored it wrongly", where=_tail(result)
+        )
+    report = Report(TOOL, results, end="valid")
+    _, order, precision, solver, repetitions = argv
+    report.matches({"order": order, "precision": precision, "solver": solver, "repetitions": repetitions})
+    if (scaled := report.number("scaled_residual")) >= _MAX_SCALED_RESIDUAL:
+        raise BenchmarkError(f"LINPACK's scaled residual is {scaled:g}, not below {_MAX_SCALED_RESIDUAL:g}")
+    total_s, best_s, count = report.positive("seconds"), report.positive("best_s"), report.integer("repetitions")
+    if total_s > result.inside_s * _MAX_SECONDS_ROOM + 0.01:
+        raise BenchmarkError(f"{TOOL} reports {total_s:g} s, and the guest counted {result.inside_s:g} s")
+    check_cpu(TOOL, result, context)
+    each = operations(int(order)) / 1e6
+    effective = {
+        "order": int(order),
+        "precision": precision,
+        "solver": solver,
+        "repetitions": count,
+        "threads": report.integer("threads"),
+        "kernel": report.text("kernel"),
+        "normalized_residual": report.number("normalized_residual"),
+        "scaled_residual": scaled,
+    }
+    values = {"rate": each * count / total_s, "best_rate": each / best_s, "time": total_s / count}
+    return Outcome(values, effective)
+
+
+def expected_s(order: int, repetitions: int | None, rate_per_s: float) -> float:
+    """About how long a trial takes. The matrix is written anew for every solution."""
+    return (repetitions or default_repetitions(order)) * (operations(order) / rate_per_s + order**2 * 1e-9) + 0.1
+
+
+def _tail(result: CommandResult) -> str:
+    return "; ".join(result.stdout.splitlines()[-6:])
+
+
+class Linpack:
+    """See the module."""
+
+    name = "linpack"
+    title = "linear equations, one thread (LINPACK rules)"
+    tool = TOOL
+    needs_network = False
+    Parameters = LinpackParameters
+    metrics = METRICS
+    version_argv = (TOOL, "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of. Compiler and flags belong to it."""
+        return version_in(TOOL, output)
+
+    def commands(self, parameters: LinpackParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        return (Command("single", self._argv(parameters, context)),)
+
+    def expected_s(self, parameters: LinpackParameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        return expected_s(parameters.order, parameters.repetitions, _EXPECTED_PER_S)
+
+    def parse(
+        self, parameters: LinpackParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
+        """See Benchmark.parse."""
+        return outcome(self._argv(parameters, context), context, results)
+
+    def _argv(self, parameters: LinpackParameters, context: Context) -> tuple[str, ...]:
+        p = parameters
+        return command(self.name, p.order, p.precision, p.repetitions, "reference", context)
+
+
+BENCHMARK = Linpack()

@@ -1,0 +1,104 @@
+"""What the benchmarks by vtax's own programs share: their version, their report, and time on the outside clock.
+
+A report is lines of `key value`, which begin with the program's name and version and end with a word of completion.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from vtax.benchmarks.base import Role
+from vtax.benchmarks.local import succeeded
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+_CLOCK_ROOM = 1.01  # a program's time is part of the guest's time of it, but both are read at another moment
+_CLOCK_ROOM_S = 0.01
+_SHORT_S = 0.1
+
+
+def version_in(program: str, output: str) -> str:
+    """The version in what `PROGRAM --version` printed, with compiler and flags. Raises BenchmarkError."""
+    match = re.match(rf"{re.escape(program)} (\S.*)", output)
+    if not match:
+        raise BenchmarkError(f"{program} --version printed no version", where=output[:200])
+    return match[1].strip()
+
+
+class Report:
+    """The report of a program. Raises BenchmarkError for a failed program, and for what is missing."""
+
+    def __init__(self, program: str, results: Mapping[Role, CommandResult], *, end: str = "complete") -> None:
+        """end: the last line of a whole report."""
+        self._program = program
+        lines = succeeded(program, results).stdout.splitlines()
+        if not lines or not lines[0].startswith(f"{program} "):
+            raise BenchmarkError(f"{program} printed no report that vtax knows", where="; ".join(lines)[:200])
+        if lines[-1] != end:
+            raise BenchmarkError(f"{program}'s report is not complete", where="; ".join(lines)[-200:])
+        self._values = {key: value for key, _, value in (line.partition(" ") for line in lines)}
+
+    def text(self, key: str) -> str:
+        """The value of a key."""
+        if key not in self._values:
+            raise BenchmarkError(f"{self._program}'s report is not complete: it has no {key}")
+        return self._values[key]
+
+    def integer(self, key: str) -> int:
+        """A whole number."""
+        text = self.text(key)
+        if not re.fullmatch(r"-?\d{1,18}", text):
+            raise BenchmarkError(f"{self._program} printed {text[:40]!r} where {key} is a whole number")
+        return int(text)
+
+    def number(self, key: str) -> float:
+        """A finite number."""
+        text = self.text(key)
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise BenchmarkError(f"{self._program} printed {text[:40]!r} where {key} is a number")
+        return value
+
+    def positive(self, key: str) -> float:
+        """A number above 0."""
+        value = self.number(key)
+        if value <= 0:
+            raise BenchmarkError(f"{self._program} printed {value:g} for {key}: no time passed in the guest")
+        return value
+
+    def matches(self, expected: Mapping[str, int | str]) -> None:
+        """Raise BenchmarkError when the program did something else than it was asked for."""
+        found = {key: self.text(key) for key in expected}
+        wanted = {key: str(value) for key, value in expected.items()}
+        if found != wanted:
+            raise BenchmarkError(f"{self._program} did {found} where {wanted} was requested")
+
+
+def loops_outside_s(program: str, result: CommandResult, loops_s: float) -> float:
+    """Seconds of a program's loops on the controller's clock.
+
+    loops_s: their time on the guest's clock. The controller times the whole program; what of it is not loops (its
+    start, preparation and end) is known by the guest's clock alone and is subtracted, so a wrong guest clock changes
+    the figure by its error over that part only. Raises BenchmarkError when the times contradict each other.
+    """
+    if loops_s > result.inside_s * _CLOCK_ROOM + _CLOCK_ROOM_S:
+        raise BenchmarkError(f"{program} reports {loops_s:g} s of loops, and the guest counted {result.inside_s:g} s")
+    outside_s = result.outside_s - max(result.inside_s - loops_s, 0.0)
+    if outside_s <= 0:
+        raise BenchmarkError(
+            f"{program} ran {result.outside_s:g} s, and the guest's clock counted more around its loops alone",
+            hint="raise the number of loops; the guest's clock may be wrong, see vtax doctor",
+        )
+    return outside_s
+
+
+def short_warnings(outside_s: float, parameter: str) -> list[str]:
+    """A warning for loops that are short beside a round trip to the guest. parameter: to raise."""
+    if outside_s >= _SHORT_S:
+        return []
+    return [f"the loops lasted {outside_s:.3f} s: a round trip to the guest is part of the figure; raise {parameter}"]

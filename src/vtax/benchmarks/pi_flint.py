@@ -1,0 +1,101 @@
+"""π by FLINT in all threads: Chudnovsky's series by binary splitting, as y-cruncher computes it.
+
+It measures multiplication of very long integers in several threads, memory bandwidth and the scheduling of threads,
+up to 500 million digits and more. It does not measure floating point alone.
+
+Its trap is memory: two threads need 15 bytes per digit, and a guest that swaps measures its disk. More than the
+guest has is refused before the run. FLINT is not y-cruncher, whose figures are several times as fast and cannot be
+compared; a y-cruncher binary itself is run as a program of the study (docs/add-a-benchmark.md). The time is the
+controller's, around the whole program; what the program says of computing alone, without the conversion to decimal
+digits, is beside it; the last digits are compared with π's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from vtax.benchmarks import pi_digits
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.local import check_cpu, check_memory, check_threads, thread_warnings
+from vtax.benchmarks.own_program import Report, version_in
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+
+_TOOL = "vtax-pi"
+_START_BYTES = 16 * 1024**2
+_BYTES_PER_DIGIT = (10, 15, 20)  # with 1, 2, more threads; measured at 10^7 digits: 9.2, 13.9, 16.4 (4), 19.3 (16)
+_EXPECTED_S = 0.5  # of 10^6 digits in one thread
+_CLOCK_ROOM = 1.05
+
+
+class PiFlintParameters(Parameters):
+    """What a study may fix or vary."""
+
+    digits: int = Field(
+        10_000_000, ge=pi_digits.FEWEST, le=10_000_000_000, description="digits of π after the decimal point"
+    )
+    threads: int | None = Field(None, ge=1, le=4096, description="threads; default the guest's virtual CPUs")
+
+
+class PiFlint:
+    """See the module."""
+
+    name = "pi-flint"
+    title = "π in all threads (FLINT, as y-cruncher)"
+    tool = _TOOL
+    needs_network = False
+    packages = ("libflint19",)
+    Parameters = PiFlintParameters
+    metrics: Sequence[Metric] = (
+        Metric("time", "s", "lower", "time of the whole program, on the controller's clock", primary=True),
+        Metric("computing_time", "s", "lower", "time of the computation without that of decimal digits, by the "
+               "guest's clock"),
+        Metric("cpu_time", "s", "lower", "CPU time of all threads, as the guest's kernel accounts it"),
+    )  # fmt: skip
+    version_argv = (_TOOL, "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of. FLINT, compiler and flags belong to it."""
+        return version_in(_TOOL, output)
+
+    def commands(self, parameters: PiFlintParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        threads = _threads(parameters, context)
+        check_threads(self.name, threads, context)
+        per_digit = _BYTES_PER_DIGIT[min(threads, len(_BYTES_PER_DIGIT)) - 1]
+        needed = _START_BYTES + per_digit * parameters.digits
+        check_memory(f"{self.name}: digits", f"{parameters.digits} digits of pi", needed, context)
+        return (Command("single", (_TOOL, str(parameters.digits), str(threads))),)
+
+    def expected_s(self, parameters: PiFlintParameters, context: Context) -> float:
+        """See Benchmark.expected_s. The work grows a little faster than the digits."""
+        at_once = min(_threads(parameters, context), context.vcpus)
+        return _EXPECTED_S * float((parameters.digits / 1e6) ** 1.15) / at_once + 0.1
+
+    def parse(
+        self, parameters: PiFlintParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
+        """See Benchmark.parse."""
+        result, threads = results["single"], _threads(parameters, context)
+        report = Report(_TOOL, results)
+        report.matches({"digits": parameters.digits, "threads": threads})
+        last = report.text("last")
+        warnings = thread_warnings(threads, context) + pi_digits.warnings_of("FLINT", parameters.digits, last)
+        computed_s = report.positive("computed_s")
+        if computed_s > result.inside_s * _CLOCK_ROOM + 0.01:
+            raise BenchmarkError(f"{_TOOL} reports {computed_s:g} s, and the guest counted {result.inside_s:g} s")
+        check_cpu(_TOOL, result, context)
+        values = {"time": result.outside_s, "computing_time": computed_s, "cpu_time": result.user_s + result.system_s}
+        if values["cpu_time"] <= 0:  # too short for the guest's accounting
+            del values["cpu_time"]
+        effective = {"digits": parameters.digits, "threads": threads, "last_digits": last}
+        return Outcome(values, effective, tuple(warnings))
+
+
+def _threads(parameters: PiFlintParameters, context: Context) -> int:
+    return parameters.threads or context.vcpus
+
+
+BENCHMARK = PiFlint()

@@ -1,0 +1,103 @@
+"""Memory latency: sizes and pages of the working set, and what real reports of the pointer chase mean."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.memory_latency import BENCHMARK, MemoryLatencyParameters
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.guest import CommandResult
+
+FIXTURES = Path(__file__).parent / "fixtures" / "memory-latency"
+CONTEXT = Context(vcpus=1, memory_bytes=2**29)
+SMALL = {"working_set": "1MiB", "loads": 1_000_000}
+HUGE = {"working_set": "4MiB", "loads": 1_000_000, "pages": "huge"}
+
+
+def read(name):
+    return (FIXTURES / name).read_text()
+
+
+def parse(text, *, status=0, stderr="", outside_s=1.0, inside_s=0.98, user_s=0.1, **parameters):
+    result = CommandResult(("vtax-memory-latency",), status, text, stderr, outside_s, inside_s, user_s=user_s)
+    return BENCHMARK.parse(MemoryLatencyParameters(**parameters), CONTEXT, {"single": result})
+
+
+def command(**parameters):
+    (only,) = BENCHMARK.commands(MemoryLatencyParameters(**parameters), CONTEXT)
+    return only
+
+
+def test_the_time_is_the_one_outside_without_building_the_chain():
+    outcome = parse(read("1.0-1-mib-small.txt"), **SMALL)
+    loops_s = 0.015789342
+    assert outcome.values["latency"] == pytest.approx((1.0 - (0.98 - loops_s)) * 1e3)
+    assert outcome.values["mean"] == pytest.approx(loops_s * 1e3)
+    assert (outcome.values["min"], outcome.values["p50"], outcome.values["p99"]) == (6.510, 7.432, 75.593)
+    assert outcome.effective == {"working_set": 2**20, "loads": 10**6, "pages": "small", "huge_bytes": 0}
+
+
+def test_huge_pages_that_were_not_given_are_a_warning_with_both_sizes():
+    text = read("1.0-4-mib-huge.txt")
+    (warning,) = parse(text, **HUGE).warnings
+    assert warning == "huge pages were requested: 0 B of the working set of 4 MiB is in them"
+    assert parse(text.replace("huge_bytes 0", f"huge_bytes {4 * 2**20}"), **HUGE).warnings == ()
+
+
+def test_a_kernel_that_does_not_say_is_a_warning_where_huge_pages_were_requested():
+    parameters = {"working_set": "32KiB", "loads": 1_000_000}
+    outcome = parse(read("1.0-no-smaps.txt"), **parameters)
+    assert outcome.effective["huge_bytes"] is None
+    assert not any("huge" in warning for warning in outcome.warnings)
+    assert any("does not say" in w for w in parse(read("1.0-no-smaps.txt"), pages="huge", **parameters).warnings)
+
+
+def test_short_chases_are_a_warning():
+    assert any("raise loads" in w for w in parse(read("1.0-1-mib-small.txt"), outside_s=0.99, **SMALL).warnings)
+
+
+def test_no_memory_fails_the_trial_with_the_programs_words():
+    with pytest.raises(BenchmarkError, match="status 2: no memory for the working set"):
+        parse(read("1.0-no-memory.txt"), status=2, stderr=read("1.0-no-memory.err"), **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("working_set 1048576", "working_set 1"), "'working_set': '1'"),
+        (("loads 1000000", "loads 1"), "'loads': '1'"),
+        (("min_ns 6.510", "min_ns 0"), "no time passed in the guest"),
+        (("huge_bytes 0", "huge_bytes x"), "where huge_bytes is a whole number"),
+        (("\ncomplete", ""), "not complete"),
+        (("seconds 0.015789342", "seconds 5"), "reports 5 s of loops"),
+    ],
+)
+def test_another_or_an_impossible_report_fails_the_trial(change, message):
+    text = read("1.0-1-mib-small.txt").replace(*change)
+    assert text != read("1.0-1-mib-small.txt")
+    with pytest.raises(BenchmarkError, match=message):
+        parse(text, **SMALL)
+
+
+def test_a_working_set_beyond_memory_is_refused_with_both_numbers():
+    with pytest.raises(BadInput, match=r"need about 520 MiB of memory, and the guest has 512 MiB") as refused:
+        command(working_set="512MiB")
+    assert refused.value.where == "memory-latency: working_set"
+
+
+def test_size_loads_and_pages_reach_the_program():
+    assert command().argv == ("vtax-memory-latency", str(64 * 2**20), "10000000", "small")
+    assert command(working_set="32KiB", pages="huge").argv == ("vtax-memory-latency", "32768", "100000000", "huge")
+    assert command(loads=5000).argv[2] == "5000"
+
+
+@pytest.mark.parametrize("parameters", [{"working_set": 64}, {"working_set": 1000}, {"loads": 1}, {"pages": "1G"}])
+def test_senseless_parameters_are_refused(parameters):
+    with pytest.raises(ValidationError):
+        MemoryLatencyParameters(**parameters)
+
+
+def test_the_version_holds_compiler_and_flags():
+    assert BENCHMARK.version_of(read("1.0-version.txt")) == "1.0 (gcc 14.2.0; -O2)"
