@@ -37,7 +37,9 @@ def test_every_command_shown_exists_with_its_options(place: str, words: list[str
     if isinstance(command, click.Group) and len(words) > 1:
         command = command.get_command(click.Context(command), words[1])
         assert command is not None, place
-    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
+    known = {name for p in command.get_params(click.Context(command)) for name in (*p.opts, *p.secondary_opts)} | {
+        "--help"
+    }
     for word in words[1:]:
         if word.startswith("-"):
             assert word.partition("=")[0] in known, f"{place}: {word}"

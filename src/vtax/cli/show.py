@@ -27,21 +27,23 @@ from vtax.report.views.registry import DEFAULT, views
 from vtax.store.store import Store
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
     from rich.console import Console
+
+
+_WITHOUT_OPTIONS = "vtax.show.without_options"
 
 
 class _Command(click.Command):
     """Finds the options of views, which imports every view, only where an argument could be one."""
 
-    def make_context(self, info_name: str | None, args: list[str], *more: Any, **settings: Any) -> click.Context:
-        if any(each.startswith("-") for each in args):
-            _add_views()
-        return super().make_context(info_name, args, *more, **settings)
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WITHOUT_OPTIONS] = not (ctx.resilient_parsing or any(each.startswith("-") for each in args))
+        return super().parse_args(ctx, args)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        _add_views()
-        return super().shell_complete(ctx, incomplete)
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if not ctx.meta.get(_WITHOUT_OPTIONS):
+            _add_views()
+        return super().get_params(ctx)
 
 
 @click.command("show", epilog=FILTERS, cls=_Command)
