@@ -24,6 +24,7 @@ REPORTS = [  # benchmark, its parameters, the program's role -> file with what i
     ("sockperf", {}, {"client": "sockperf/bookworm-udp-under-load.txt"}),
     ("stream", {}, {"single": "stream/1.0-1-thread.txt"}),
     ("sysbench-cpu", {}, {"single": "sysbench/1.0.20-1-thread.txt"}),
+    ("compile", {"files": 20}, {"single": "compile/gcc-14.2.0-20-files.txt"}),
     ("kernel-paths", {"operation": "fork_exec", "loops": 300}, {"single": "kernel-paths/1.0-fork_exec.txt"}),
     ("linpack", {"repetitions": 1000}, {"single": "linpack/1.0-100-double.txt"}),
     (
