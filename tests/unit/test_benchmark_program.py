@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from vtax.benchmarks.base import Context, Role
 from vtax.benchmarks.matching import matches
@@ -41,6 +42,31 @@ def test_a_figure_is_found_by_a_pattern() -> None:
 def test_a_figure_is_found_by_a_json_pointer(pointer: str, value: float) -> None:
     text = '{"a": [0, {"b": 3}], "x/y": 4, "m~n": 5, "": 6, "text": "7.5"}'
     assert read(program({"pointer": pointer}), text) == {"figure": value}
+
+
+def test_a_figure_may_be_the_time_on_the_controllers_clock() -> None:
+    assert read(program({"elapsed": True}), "prints nothing of use") == {"figure": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ({"elapsed": True, "pattern": "took ([^ ]+) s"}, "a pattern, a pointer or elapsed, one of the three"),
+        ({"elapsed": False}, "a pattern, a pointer or elapsed, one of the three"),
+        ({"elapsed": True, "unit": "ms"}, "an elapsed time, in s, not in ms"),
+    ],
+)
+def test_a_metric_has_one_source_and_elapsed_time_is_in_seconds(metric: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
+        program(metric)
+
+
+def test_a_pattern_with_the_right_digits_proves_a_result_before_its_time() -> None:
+    proof = {"pattern": r"(?s)3421170679.*Total Computation Time:\s+([0-9.]+)"}
+    text = "70679\n3421170679\nTotal Computation Time:    1.250 seconds\n"
+    assert read(program(proof), text) == {"figure": 1.25}
+    with pytest.raises(BenchmarkError, match="matches nothing"):
+        read(program(proof), text.replace("3421170679", "3421170678"))
 
 
 def test_a_whole_document_may_be_the_figure() -> None:

@@ -78,7 +78,7 @@ def test_a_program_is_accepted(changes: dict[str, Any]) -> None:
         ({"metric": [{**TIME, "pattern": "(("}]}, "no regular expression"),
         ({"metric": [{**TIME, "pattern": "(" * 400 + ")" * 400}]}, "pattern"),
         ({"metric": [{**TIME, "pattern": "(a)" + "b" * limits.LONGEST_PATTERN}]}, "at most 500 characters"),
-        ({"metric": [{**TIME, "pointer": "/a"}]}, "one of the two"),
+        ({"metric": [{**TIME, "pointer": "/a"}]}, "one of the three"),
         ({"metric": [{**TIME, "pattern": None, "pointer": "a"}]}, "begins with '/'"),
         ({"metric": [{**TIME, "better": "hi"}]}, "'higher' or 'lower'"),
     ],
@@ -143,7 +143,7 @@ def test_a_dry_run_shows_the_program_and_its_files(tmp_path: Path, capsys: pytes
         (lambda file: None, "cannot be read: No such file"),
         (lambda file: file.mkdir(), "cannot be read: Is a directory"),
         (os.mkfifo, "is not a regular file"),
-        (lambda file: file.write_bytes(b"x" * (limits.MAX_FILES_BYTES + 1)), "at most 4 MiB together"),
+        (lambda file: file.write_bytes(b"x" * (limits.MAX_FILES_BYTES + 1)), "at most 32 MiB together"),
         (lambda file: (file.write_text("x"), file.chmod(0o666)), "other users may change"),
     ],
 )

@@ -126,10 +126,7 @@ class Program:
             raise BenchmarkError(f"{self.tool} failed with status {result.status}: {_excerpt(words, last=True)}")
         wanted = {m.name: (m.pattern, m.output) for m in self._table.metric if m.pattern is not None}
         found = matches(wanted, texts)
-        return Outcome({
-            m.name: _pointed(m, texts[m.output]) if m.pattern is None else _matched(m, found[m.name], texts[m.output])
-            for m in self._table.metric
-        })  # fmt: skip
+        return Outcome({m.name: _figure(m, found, texts[m.output], result) for m in self._table.metric})
 
     def _files(self) -> list[tuple[Path, bytes]]:
         return list(zip(map(Path, self._table.files), self._contents, strict=False))
@@ -169,6 +166,13 @@ def _parameters(table: ProgramTable) -> type[Parameters]:
     """A model in which every parameter has its default and the default's type."""
     declared: dict[str, Any] = {name: (type(value), value) for name, value in table.parameters.items()}
     return create_model("ProgramParameters", __base__=Parameters, **declared)
+
+
+def _figure(metric: MetricTable, found: Mapping[str, Sequence[str]], text: str, result: CommandResult) -> float:
+    """The value of a metric. found: what the patterns matched. text: of the metric's output."""
+    if metric.elapsed:
+        return result.outside_s
+    return _pointed(metric, text) if metric.pattern is None else _matched(metric, found[metric.name], text)
 
 
 def _matched(metric: MetricTable, found: Sequence[str], text: str) -> float:

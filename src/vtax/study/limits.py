@@ -31,7 +31,7 @@ LONGEST_PATTERN = 500
 """Characters of a metric's regular expression."""
 MAX_FILES = 32
 """Of a program."""
-MAX_FILES_BYTES = 4 * 1024**2
+MAX_FILES_BYTES = 32 * 1024**2
 """Of a program's files together."""
 MAX_POINTS = 10_000
 """Combinations of levels, over all benchmarks and tunings."""

@@ -83,6 +83,9 @@ class MetricTable(Table):
     pointer: Annotated[str, AfterValidator(_pointer)] | None = Field(
         None, description="JSON Pointer (RFC 6901) to the number, when the output is JSON"
     )
+    elapsed: bool = Field(
+        False, description="whether the figure is the time of the program on the controller's clock, in s"
+    )
     output: Literal["stdout", "stderr"] = Field("stdout", description="where the program prints it")
     average: Literal["arithmetic", "harmonic"] = Field(
         "arithmetic", description="of the trials of a block: 'harmonic' for a rate over fixed work"
@@ -91,9 +94,13 @@ class MetricTable(Table):
 
     @model_validator(mode="after")
     def _is_one_figure(self) -> MetricTable:
-        if (self.pattern is None) == (self.pointer is None):
-            key = "pointer" if self.pattern is not None else "pattern"
-            raise disagreement(f"the metric {self.name} needs a pattern or a pointer, one of the two", key)
+        sources = {"pattern": self.pattern is not None, "pointer": self.pointer is not None, "elapsed": self.elapsed}
+        if sum(sources.values()) != 1:
+            key = next((name for name, is_given in sources.items() if is_given), "pointer")
+            what = f"the metric {self.name} needs a pattern, a pointer or elapsed, one of the three"
+            raise disagreement(what, key)
+        if self.elapsed and self.unit != "s":
+            raise disagreement(f"the metric {self.name} is an elapsed time, in s, not in {self.unit}", "unit")
         return self
 
 
