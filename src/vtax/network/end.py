@@ -141,6 +141,14 @@ class End:
         self._fit()
         return names
 
+    def plug_devices(self, devices: Sequence[str]) -> Sequence[str]:
+        """See Plugboard.plug_devices. Raises NetworkError or CommandFailed."""
+        placed = zip(devices, self._placed, strict=True)
+        names = [segment.plug_tap(self.role, interface, 1, device) for device, (interface, segment) in placed]
+        self._tapped = True
+        self._fit()
+        return names
+
     def configure_commands(self) -> Sequence[Sequence[str]]:
         """See Plugboard.configure_commands. Nothing when the interfaces are in a namespace: they are ready."""
         if not self.has_taps:

@@ -39,8 +39,10 @@ class MacvlanSegment:
         )
         self.hops.append(Hop(f"{role}.{interface.name}", guest, interface.name, "macvlan", role=role))
 
-    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """A macvtap; what opens it uses /dev/tapINDEX, not /dev/net/tun."""
+        if device:
+            raise NetworkError(f"{device} cannot be a macvtap", hint="use the attachment bridge, veth or nat")
         if self._lower is None:
             raise NetworkError("a guest was attached before the native end of its link")
         port = port_name(role, interface)

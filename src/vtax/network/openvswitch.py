@@ -171,10 +171,10 @@ class SwitchSegment:
             Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port),
         ]
 
-    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """A tap that is a port of the bridge."""
         port = port_name(role, interface)
-        self.namespace.ip(*tap(port, interface, queues), f"link set dev {port} up")
+        self.namespace.ip(*tap(self.namespace, port, interface, queues, device), f"link set dev {port} up")
         self._switch.add_port(self._bridge, port, number=self._number, tag=self._tag)
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
         return port

@@ -2,8 +2,9 @@
 
 The topology hands each guest a plugboard with the network interfaces it must have. A driver whose guest lives in a
 network namespace calls `plug_namespace` once that namespace exists; one whose guest has emulated or paravirtual
-interfaces calls `taps` before it starts and runs its process inside `lab_namespace`, then the runner configures the
-addresses from inside the guest (`configure_commands`).
+interfaces calls `taps` before it starts and runs its process inside `lab_namespace`; one whose hypervisor makes the
+host's side of the interfaces by itself moves that there (`plug_devices`). Then the runner configures the addresses
+from inside the guest (`configure_commands`).
 """
 
 from __future__ import annotations
@@ -69,6 +70,13 @@ class Plugboard(Protocol):
         """Make one tap per interface in the lab namespace, joined to the topology; returns their names, in order.
 
         queues: of each tap; with more than one it is made multi-queue, and must be opened that way.
+        """
+        ...
+
+    def plug_devices(self, devices: Sequence[str]) -> Sequence[str]:
+        """Move interfaces of this host, one each in order, to where taps would be; returns their names there.
+
+        For a hypervisor that makes the host's side of a guest's interfaces by itself.
         """
         ...
 

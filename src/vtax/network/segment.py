@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from vtax.host.process import run
 from vtax.network.hop import Hop
 from vtax.network.namespace import Namespace
 from vtax.network.plugboard import Interface
@@ -32,8 +33,11 @@ class Segment(Protocol):
         """Make the interface appear, down and without addresses, in a guest's namespace."""
         ...
 
-    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
-        """Make a tap for the interface; returns its name in the segment's namespace."""
+    def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
+        """Make a tap for the interface; returns its name in the segment's namespace.
+
+        device: an interface of the host to move there in place of a tap.
+        """
         ...
 
 
@@ -77,10 +81,12 @@ class BridgeSegment:
             Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, limits_entry=entry, veth_pair=port),
         ]
 
-    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """A tap that is a port of the bridge."""
         port = port_name(role, interface)
-        self.namespace.ip(*tap(port, interface, queues), f"link set dev {port} master {self.bridge} up")
+        self.namespace.ip(
+            *tap(self.namespace, port, interface, queues, device), f"link set dev {port} master {self.bridge} up"
+        )
         self.hops.append(
             Hop(f"lab.{port}", self.namespace, port, "tap", limits=True, limits_entry=self._limits_entry)
         )
@@ -118,10 +124,10 @@ class VethSegment:
         self.hops += [end, Hop(f"lab.{port}", self.namespace, port, "veth", limits=True, veth_pair=port)]
         self._redirect(port)
 
-    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """A tap, joined by redirection to the side that waits when there is one."""
         port = port_name(role, interface)
-        self.namespace.ip(*tap(port, interface, queues), f"link set dev {port} up")
+        self.namespace.ip(*tap(self.namespace, port, interface, queues, device), f"link set dev {port} up")
         self.hops.append(Hop(f"lab.{port}", self.namespace, port, "tap", limits=True))
         self._redirect(port)
         return port
@@ -153,7 +159,14 @@ def queued(queues: int) -> str:
     return f"numtxqueues {queues} numrxqueues {queues}"
 
 
-def tap(port: str, interface: Interface, queues: int) -> list[str]:
-    """The ip commands that make a tap; one with several queues must be opened as multi-queue."""
+def tap(namespace: Namespace, port: str, interface: Interface, queues: int, device: str = "") -> list[str]:
+    """The ip commands that make a tap in a namespace; one with several queues must be opened as multi-queue.
+
+    device: moved there from the host's namespace in place of a tap. Raises CommandFailed.
+    """
+    if device:
+        run(["ip", "link", "set", "dev", device, "down"])
+        run(["ip", "link", "set", "dev", device, "netns", str(namespace.path), "name", port])
+        return [f"link set dev {port} mtu {interface.mtu}"]
     several = " multi_queue" if queues > 1 else ""
     return [f"tuntap add dev {port} mode tap{several}", f"link set dev {port} mtu {interface.mtu}"]

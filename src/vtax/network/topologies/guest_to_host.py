@@ -55,9 +55,9 @@ class HostSegment:
         else:
             self._made.plug(role, interface, guest)
 
-    def plug_tap(self, role: str, interface: Interface, queues: int) -> str:
+    def plug_tap(self, role: str, interface: Interface, queues: int, device: str = "") -> str:
         """A tap that is a port of the host's bridge."""
-        return self._bridge.plug_tap(role, interface, queues)
+        return self._bridge.plug_tap(role, interface, queues, device)
 
 
 def wire(lab: Lab, settings: LinkSettings) -> Links:
