@@ -73,6 +73,8 @@ MODULES = (
     "ata_piix",
     "sd_mod",
     "nvme",
+    "xen_blkfront",
+    "xen_netfront",
     "ext4",
 )
 """Kernel modules the initrd carries, with what they depend on; it loads only what the command line asks for."""
