@@ -49,23 +49,28 @@ class Native(Driver):
 
     def launch(self, options: NativeOptions, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
         """Start a guest whose first program is argv."""
-        root = containers.overlay_root(spec)
-        scratch = spec.directory / containers.SCRATCH
-        scratch.mkdir()
-        scratch.chmod(0o1777)
-        network = spec.plugboard is not None
-        inside = root.path / containers.SCRATCH
-        mounts = [root.mount, *_host_views(root, network), bind(scratch, inside), untrusted(inside)]
-        program = Program(argv, mounts, network=network, new_root=root.path, limited=True)
-        guest = stdio.start(spec, lambda group: program)
-        guest.executing_at = time.monotonic()  # spawning a program ends with its first instruction
-        if spec.plugboard is not None:
-            try:
-                spec.plugboard.plug_namespace(Path(f"/proc/{guest.process.pid}/ns/net"))
-            except BaseException:
-                guest.stop()
-                raise
-        return guest
+        return launch(spec, argv, limited=True)
+
+
+def launch(spec: GuestSpec, argv: Sequence[str], *, limited: bool) -> StdioGuest:
+    """Start a guest whose first program is argv, within the spec's limits or with all that the host has."""
+    root = containers.overlay_root(spec)
+    scratch = spec.directory / containers.SCRATCH
+    scratch.mkdir()
+    scratch.chmod(0o1777)
+    network = spec.plugboard is not None
+    inside = root.path / containers.SCRATCH
+    mounts = [root.mount, *_host_views(root, network), bind(scratch, inside), untrusted(inside)]
+    program = Program(argv, mounts, network=network, new_root=root.path, limited=limited)
+    guest = stdio.start(spec, lambda group: program)
+    guest.executing_at = time.monotonic()  # spawning a program ends with its first instruction
+    if spec.plugboard is not None:
+        try:
+            spec.plugboard.plug_namespace(Path(f"/proc/{guest.process.pid}/ns/net"))
+        except BaseException:
+            guest.stop()
+            raise
+    return guest
 
 
 def _host_views(root: Root, network: bool) -> list[MountStep]:

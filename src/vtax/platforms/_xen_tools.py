@@ -1,0 +1,167 @@
+"""Calls of xl(1), and what its tables say. The parsers take text; nothing here starts or stops a domain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.errors import CommandFailed, PlatformError
+from vtax.host.process import find_program, run
+
+PACKAGES = {"xl": "xen-utils-common", "xenstore-write": "xenstore-utils", "qemu-img": "qemu-utils"}
+MIN_VERSION = (4, 10)
+"""The first release whose xl starts domains of type pvh."""
+CAPABILITIES = Path("/proc/xen/capabilities")
+HYPERVISOR_TYPE = Path("/sys/hypervisor/type")
+_CONTROL = "control_d"
+_IS_VIRTUAL_BIT = 1 << 31  # CPUID leaf 1, ECX
+_HARMLESS = ("Parsing config", "got a tsc mode string", "Primary console has invalid configuration")
+_INSTALL = "apt install xen-system-amd64 qemu-system-xen, boot its entry 'with Xen hypervisor', and run vtax there"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A line of `xl list`. memory_mib: of the domain. state: letters of xl(1). cpu_s: seconds since its start."""
+
+    name: str
+    domid: int
+    memory_mib: int
+    vcpus: int
+    state: str
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Vcpu:
+    """A line of `xl vcpu-list`. cpus: the CPUs that it may run on. cpu_s: since its start."""
+
+    number: int
+    cpu_s: float
+    cpus: tuple[int, ...]
+
+
+def check_host(capabilities: Path = CAPABILITIES, hypervisor: Path = HYPERVISOR_TYPE) -> None:
+    """Raise PlatformError unless this host is dom0 and has the programs: the reason, and what to install."""
+    kind = hypervisor.read_text().strip() if hypervisor.exists() else ""
+    if kind != "xen":
+        raise PlatformError("this host is no dom0: it does not run under Xen", hint=_INSTALL)
+    if not capabilities.exists():
+        raise PlatformError(
+            f"there is no {capabilities}: Xen's services do not run", hint="systemctl start xen; or mount xenfs there"
+        )
+    if _CONTROL not in capabilities.read_text():
+        raise PlatformError("this host is a guest of Xen, and only dom0 starts domains", hint="run vtax in dom0")
+    for program, package in PACKAGES.items():
+        if find_program(program) is None:
+            raise PlatformError(f"{program} is not installed", hint=f"apt install {package}")
+
+
+def info() -> Mapping[str, str]:
+    """What `xl info` says of the hypervisor. Raises PlatformError when it does not answer or is too old."""
+    result = run(["xl", "info"], check=False)
+    if result.status != 0:
+        raise PlatformError(
+            "xl cannot talk to the hypervisor", where=errors(result.stderr), hint="systemctl start xen"
+        )
+    values = parse_info(result.stdout)
+    version = tuple(int(values.get(f"xen_{part}", "0")) for part in ("major", "minor"))
+    if version < MIN_VERSION:
+        raise PlatformError(
+            f"Xen {version[0]}.{version[1]} is too old",
+            hint=f"install Xen {MIN_VERSION[0]}.{MIN_VERSION[1]} or newer",
+        )
+    return values
+
+
+def version(values: Mapping[str, str]) -> str:
+    """`Xen 4.17.7` from the values of `info`."""
+    return f"Xen {values.get('xen_version', 'of unknown version')}"
+
+
+def marks(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Labels of all figures under this hypervisor."""
+    return ("nested",) if is_virtual(values) else ()
+
+
+def find(name: str) -> Domain | None:
+    """The domain of a name; None when there is none. Raises CommandFailed when xl fails for another reason."""
+    return next((domain for domain in domains() if domain.name == name), None)
+
+
+def domains() -> list[Domain]:
+    """Every domain, dom0 first. Raises CommandFailed."""
+    return parse_list(run(["xl", "list"]).stdout)
+
+
+def vcpus(name: str) -> list[Vcpu]:
+    """The virtual CPUs of a domain. Raises CommandFailed."""
+    return parse_vcpu_list(run(["xl", "vcpu-list", name]).stdout, int(info().get("nr_cpus", "1")))
+
+
+def channel_name(name: str) -> str:
+    """The name of the channel that is the second console of a domain. Raises CommandFailed."""
+    domid = run(["xl", "domid", name]).stdout.strip()
+    return run(["xenstore-read", f"/local/domain/{domid}/device/console/1/name"]).stdout.strip()
+
+
+def parse_info(text: str) -> dict[str, str]:
+    """`key : value` lines. A value that is not a version number leaves its key out where one must be."""
+    values = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            values[key.strip()] = value.strip()
+    return {key: value for key, value in values.items() if key not in ("xen_major", "xen_minor") or value.isdigit()}
+
+
+def is_virtual(values: Mapping[str, str]) -> bool:
+    """Whether the hypervisor itself runs in a virtual machine, by the CPU flag in `hw_caps` (leaf 1: EDX, ECX)."""
+    found = re.match("[0-9a-f]{8}:([0-9a-f]{8}):", values.get("hw_caps", ""))
+    return found is not None and bool(int(found[1], 16) & _IS_VIRTUAL_BIT)
+
+
+def parse_list(text: str) -> list[Domain]:
+    """The table of `xl list`. Raises CommandFailed for another table."""
+    found = []
+    for line in text.splitlines()[1:]:
+        try:
+            name, domid, memory, count, *state, cpu_s = line.split()
+            found.append(Domain(name, int(domid), int(memory), int(count), "".join(state), float(cpu_s)))
+        except ValueError as error:
+            raise CommandFailed(f"xl list printed a line of another kind: {line.strip()[:100]!r}") from error
+    return found
+
+
+def parse_vcpu_list(text: str, cpu_count: int) -> list[Vcpu]:
+    """The table of `xl vcpu-list DOMAIN`; the columns are Name ID VCPU CPU State Time(s) Affinity (Hard / Soft).
+
+    cpu_count: of the hypervisor, which xl calls `all`. Raises CommandFailed for another table.
+    """
+    found = []
+    for line in text.splitlines()[1:]:
+        before, _, _ = line.rpartition("/")
+        try:
+            _, _, number, _, _, cpu_s, hard = before.split(None, 6)
+            found.append(Vcpu(int(number), float(cpu_s), cpu_list(hard, cpu_count)))
+        except ValueError as error:
+            raise CommandFailed(f"xl vcpu-list printed a line of another kind: {line.strip()[:100]!r}") from error
+    return found
+
+
+def cpu_list(text: str, cpu_count: int) -> tuple[int, ...]:
+    """`0-2,5` as numbers, `all` as those of all cpu_count CPUs. Raises ValueError."""
+    if text.strip() == "all":
+        return tuple(range(cpu_count))
+    found: list[int] = []
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)
+
+
+def errors(stderr: str) -> str:
+    """What xl complained of, the first cause first, without the places in its source."""
+    lines = [re.sub(r"^libxl: error: \S+?:\d+:\w+: ", "", line.strip()) for line in stderr.splitlines()]
+    return " | ".join(line for line in lines if line and not any(word in line for word in _HARMLESS))[:400]

@@ -1,0 +1,248 @@
+"""Xen: a domain started by xl in dom0, paravirtual (PV), PVH or HVM, with emulated or paravirtual devices.
+
+A guest is a domain that boots the image's kernel from a copy-on-write overlay over the image's disk, as every machine
+does (see virtual_machine). It is made paused. The host's side of its interfaces, which dom0's kernel or the device
+model makes, then moves into the lab, the agent's stream and the console are connected, and the domain runs.
+
+In dom0 everything that serves the domain belongs to the guest's cgroup or can be told by its name: the device model,
+the console's reader, and the kernel threads that carry its packets.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vtax.errors import CommandFailed, PlatformError, VtaxError
+from vtax.guest import bootstrap
+from vtax.guest.channel import Channel
+from vtax.host import cgroups
+from vtax.host.emulated_cpu import is_emulated, timeout_factor
+from vtax.host.process import run, spawn
+from vtax.host.resources import Tree
+from vtax.image.image import Image
+from vtax.platforms import _xen_config as config
+from vtax.platforms import _xen_tools as tools
+from vtax.platforms import probing, stdio, virtual_machine
+from vtax.platforms._xen_guest import XenGuest, destroy, log_files
+from vtax.platforms._xen_options import VARIANTS, XenOptions
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
+from vtax.platforms.stdio import Claim, claim, start_error
+
+_CREATE_S = 60.0
+_EXTRA_MEMORY_MIB = 24
+"""What a domain needs beside its memory: page tables, the device model's video memory."""
+_VIF_SCRIPT = """#!/bin/sh
+# Called by xl for an interface of a domain: the lab joins it, so there is nothing to do but to say that it is there.
+[ "$1" != online ] || exec xenstore-write "$XENBUS_PATH/hotplug-status" connected
+"""
+_MAX_MTU = {"e1000": 16110, "rtl8139": 4096}
+
+
+class Xen(Driver):
+    """See the module."""
+
+    name = "xen"
+    summary = "a domain of Xen by xl: PV, PVH or HVM, emulated or paravirtual devices"
+    Options = XenOptions
+    variants: Mapping[str, Mapping[str, Any]] = VARIANTS
+    tunings = ("default", "pinned")
+
+    def network_limits(self, options: XenOptions) -> NetworkLimits:
+        """See platforms.base.Driver."""
+        mtu = _MAX_MTU[options.nic] if options.devices == "emulated" else 65521
+        return NetworkLimits(mtu=mtu, queues=1, not_attached=("macvtap",))
+
+    def probe(self, options: XenOptions, image: Image | None) -> Probe:
+        """Start it once, where this host is dom0."""
+        if os.geteuid() != 0:
+            return Probe(False, "guests are started as root", "run vtax with sudo")
+        try:
+            tools.check_host()
+            values = tools.info()
+        except VtaxError as error:
+            return Probe(False, ": ".join(filter(None, (error.what, error.where))), error.hint)
+        version, marks = tools.version(values), tools.marks(values)
+        if image is None:
+            return Probe(False, "it starts from the image, and no image is built", "vtax image build", marks, version)
+        found = probing.probe(lambda options, spec, argv: self.start(options, spec), options, image, programs={})
+        return replace(found, version=version, marks=marks)
+
+    def start(self, options: XenOptions, spec: GuestSpec) -> XenGuest:
+        """See platforms.base.Driver."""
+        try:
+            tools.check_host()
+            _check_room(spec)
+            boot = virtual_machine.Boot(*virtual_machine.boot_files(options.kernel, options.modules, spec.image))
+            return _start(options, spec, boot, virtual_machine.overlay(spec))
+        except PlatformError:
+            raise
+        except (VtaxError, OSError, ValueError) as error:
+            raise start_error(spec, error) from error
+
+
+DRIVER = Xen()
+
+
+def _check_room(spec: GuestSpec) -> None:
+    """Raise PlatformError when a domain of the guest's name exists, or the hypervisor lacks memory for another.
+
+    xl would take the memory from dom0 otherwise, where it is configured so.
+    """
+    if tools.find(spec.name) is not None:
+        raise PlatformError(
+            f"a domain {spec.name} exists already, and is not of this run",
+            hint=f"xl list; if it is yours: xl rename {spec.name} NEW",
+        )
+    free_mib = int(tools.info().get("free_memory", "0"))
+    needed_mib = (spec.resources.memory_bytes >> 20) + _EXTRA_MEMORY_MIB
+    if free_mib < needed_mib:
+        raise PlatformError(
+            f"the hypervisor has {free_mib} MiB free, and {spec.name} needs {needed_mib}",
+            hint="end domains (xl list), xl mem-set Domain-0 SIZE, or boot Xen with dom0_mem=SIZE,max:SIZE",
+        )
+
+
+def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, overlay: Path) -> XenGuest:
+    """Make the domain paused, join its interfaces, connect its consoles, let it run."""
+    console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
+    made = _prepare(options, spec, overlay)
+    path = spec.directory / "domain.cfg"
+    path.write_text(config.domain(options, spec.resources, boot, made))
+    process = None
+    with ExitStack() as undo:
+        try:
+            claimed = _claim(spec, undo)
+            with claimed.group.procs_file() as join:
+                enter = _joining(join)
+                _create(path, claimed, enter, stderr)
+                ports = _join_interfaces(options, spec)
+                process = _read_console(spec, claimed, enter, console, stderr)
+            channel = Channel.to_unix_socket(
+                spec.directory / tools.channel_name(spec.name),
+                timeout_s=10 * timeout_factor(),
+                diagnose=lambda: describe(process, stderr, console),
+            )
+            undo.callback(channel.close)
+            pinned = _pinned_cpus(spec)
+            run(["xl", "unpause", spec.name])
+        except (VtaxError, OSError, subprocess.SubprocessError) as error:
+            raise start_error(spec, error, describe(process, stderr, console) if process else "") from error
+        undo.pop_all()
+    if _is_emulated():
+        channel.agent = bootstrap.compiled(spec.image.tree)
+    machine = cgroups.Limits(pinned, spec.resources.memory_bytes, spec.resources.vcpus)
+    return XenGuest(
+        process, channel, claimed, stderr, _notes(spec), machine=machine, domain=spec.name, ports=ports
+    )  # fmt: skip
+
+
+def _prepare(options: XenOptions, spec: GuestSpec, overlay: Path) -> config.GuestIo:
+    script = spec.directory / "vif"
+    script.write_text(_VIF_SCRIPT)
+    script.chmod(0o755)
+    interfaces = spec.plugboard.interfaces if spec.plugboard else ()
+    tsc_mode = ("native" if _is_emulated() else "default") if options.tsc_mode == "auto" else options.tsc_mode
+    return config.GuestIo(spec.name, overlay, spec.directory, script, tsc_mode, interfaces)
+
+
+def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
+    """The cgroup and tag of every guest; the domain, released first; the logs that Xen keeps of it, last."""
+    logs = [spec.journal.register(Tree(str(path))) for path in log_files(spec.name)]
+    for registered in logs:
+        undo.callback(registered.release)
+    claimed = claim(spec, undo)
+    claimed.after += logs
+    registered = spec.journal.register(destroy(spec.name))
+    claimed.before.append(registered)
+    undo.callback(registered.release)
+    return claimed
+
+
+def _create(path: Path, claimed: Claim, enter: Callable[[], None], stderr: Path) -> None:
+    """Make the domain, paused. xl stays as a daemon that destroys the domain when it ends. Raises PlatformError."""
+    with stderr.open("wb") as errors:
+        process = spawn(
+            ["xl", "create", "-p", path],
+            tag=claimed.tag,
+            stdout=errors.fileno(),
+            stderr=errors.fileno(),
+            before_exec=enter,
+        )
+        try:
+            status = process.wait(_CREATE_S * timeout_factor())
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.wait()
+            raise CommandFailed("xl create did not end in time") from error
+    if status != 0:
+        raise PlatformError(f"xl create failed with status {status}", where=tools.errors(stderr.read_text()))
+
+
+def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
+    """Move the host's side of every interface into the lab; their names there."""
+    if spec.plugboard is None:
+        return ()
+    domain = tools.find(spec.name)
+    assert domain is not None
+    suffix = "-emu" if options.devices == "emulated" else ""
+    count = len(spec.plugboard.interfaces)
+    return tuple(spec.plugboard.plug_devices([f"vif{domain.domid}.{number}{suffix}" for number in range(count)]))
+
+
+def _read_console(
+    spec: GuestSpec, claimed: Claim, enter: Callable[[], None], console: Path, stderr: Path
+) -> subprocess.Popen[bytes]:
+    """Write the kernel's messages to a file as long as the domain lives."""
+    with console.open("wb") as output, stderr.open("ab") as errors:
+        return spawn(
+            ["xl", "console", "-t", "pv", spec.name],
+            tag=claimed.tag,
+            stdout=output.fileno(),
+            stderr=errors.fileno(),
+            before_exec=enter,
+        )
+
+
+def _pinned_cpus(spec: GuestSpec) -> tuple[int, ...]:
+    """The CPUs that the domain may run on, read back. Raises PlatformError when they are not as requested."""
+    allowed = [vcpu.cpus for vcpu in tools.vcpus(spec.name)]
+    found = tuple(sorted({cpu for cpus in allowed for cpu in cpus}))
+    if not set(found) <= set(spec.resources.cpus):
+        raise PlatformError(f"{spec.name} was not pinned to CPUs {spec.resources.cpus}: it has {allowed}")
+    return found
+
+
+def _notes(spec: GuestSpec) -> tuple[str, ...]:
+    """Where the numbers of dom0's virtual CPUs are not those of the hypervisor's CPUs."""
+    if all(vcpu.cpus == (vcpu.number,) for vcpu in tools.vcpus("Domain-0")):
+        return ()
+    return ("dom0's virtual CPUs are not pinned (boot Xen with dom0_vcpus_pin), and share CPUs with the guest",)
+
+
+def _joining(join: Sequence[int]) -> Callable[[], None]:
+    """Between fork and exec: into the guest's cgroup."""
+
+    def enter() -> None:
+        for fd in join:
+            os.write(fd, b"0")
+
+    return enter
+
+
+def _is_emulated() -> bool:
+    return is_emulated(Path("/proc/cpuinfo").read_text())
+
+
+def describe(process: subprocess.Popen[bytes] | None, stderr: Path, console: Path) -> str:
+    """What is known of a domain: its console's last lines, a panic first, and whether it lives."""
+    state = "the domain is there" if process is not None and process.poll() is None else "the domain has ended"
+    parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(console)) else []
+    if complaints := tools.errors(stdio.last_lines(stderr)):
+        parts.append(f"xl: {complaints}")
+    return "; ".join([*parts, state])

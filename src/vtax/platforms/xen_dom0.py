@@ -1,0 +1,70 @@
+"""dom0 of Xen as a platform: the image's files on the kernel of the host's own domain, with all that dom0 has.
+
+It is native without limits, in dom0: what a study compares its domains to when it measures the host's own domain
+(mauricio2013 calls it Dom0). dom0's virtual CPUs and memory are those that Xen was booted with; they are read, and
+noted, since they differ from the limits that every other guest of the study has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from vtax.errors import PlatformError, VtaxError
+from vtax.guest import bootstrap
+from vtax.host.cgroups import Limits
+from vtax.image.image import Image
+from vtax.platforms import _xen_tools as tools
+from vtax.platforms import native, probing
+from vtax.platforms.base import Driver, GuestSpec, Probe
+from vtax.platforms.stdio import StdioGuest
+
+_NAME = "Domain-0"
+
+
+class Dom0Options(BaseModel):
+    """dom0 has no options."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class XenDom0(Driver):
+    """See the module."""
+
+    name = "xen-dom0"
+    summary = "dom0 of Xen, with the virtual CPUs and the memory that dom0 has"
+    Options = Dom0Options
+    variants: Mapping[str, Mapping[str, Any]] = {"xen-dom0": {}}
+    tunings = ("default", "pinned")
+
+    def probe(self, options: Dom0Options, image: Image | None) -> Probe:
+        """Start it once, where this host is dom0."""
+        try:
+            tools.check_host()
+            values = tools.info()
+        except VtaxError as error:
+            return Probe(False, ": ".join(filter(None, (error.what, error.where))), error.hint)
+        found = probing.probe(self.launch, options, image, programs={})
+        return replace(found, version=tools.version(values), marks=tools.marks(values))
+
+    def start(self, options: Dom0Options, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        return self.launch(options, spec, bootstrap.argv("-"))
+
+    def launch(self, options: Dom0Options, spec: GuestSpec, argv: Sequence[str]) -> StdioGuest:
+        """Start a guest whose first program is argv."""
+        tools.check_host()
+        domain = tools.find(_NAME)
+        if domain is None:
+            raise PlatformError(f"xl list names no {_NAME}", hint="systemctl restart xen")
+        guest = native.launch(spec, argv, limited=False)
+        guest.notes += (f"dom0 has {domain.vcpus} virtual CPUs and {domain.memory_mib} MiB, not the guests' limits",)
+        guest.machine = Limits(tuple(sorted(os.sched_getaffinity(0))), domain.memory_mib << 20, domain.vcpus)
+        return guest
+
+
+DRIVER = XenDom0()

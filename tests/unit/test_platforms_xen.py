@@ -1,0 +1,218 @@
+"""The Xen driver without Xen: what xl prints, what a domain's configuration says, and why a host is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import BadInput, CommandFailed, PlatformError
+from vtax.host.journal import Journal
+from vtax.image.image import Image
+from vtax.network.plugboard import Interface
+from vtax.platforms import _xen_config as config
+from vtax.platforms import _xen_tools as tools
+from vtax.platforms import registry, virtual_machine
+from vtax.platforms import xen as driver
+from vtax.platforms._xen_guest import backend_s, destroy
+from vtax.platforms._xen_options import VARIANTS, XenOptions
+from vtax.platforms.base import GuestSpec, Resources
+
+# As xl of Xen 4.17.5 (Debian 12) prints them.
+LIST = """Name                                        ID   Mem VCPUs	State	Time(s)
+Domain-0                                     0  1280     1     r-----     188.3
+vtax-810477                                  1   256     1     --p---       6.3
+"""
+VCPUS = """Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)
+Domain-0                             0     0    0   r--      40.5  all / all
+"""
+INFO = """host                   : nested
+release                : 6.1.0-50-amd64
+nr_cpus                : 1
+hw_caps                : 078bf3fd:82982201:20100800:00000005:00000000:00000000:00000000:00000000
+free_memory            : 2772
+xen_major              : 4
+xen_minor              : 17
+xen_extra              : .5
+xen_version            : 4.17.5
+cc_compile_date        : Sat Nov 29 13:52:25 UTC 2025
+"""
+CREATE = """Parsing config from /var/lib/vtax/guests/vtax-dddd19/domain.cfg
+got a tsc mode string: "native"
+libxl: error: libxl_console.c:271:libxl__device_console_add: Domain 2:Primary console has invalid configuration
+"""
+NO_MEMORY = CREATE + "libxl: error: libxl_mem.c:1:libxl__x: Domain 2:failed to free memory for the domain\n"
+BOOT = virtual_machine.Boot(Path("/image/vmlinux"), Path("/image/initrd.cpio"))
+TWO_CPUS = Resources(2, 512 << 20, (2, 3))
+NICS = (Interface("eth0", "02:76:74:00:02:00", ("198.18.0.2/24",)),)
+
+
+def written(interfaces=NICS, resources=TWO_CPUS, **options):
+    place = Path("/guests/vtax-1")
+    made = config.GuestIo("vtax-1", place / "disk.qcow2", place, place / "vif", "default", interfaces)
+    lines = config.domain(XenOptions(**options), resources, BOOT, made).splitlines()
+    return dict(line.split(" = ", 1) for line in lines)
+
+
+def test_the_list_of_domains_is_read_with_their_time() -> None:
+    dom0, paused = tools.parse_list(LIST)
+    assert dom0 == tools.Domain("Domain-0", 0, 1280, 1, "r-----", 188.3)
+    assert (paused.name, paused.domid, paused.state, paused.cpu_s) == ("vtax-810477", 1, "--p---", 6.3)
+
+
+@pytest.mark.parametrize("damaged", ["Name\nvtax-1 1 256", "Name\nvtax-1 1 256 1 r----- many"])
+def test_another_table_is_an_error_that_shows_the_line(damaged: str) -> None:
+    with pytest.raises(CommandFailed, match=r"xl list printed a line of another kind: 'vtax-1 1 256"):
+        tools.parse_list(damaged)
+
+
+def test_the_affinity_of_virtual_cpus_is_a_list_of_cpus_and_all_is_every_one() -> None:
+    assert tools.parse_vcpu_list(VCPUS, 2) == [tools.Vcpu(0, 40.5, (0, 1))]
+    pinned = VCPUS.replace("all / all", "0-2,5 / all")
+    assert tools.parse_vcpu_list(pinned, 8)[0].cpus == (0, 1, 2, 5)
+    with pytest.raises(CommandFailed, match="another kind"):
+        tools.parse_vcpu_list(VCPUS.replace("all / all", "none / all"), 8)
+
+
+def test_the_hypervisor_is_known_to_be_virtual_by_its_cpus_flag() -> None:
+    values = tools.parse_info(INFO)
+    assert tools.version(values) == "Xen 4.17.5"
+    assert tools.marks(values) == ("nested",)
+    assert tools.marks({**values, "hw_caps": "bfebfbff:77faf3ff:2c100800:00000121"}) == ()
+    assert tools.marks({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "capabilities", "reason"),
+    [
+        (None, None, "this host is no dom0: it does not run under Xen"),
+        ("kvm", None, "this host is no dom0: it does not run under Xen"),
+        ("xen", None, "Xen's services do not run"),
+        ("xen", "", "this host is a guest of Xen, and only dom0 starts domains"),
+    ],
+)
+def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path: Path, kind, capabilities, reason: str) -> None:
+    places = tmp_path / "capabilities", tmp_path / "type"
+    for place, text in zip(places, (capabilities, kind), strict=True):
+        if text is not None:
+            place.write_text(f"{text}\n")
+    with pytest.raises(PlatformError, match=reason) as refused:
+        tools.check_host(*places)
+    assert refused.value.hint
+
+
+def test_a_dom0_without_xl_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "capabilities").write_text("control_d\n")
+    (tmp_path / "type").write_text("xen\n")
+    monkeypatch.setattr(tools, "find_program", lambda name: None)
+    with pytest.raises(PlatformError, match="xl is not installed") as refused:
+        tools.check_host(tmp_path / "capabilities", tmp_path / "type")
+    assert refused.value.hint == "apt install xen-utils-common"
+
+
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **outputs: str) -> None:
+    """An xl that prints the given texts for its commands, and fails for others as xl does."""
+    cases = "\n".join(f"{name}) cat <<'END'\n{text}\nEND\n;;" for name, text in outputs.items())
+    script = (
+        f'#!/bin/sh\ncase $1 in\n{cases}\n*) echo "$2 is an invalid domain identifier (rc=-6)" >&2; exit 1;;\nesac\n'
+    )
+    (tmp_path / "xl").write_text(script)
+    (tmp_path / "xl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+
+def test_an_old_xen_and_a_silent_one_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, info=INFO.replace("xen_minor              : 17", "xen_minor : 8"))
+    with pytest.raises(PlatformError, match=r"Xen 4\.8 is too old"):
+        tools.info()
+    stand_in(tmp_path, monkeypatch)
+    with pytest.raises(PlatformError, match="cannot talk to the hypervisor") as refused:
+        tools.info()
+    assert refused.value.hint == "systemctl start xen"
+
+
+def spec(tmp_path: Path, journal: Journal, name: str = "vtax-1", memory: int = 512 << 20) -> GuestSpec:
+    return GuestSpec(name, Image("key", tmp_path), Resources(1, memory, (0,)), tmp_path, journal)
+
+
+def test_a_domain_of_the_users_with_the_same_name_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, info=INFO.strip(), list=LIST.strip())
+    monkeypatch.setattr(tools, "check_host", lambda: None)
+    journal = Journal(tmp_path / "journal")
+    with pytest.raises(PlatformError, match="a domain vtax-810477 exists already"):
+        driver.DRIVER.start(XenOptions(), spec(tmp_path, journal, "vtax-810477"))
+    assert journal.close() == []
+
+
+def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, info=INFO.strip(), list=LIST.strip())
+    monkeypatch.setattr(tools, "check_host", lambda: None)
+    with Journal(tmp_path / "journal") as journal, pytest.raises(PlatformError) as refused:
+        driver.DRIVER.start(XenOptions(), spec(tmp_path, journal, memory=4 << 30))
+    assert refused.value.what == "the hypervisor has 2772 MiB free, and vtax-1 needs 4120"
+    assert "dom0_mem" in refused.value.hint
+
+
+def test_what_xl_complains_of_is_shown_without_its_source_and_without_what_is_harmless() -> None:
+    assert tools.errors(CREATE) == ""
+    assert tools.errors(NO_MEMORY) == "Domain 2:failed to free memory for the domain"
+
+
+def test_a_domain_has_its_cpus_memory_and_two_channels_of_which_one_is_used() -> None:
+    values = written()
+    assert (values["vcpus"], values["memory"], values["maxmem"]) == ("2", "512", "512")
+    assert values["cpus"] == "['2', '3']"
+    assert values["channel"].count("connection=socket") == 2
+    assert "path=/guests/vtax-1/vtax-1,name=vtax-1" in values["channel"]
+    unpinned = written(resources=Resources(2, 512 << 20, (0, 1, 2), pinned=False))
+    assert unpinned["cpus"] == "['0,1,2', '0,1,2']"
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "vif", "device", "root"),
+    [
+        ("xen-pv", "'pv'", "type=vif", "vdev=xvda", "/dev/xvda"),
+        ("xen-pvh", "'pvh'", "type=vif", "vdev=xvda", "/dev/xvda"),
+        ("xen-hvm-pv", "'hvm'", "type=vif", "vdev=xvda", "/dev/xvda"),
+        ("xen-hvm", "'hvm'", "type=ioemu, model=e1000", "vdev=hda", "/dev/sda"),
+    ],
+)
+def test_each_platform_has_its_type_disk_and_interface(platform, kind, vif, device, root) -> None:
+    values = written(**VARIANTS[platform])
+    assert values["type"] == kind
+    assert vif in values["vif"]
+    assert "mac=02:76:74:00:02:00" in values["vif"]
+    assert device in values["disk"]
+    assert f"vtax.root={root}" in values["cmdline"]
+    assert ("xen_emul_unplug=never" in values["cmdline"]) == (platform == "xen-hvm")
+
+
+def test_only_a_domain_of_type_hvm_has_emulated_devices() -> None:
+    with pytest.raises(BadInput, match="has no emulated devices"):
+        registry.make("mine", "xen", {"type": "pv", "devices": "emulated"})
+
+
+def test_text_that_the_configuration_cannot_quote_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot have"):
+        config.text({"name": "it's"})
+
+
+def test_the_threads_that_carry_packets_are_found_by_the_name_of_the_port(tmp_path: Path) -> None:
+    for pid, name in ((7, "guest-eth0-q0-guest-rx"), (8, "guest-eth0-q0-d"), (9, "guest-eth01-q0-gu")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S 2 0 0 0 -1 0 0 0 0 0 100 50 0 0 20\n")
+    assert backend_s(("guest-eth0",), tmp_path) == pytest.approx(3.0)
+    assert backend_s((), tmp_path) == 0.0
+
+
+def test_clean_destroys_the_domain_of_a_killed_run_and_accepts_one_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, destroy="")
+    assert destroy("vtax-1").remove()
+    stand_in(tmp_path, monkeypatch)
+    assert not destroy("vtax-1").remove()
