@@ -8,6 +8,7 @@ nothing. What is built is made under another name, in the journal, and renamed w
 from __future__ import annotations
 
 import fcntl
+import gzip
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nested.machines import Machine
+from nested.machines import HYPERVISOR, Machine
 
 from vtax.guest import bootstrap
 from vtax.host.home import Home
@@ -131,6 +132,8 @@ def _build(machine: Machine, image: Image, journal: Journal, directory: Path) ->
         packed = (tree / "boot" / f"vmlinuz-{modules.name}").read_bytes()
         disks = Disks(directory)
         disks.kernel.write_bytes(elf_of(packed) or packed)
+        for hypervisor in (tree / "boot").glob("xen-*.gz"):
+            (directory / HYPERVISOR).write_bytes(gzip.decompress(hypervisor.read_bytes()))
         disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules))
         _write_disk(tree, disks.root, machine.disk_mib)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=300)

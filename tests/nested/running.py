@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nested import disks
 from nested.disks import CHECKOUT, INSIDE, PORT
-from nested.machines import Machine
+from nested.machines import CONSOLE, Boot, Machine
 
 from vtax.guest.channel import Channel
 from vtax.guest.guest import CommandResult, Guest
@@ -34,7 +34,7 @@ BOOT_S = 600.0
 PYTHON = "/usr/bin/python3"
 HOME = "/var/lib/vtax"
 _SENT = ("src", "tests", "pyproject.toml")
-_APPEND = "root=/dev/vda rw quiet console=hvc0 net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false"
+_APPEND = f"root=/dev/vda rw quiet console={CONSOLE} net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false"
 
 
 @dataclass
@@ -111,7 +111,7 @@ def _start(
             *("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", boot.append),
             *_disk(made.root), *_disk(image_disk),
             *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
-            *("-chardev", f"file,id=console,path={console}", "-device", "virtconsole,chardev=console"),
+            *("-chardev", f"file,id=console,path={console}", *_console(boot)),
             *("-chardev", f"socket,id=agent,fd={stranger.fileno()}"),
             *("-device", f"virtserialport,chardev=agent,name={PORT}"),
         ]  # fmt: skip
@@ -125,6 +125,10 @@ def _start(
         )
     fd = ours.detach()
     return process, Channel(fd, fd, lambda: describe(process, errors, console)), started_at
+
+
+def _console(boot: Boot) -> tuple[str, str]:
+    return ("-serial", "chardev:console") if boot.serial else ("-device", "virtconsole,chardev=console")
 
 
 def _disk(path: Path) -> tuple[str, str]:
