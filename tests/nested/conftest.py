@@ -1,4 +1,4 @@
-"""The nested machine that tests share: booted once, asked for in words, since booting and all in it take long."""
+"""The nested machines that tests share: each booted once, when asked for, since booting and all in it take long."""
 
 from __future__ import annotations
 
@@ -15,14 +15,23 @@ from vtax.image.image import Image
 
 @pytest.fixture(scope="session")
 def nested(request: pytest.FixtureRequest) -> Iterator[Nested]:
-    """The machine that VTAX_NESTED names; `1` is debian-12."""
-    name = os.environ.get("VTAX_NESTED", "")
-    if not name:
+    """A host with KVM, systemd, cgroup v2 and Docker."""
+    yield from _booted(request, "debian-12")
+
+
+@pytest.fixture(scope="session")
+def dom0(request: pytest.FixtureRequest) -> Iterator[Nested]:
+    """A host that runs under Xen."""
+    yield from _booted(request, "xen")
+
+
+def _booted(request: pytest.FixtureRequest, name: str) -> Iterator[Nested]:
+    if not os.environ.get("VTAX_NESTED"):
         pytest.skip("emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1")
     if os.geteuid() != 0:
         pytest.skip("needs root")
     home: Home = request.getfixturevalue("shared_home")
     image: Image = request.getfixturevalue("image")
-    with booted(MACHINES["debian-12" if name == "1" else name], home, image) as machine:
+    with booted(MACHINES[name], home, image) as machine:
         print(f"\n{machine.machine.name} is up after {machine.boot_s:.0f} s")
         yield machine

@@ -58,6 +58,7 @@ def test_the_list_of_domains_is_read_with_their_time() -> None:
     dom0, paused = tools.parse_list(LIST)
     assert dom0 == tools.Domain("Domain-0", 0, 1280, 1, "r-----", 188.3)
     assert (paused.name, paused.domid, paused.state, paused.cpu_s) == ("vtax-810477", 1, "--p---", 6.3)
+    assert (tools.state(dom0), tools.state(paused)) == ("running", "paused")
 
 
 @pytest.mark.parametrize("damaged", ["Name\nvtax-1 1 256", "Name\nvtax-1 1 256 1 r----- many"])

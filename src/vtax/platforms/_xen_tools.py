@@ -17,6 +17,7 @@ CAPABILITIES = Path("/proc/xen/capabilities")
 HYPERVISOR_TYPE = Path("/sys/hypervisor/type")
 _CONTROL = "control_d"
 _IS_VIRTUAL_BIT = 1 << 31  # CPUID leaf 1, ECX
+_STATES = {"r": "running", "b": "blocked", "p": "paused", "s": "shut down", "c": "crashed", "d": "dying"}
 _HARMLESS = ("Parsing config", "got a tsc mode string", "Primary console has invalid configuration")
 _INSTALL = "apt install xen-system-amd64 qemu-system-xen, boot its entry 'with Xen hypervisor', and run vtax there"
 
@@ -93,6 +94,11 @@ def find(name: str) -> Domain | None:
 def domains() -> list[Domain]:
     """Every domain, dom0 first. Raises CommandFailed."""
     return parse_list(run(["xl", "list"]).stdout)
+
+
+def state(domain: Domain) -> str:
+    """The letters of its state in words, `running` or `shut down, crashed`; xl(1) explains them."""
+    return ", ".join(_STATES[letter] for letter in domain.state if letter in _STATES) or "runnable"
 
 
 def vcpus(name: str) -> list[Vcpu]:

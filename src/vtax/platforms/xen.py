@@ -114,7 +114,6 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
     made = _prepare(options, spec, overlay)
     path = spec.directory / "domain.cfg"
     path.write_text(config.domain(options, spec.resources, boot, made))
-    process = None
     with ExitStack() as undo:
         try:
             claimed = _claim(spec, undo)
@@ -126,13 +125,13 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
             channel = Channel.to_unix_socket(
                 spec.directory / tools.channel_name(spec.name),
                 timeout_s=10 * timeout_factor(),
-                diagnose=lambda: describe(process, stderr, console),
+                diagnose=lambda: describe(spec.name, stderr, console),
             )
             undo.callback(channel.close)
             pinned = _pinned_cpus(spec)
             run(["xl", "unpause", spec.name])
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
-            raise start_error(spec, error, describe(process, stderr, console) if process else "") from error
+            raise start_error(spec, error, describe(spec.name, stderr, console)) from error
         undo.pop_all()
     if _is_emulated():
         channel.agent = bootstrap.compiled(spec.image.tree)
@@ -239,9 +238,13 @@ def _is_emulated() -> bool:
     return is_emulated(Path("/proc/cpuinfo").read_text())
 
 
-def describe(process: subprocess.Popen[bytes] | None, stderr: Path, console: Path) -> str:
-    """What is known of a domain: its console's last lines, a panic first, and whether it lives."""
-    state = "the domain is there" if process is not None and process.poll() is None else "the domain has ended"
+def describe(name: str, stderr: Path, console: Path) -> str:
+    """What is known of a domain: its console's last lines, a panic first, what xl says, and its state."""
+    try:
+        domain = tools.find(name)
+        state = f"the domain is {tools.state(domain)}" if domain else "the domain has ended"
+    except CommandFailed as error:
+        state = error.what
     parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(console)) else []
     if complaints := tools.errors(stdio.last_lines(stderr)):
         parts.append(f"xl: {complaints}")

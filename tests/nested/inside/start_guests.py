@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,6 +108,9 @@ def traces() -> set[str]:
             found.add(f"process {words[:80]!r}")
     units = output("systemctl", "list-units", "--all", "--plain", "--no-legend")
     found |= {f"unit {line.split()[0]}" for line in units if is_ours(line.split()[0])}
+    if shutil.which("xl"):
+        found |= {f"domain {line.split()[0]}" for line in output("xl", "list")[1:]}
+        found |= {f"file {path}" for path in Path("/var/log/xen").glob("*vtax*")}
     if output("systemctl", "is-active", "docker") == ["active"]:
         found |= {f"container {line}" for line in output("docker", "ps", "--all", "--format", "{{.Names}}")}
     home = Home.from_environment()
