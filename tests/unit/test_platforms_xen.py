@@ -102,7 +102,7 @@ def test_a_host_that_is_no_dom0_is_refused_with_a_hint(tmp_path: Path, kind, cap
     assert refused.value.hint
 
 
-def test_a_dom0_without_xl_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dom0_without_xl_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "capabilities").write_text("control_d\n")
     (tmp_path / "type").write_text("xen\n")
     monkeypatch.setattr(tools, "find_program", lambda name: None)

@@ -4,7 +4,7 @@ A guest is a domain that boots the image's kernel from a copy-on-write overlay o
 does (see virtual_machine). It is made paused. The host's side of its interfaces, which dom0's kernel or the device
 model makes, then moves into the lab, the agent's stream and the console are connected, and the domain runs.
 
-In dom0 everything that serves the domain belongs to the guest's cgroup or can be told by its name: the device model,
+In dom0 everything that serves the domain belongs to the guest's cgroup or is known by its name: the device model,
 the console's reader, and the kernel threads that carry its packets.
 """
 
