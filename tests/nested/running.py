@@ -106,7 +106,7 @@ def _start(
     with stranger, errors.open("wb") as stderr:
         argv = [
             *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-            *("-accel", "tcg,thread=multi", "-machine", "pc,usb=off", "-cpu", machine.cpu),
+            *(*machine.accel, "-machine", "pc,usb=off", "-cpu", machine.cpu),
             *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
             *("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", boot.append),
             *_disk(made.root), *_disk(image_disk),
