@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -130,15 +131,16 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
             undo.callback(channel.close)
             pinned = _pinned_cpus(spec)
             run(["xl", "unpause", spec.name])
+            executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise start_error(spec, error, describe(spec.name, stderr, console)) from error
         undo.pop_all()
     if _is_emulated():
         channel.agent = bootstrap.compiled(spec.image.tree)
     machine = cgroups.Limits(pinned, spec.resources.memory_bytes, spec.resources.vcpus)
-    return XenGuest(
-        process, channel, claimed, stderr, _notes(spec), machine=machine, domain=spec.name, ports=ports
-    )  # fmt: skip
+    guest = XenGuest(process, channel, claimed, stderr, _notes(spec), machine=machine, executing_at=executing_at)
+    guest.domain, guest.ports = spec.name, ports
+    return guest
 
 
 def _prepare(options: XenOptions, spec: GuestSpec, overlay: Path) -> config.GuestIo:
