@@ -43,6 +43,7 @@ _VIF_SCRIPT = """#!/bin/sh
 [ "$1" != online ] || exec xenstore-write "$XENBUS_PATH/hotplug-status" connected
 """
 _MAX_MTU = {"e1000": 16110, "rtl8139": 4096}
+_PV_MAX_MTU = 65517  # of netback and netfront: 65535 bytes less an Ethernet header with a VLAN tag
 
 
 class Xen(Driver):
@@ -56,7 +57,7 @@ class Xen(Driver):
 
     def network_limits(self, options: XenOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
-        mtu = _MAX_MTU[options.nic] if options.devices == "emulated" else 65521
+        mtu = _MAX_MTU[options.nic] if options.devices == "emulated" else _PV_MAX_MTU
         return NetworkLimits(mtu=mtu, queues=1, not_attached=("macvtap",))
 
     def probe(self, options: XenOptions, image: Image | None) -> Probe:
