@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from vtax.platforms import _xen_config as config
 from vtax.platforms import _xen_tools as tools
 from vtax.platforms import registry, virtual_machine
 from vtax.platforms import xen as driver
-from vtax.platforms._xen_guest import backend_s, destroy
+from vtax.platforms._xen_guest import PARTS, backend_pids, cpu_s, destroy
 from vtax.platforms._xen_options import VARIANTS, XenOptions
 from vtax.platforms.base import GuestSpec, Resources
 
@@ -205,9 +206,13 @@ def test_text_that_the_configuration_cannot_quote_is_refused() -> None:
 def test_the_threads_that_carry_packets_are_found_by_the_name_of_the_port(tmp_path: Path) -> None:
     for pid, name in ((7, "guest-eth0-q0-guest-rx"), (8, "guest-eth0-q0-d"), (9, "guest-eth01-q0-gu")):
         (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
         (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S 2 0 0 0 -1 0 0 0 0 0 100 50 0 0 20\n")
-    assert backend_s(("guest-eth0",), tmp_path) == pytest.approx(3.0)
-    assert backend_s((), tmp_path) == 0.0
+    found = backend_pids(("guest-eth0",), tmp_path)
+    assert sorted(found) == [7, 8]
+    assert cpu_s(found, tmp_path) == pytest.approx(3.0)
+    assert backend_pids((), tmp_path) == []
+    assert re.fullmatch(PARTS[0].process, "guest-eth0-q0-guest-rx")
 
 
 def test_clean_destroys_the_domain_of_a_killed_run_and_accepts_one_that_is_gone(

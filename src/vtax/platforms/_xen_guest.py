@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtax.counters.layer import Part
 from vtax.errors import CommandFailed
 from vtax.host.resources import RestoreCommand
 from vtax.platforms import _xen_tools as tools
 from vtax.platforms.stdio import StdioGuest
 
 LOGS = Path("/var/log/xen")
+PARTS = (
+    Part("netback", r".+-q[0-9]+-.*"),
+    Part("qemu", "xen-qemu-.*|qemu-system.*"),
+    Part("console", "xenconsole|xl"),
+)
+"""What serves a domain in dom0: kernel threads that carry packets, the device model, the reader of the console."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SHOWN_NAME = 15  # bytes of a thread's name that the kernel shows, at least
 
@@ -25,6 +33,10 @@ class XenGuest(StdioGuest):
     domain: str = ""
     ports: tuple[str, ...] = ()
 
+    def layer_pids(self) -> Sequence[int]:
+        """See RunningGuest: what serves it in dom0."""
+        return [*super().layer_pids(), *backend_pids(self.ports)]
+
     def host_cpu_s(self) -> float | None:
         """CPU seconds of the domain (in steps of 0.1 s) and of its device model, console and network back-end."""
         in_dom0 = super().host_cpu_s()
@@ -32,19 +44,28 @@ class XenGuest(StdioGuest):
             return in_dom0
         with suppress(CommandFailed):
             if (domain := tools.find(self.domain)) is not None:
-                return domain.cpu_s + in_dom0 + backend_s(self.ports)
+                return domain.cpu_s + in_dom0 + cpu_s(backend_pids(self.ports))
         return None
 
 
-def backend_s(ports: tuple[str, ...], proc: Path = Path("/proc")) -> float:
-    """CPU seconds of the kernel threads of netback for these interfaces (`PORT-q0-guest-rx`, `PORT-q0-dealloc`)."""
+def backend_pids(ports: tuple[str, ...], proc: Path = Path("/proc")) -> list[int]:
+    """The kernel threads of netback for these interfaces (`PORT-q0-guest-rx`, `PORT-q0-dealloc`)."""
     prefixes = tuple(f"{port}-q"[:_SHOWN_NAME] for port in ports)
-    total = 0.0
+    found = []
     for entry in proc.glob("[0-9]*") if prefixes else ():
         with suppress(OSError):
-            name, _, fields = (entry / "stat").read_text().partition("(")[2].rpartition(")")
-            if name.startswith(prefixes):
-                total += sum(int(word) for word in fields.split()[11:13]) / _TICKS
+            if (entry / "comm").read_text().startswith(prefixes):
+                found.append(int(entry.name))
+    return found
+
+
+def cpu_s(pids: Iterable[int], proc: Path = Path("/proc")) -> float:
+    """CPU seconds of processes that live (proc(5), stat fields 14 and 15)."""
+    total = 0.0
+    for pid in pids:
+        with suppress(OSError):
+            fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / _TICKS
     return total
 
 

@@ -30,7 +30,7 @@ from vtax.image.image import Image
 from vtax.platforms import _xen_config as config
 from vtax.platforms import _xen_tools as tools
 from vtax.platforms import probing, stdio, virtual_machine
-from vtax.platforms._xen_guest import XenGuest, destroy, log_files
+from vtax.platforms._xen_guest import PARTS, XenGuest, destroy, log_files
 from vtax.platforms._xen_options import VARIANTS, XenOptions
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe
 from vtax.platforms.stdio import Claim, claim, start_error
@@ -140,7 +140,7 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
         channel.agent = bootstrap.compiled(spec.image.tree)
     machine = cgroups.Limits(pinned, spec.resources.memory_bytes, spec.resources.vcpus)
     guest = XenGuest(process, channel, claimed, stderr, _notes(spec), machine=machine, executing_at=executing_at)
-    guest.domain, guest.ports = spec.name, ports
+    guest.domain, guest.ports, guest.parts = spec.name, ports, PARTS
     return guest
 
 
