@@ -1,0 +1,84 @@
+"""Every benchmark of CPU, kernel paths, memory and building, once on native and in a container, at small sizes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import needs_root
+
+pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
+
+PATHS = ("syscall", "context_switch", "page_fault", "fork_exec", "mmap", "signal", "timer", "futex")
+STUDY = f"""
+name = "cpu"
+platforms = ["native", "podman"]
+[guest]
+memory = "256MiB"
+[design]
+blocks = 1
+[[benchmark]]
+name = "linpack"
+parameters = {{ repetitions = 20 }}
+factors = {{ precision = ["single", "double"] }}
+[[benchmark]]
+name = "linpack-openblas"
+parameters = {{ order = 200, repetitions = 2 }}
+[[benchmark]]
+name = "pi"
+parameters = {{ digits = 1000 }}
+[[benchmark]]
+name = "pi-flint"
+parameters = {{ digits = 1000, threads = 2 }}
+[[benchmark]]
+name = "sysbench-cpu"
+parameters = {{ cpu_max_prime = 200000, events = 5 }}
+[[benchmark]]
+name = "stream"
+parameters = {{ array_size = "1MiB" }}
+factors = {{ threads = [1, 64] }}
+[[benchmark]]
+name = "kernel-paths"
+parameters = {{ loops = 100 }}
+factors = {{ operation = {json.dumps(PATHS)} }}
+[[benchmark]]
+name = "memory-latency"
+parameters = {{ loads = 100000 }}
+factors = {{ working_set = ["32KiB", "8MiB"], pages = ["small", "huge"] }}
+[[benchmark]]
+name = "compile"
+parameters = {{ files = 3 }}
+"""
+TRIALS = 2 * (2 + 1 + 1 + 1 + 1 + 2 + len(PATHS) + 4 + 1)
+
+
+def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vtax", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+
+
+def test_every_benchmark_runs_is_versioned_and_computes_the_same_everywhere(tmp_path: Path) -> None:
+    study = tmp_path / "cpu.toml"
+    study.write_text(STUDY)
+    made = vtax("run", str(study), "--json")
+    assert made.returncode == 0, made.stderr
+    trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
+    assert [(trial["status"], trial.get("error")) for trial in trials if trial["status"] != "ok"] == []
+    assert len(trials) == TRIALS
+    again = json.loads(vtax("reparse", "last", "--json").stdout)
+    assert (again["trials"], again["changes"], again["kept"]) == (TRIALS, [], [])
+    shown = vtax("show", "last").stdout
+    for version in ("OpenBLAS 0.3", "FLINT 3", "CLN 1.3", "gcc-14 14.", "vtax-kernel-paths 1.0", "sysbench 1.0"):
+        assert version in shown
+    assert "different-settings" not in shown
+
+
+def test_what_a_guest_cannot_hold_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    study = tmp_path / "large.toml"
+    study.write_text(STUDY.replace("digits = 1000, threads = 2", "digits = 500000000, threads = 2"))
+    refused = vtax("run", str(study))
+    assert refused.returncode == 2
+    assert "500000000 digits of pi need about 7 GiB of memory, and the guest has 256 MiB" in refused.stderr
