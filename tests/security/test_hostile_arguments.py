@@ -85,7 +85,7 @@ def arguments(random: Random) -> list[str]:
         name = random.choice([*command.commands])
         command = command.commands[name]
         found.append(name)
-    for parameter in command.params:
+    for parameter in command.get_params(click.Context(command)):
         if isinstance(parameter, click.Option) and random.random() < 0.4:
             found.append(random.choice(parameter.opts))
             if parameter.name == "output":

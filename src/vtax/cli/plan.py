@@ -11,6 +11,7 @@ from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
 from vtax.runner.host_sessions import blocks_of_sessions
+from vtax.runner.allocation import PILOT_BLOCKS, PILOT_TRIALS
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
 from vtax.stats.stopping import rule_of
@@ -23,7 +24,8 @@ _CELLS_LISTED = 100_000
 def as_json(plan: Plan) -> dict[str, Any]:
     """A plan as JSON.
 
-    block_s: estimated duration of a block in seconds. order: guests of the certain blocks, up to 100 000 cells.
+    block_s: estimated duration of a block in seconds. trials_chosen: what `trials = "auto"` was chosen from.
+    order: guests of the certain blocks, up to 100 000 cells.
     """
     described = {point.key: _described(point) for point in plan.points}
     return {
@@ -34,6 +36,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "baseline": plan.study.baseline,
         "design": plan.study.design.model_dump(mode="json"),
         "block_s": plan.expected_block_s(),
+        "trials_chosen": plan.trials_chosen or None,
         "order": [
             {
                 "block": session.block + 1,
@@ -117,7 +120,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         f"{design.order} order, seed {plan.seed}; "
         f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}"
     )
-    for line in _factor_lines(plan):
+    for line in (*_trials(plan), *_factor_lines(plan)):
         notify(line)
     for line in _guest_resources(plan):
         notify(line)
@@ -216,6 +219,19 @@ def _limited(sessions: Iterator[Session]) -> Iterator[Session]:
             return
         yield session
         listed += len(session.cells)
+
+
+def _trials(plan: Plan) -> Iterator[str]:
+    """What `trials = "auto"` became, or how it will be chosen."""
+    if plan.trials_chosen:
+        yield f"trials = 'auto': {plan.trials_chosen}"
+    elif plan.study.design.trials == "auto":
+        cost = format_duration(len(PILOT_BLOCKS) * plan.expected_block_s(PILOT_TRIALS))
+        yield (
+            f"trials = 'auto': a pilot of {len(PILOT_BLOCKS)} blocks with {PILOT_TRIALS} trials of every cell (about "
+            f"{cost}) chooses, since no stored run of these cells on this host has several trials in a block; "
+            "estimates are for one trial"
+        )
 
 
 def _order(plan: Plan) -> str:

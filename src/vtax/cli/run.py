@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -25,6 +26,7 @@ from vtax.image.recipe import DEFAULT
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
 from vtax.report.views import registry as views
+from vtax.runner.allocation import with_trials
 from vtax.runner.check import further_problems
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, host_programs, make_plan
@@ -101,9 +103,10 @@ def command(
         image = provide(home, DEFAULT.with_packages(packages_for(loaded.study)))
         plan = make_plan(loaded, image=image, seed=seed, consented=programs)
         _check_named_available(plan, platforms)
+        store = Store.open(home.store_url)
+        plan = with_trials(plan, store)
         check_budget_holds_block(plan)
         announce(plan)
-        store = Store.open(home.store_url)
         run = begin(store, plan, vtax_version=__version__, views=views.foreign())
         rename(run.name)
         measure(plan, run, home, tune_host=tune_host)
@@ -127,6 +130,8 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
         unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)
     _check_named_available(plan, named)
+    with suppress(BadInput):  # no store yet: nothing to choose from
+        plan = with_trials(plan, Store.existing(home.store_url))
     check_budget_holds_block(plan)
     if as_json:
         print_json({**plan_as_json(plan), "needed_image": needed.as_json(), "not_probed": why_not})

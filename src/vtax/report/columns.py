@@ -39,7 +39,12 @@ MEASUREMENTS = (
     Field(
         "factor_NAME", "text", "", "level of the factor NAME, a column each; empty where the cell has no such factor"
     ),
-    Field("block", "whole number", "", "block, from 1; 0 for the guest whose trials looked for a warm-up"),
+    Field(
+        "block",
+        "whole number",
+        "",
+        "block, from 1; below 1 before the first: warm-up detection and pilot",
+    ),
     Field("number", "whole number", "", "trial of the cell within the block, from 0, warm-up included"),
     Field("position", "whole number", "", "place of the trial in the order of the run, from 0"),
     Field("is_warmup", "yes or no", "", "whether it is a warm-up trial, which no figure uses"),

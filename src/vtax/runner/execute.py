@@ -18,7 +18,7 @@ from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
-from vtax.runner import same_settings
+from vtax.runner import allocation, same_settings
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import stop_requests
@@ -30,6 +30,7 @@ from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
 from vtax.runner.trial import TrialResult
 from vtax.runner.warmup import DETECTION_BLOCKS, DETECTION_TRIALS, detected, detection_sessions
+from vtax.store.query import load
 from vtax.store.records import (
     REFUSED,
     SAMPLES,
@@ -83,6 +84,8 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
             "sequential-order",
             "all blocks of one platform ran before the next, so drift of the host is confounded with platforms",
         )
+    if plan.trials_chosen:
+        run.add_warning("trials", plan.trials_chosen)
     if plan.programs:
         of_file = f" (SHA-256 {plan.digest})" if plan.digest else ""
         text = f"root of the host ran what the study{of_file} names, on trust: {'; '.join(map(str, plan.programs))}"
@@ -149,15 +152,17 @@ class _Execution:
         self._measured = 0  # of these, warm-up left out
         declared = plan.study.design.warmup
         self._warmup = {point.key: 0 if declared == "detect" else declared for point in plan.points}
+        self._trials = 0 if plan.study.design.trials == "auto" else plan.study.design.trials
         self._starts = Starts(plan)
         self._unstored: list[tuple[TrialRecord, Cell, TrialResult]] = []  # of guests that did not start
         self._same_settings = same_settings.SameSettings()
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def all(self) -> tuple[str, str]:
-        """Run the audit, the warm-up detection and all blocks of the session; returns (status, why it stopped)."""
+        """Run the audit, the warm-up detection, the pilot and all blocks of the session; returns (status, why it stopped)."""
         self.audit()
         self.find_warmup()
+        self.choose_trials()
         because = self.blocks()
         self._store_failed_starts()
         paused = paused_because(self._run, self._plan.study.design, because)
@@ -219,6 +224,21 @@ class _Execution:
             self._warmup[point] = trials
             self._run.add_warning("warmup", sentence)
 
+    def choose_trials(self) -> None:
+        """With `trials = "auto"` and no stored run to choose from: run a pilot, choose by it, and say it."""
+        if self._trials:
+            return
+        for block in allocation.PILOT_BLOCKS:
+            for session in self._plan.sessions(block):
+                self._session(session, frozenset(cell.key for cell in session.cells))
+        self._store_failed_starts()
+        pilot = f"a pilot of {len(allocation.PILOT_BLOCKS)} blocks"
+        choice = allocation.chosen(self._plan, load(self._run.engine, self._run), pilot, self._warmup)
+        self._trials = choice.trials
+        self._run.add_warning("trials", str(choice))
+        self._run.set_trials(choice.trials)
+        self._observer.message(str(choice))
+
     def _open(self, session: Session) -> OpenSession:
         return OpenSession(session, self._plan, self._run, self._home, self._journal, self._observer)
 
@@ -248,14 +268,16 @@ class _Execution:
             self._commit(*self._unstored.pop(0))
 
     def _pending(self, cell: Cell, block: int) -> list[int]:
-        trials = self._warmup[cell.point.key] + self._plan.study.design.trials
-        if block in DETECTION_BLOCKS:
+        trials = self._warmup[cell.point.key] + self._trials
+        if block in allocation.PILOT_BLOCKS:
+            trials = self._warmup[cell.point.key] + allocation.PILOT_TRIALS
+        elif block in DETECTION_BLOCKS:
             trials = DETECTION_TRIALS
         return [n for n in range(trials) if (cell.key, block, n) not in self._done]
 
     def _trial(self, opened: OpenSession, cell: Cell, block: int, number: int) -> None:
         self._note_version(opened, cell)
-        is_warmup = block in DETECTION_BLOCKS or number < self._warmup[cell.point.key]
+        is_warmup = block < 0 or number < self._warmup[cell.point.key]
         self._observer.trial_starting(cell.platform.name, cell.point.label, format_levels(cell.point.levels))
         result = opened.trial(cell)
         record = trial_record(cell, block, number, self._position, is_warmup, opened.guest_id, result)
@@ -289,7 +311,8 @@ class _Execution:
     def _progress(self, block: int, is_warmup: bool) -> Progress:
         """Trials done and left, and the time left at this run's own pace; a time budget bounds both."""
         plan = self._plan
-        trials, warmups = plan.study.design.trials, sum(self._warmup[cell.point.key] for cell in plan.cells)
+        trials = self._trials or allocation.PILOT_TRIALS
+        warmups = sum(self._warmup[cell.point.key] for cell in plan.cells)
         per_block = len(plan.cells) * trials
         elapsed = time.monotonic() - self._started
         each = elapsed / self._made

@@ -80,7 +80,8 @@ class Plan:
     """Everything decided before the first trial.
 
     programs: what root of this host runs because the study names it. digest: SHA-256 of the study's file. untested:
-    points that have no cell on a platform which runs others.
+    points that have no cell on a platform which runs others. trials_chosen: from what `trials = "auto"` was chosen;
+    empty where the study says a number, or a pilot is to choose.
     """
 
     study: Study
@@ -95,12 +96,13 @@ class Plan:
     programs: tuple[HostProgram, ...] = ()
     digest: str = ""
     untested: tuple[Untested, ...] = ()
+    trials_chosen: str = ""
 
     @property
     def trials_per_cell(self) -> int:
-        """Trials of one cell in one block, warm-up included as far as it is known before the run."""
-        warmup = self.study.design.warmup
-        return (0 if warmup == "detect" else warmup) + self.study.design.trials
+        """Trials of one cell in one block, warm-up included, as far as they are known before the run."""
+        design = self.study.design
+        return (0 if design.warmup == "detect" else design.warmup) + (1 if design.trials == "auto" else design.trials)
 
     @property
     def max_blocks(self) -> int:
@@ -159,8 +161,8 @@ class Plan:
         """The platforms that run here, as the study orders them."""
         return list(dict.fromkeys(cell.platform.name for cell in self.cells))
 
-    def expected_block_s(self) -> float:
-        """A first estimate of a block's length, before anything was measured.
+    def expected_block_s(self, trials: int | None = None) -> float:
+        """A first estimate of a block's length, before anything was measured. trials: of a cell, in place of its own.
 
         Expected times of the tools, 3 s per guest, and on emulated CPUs 1 s per trial: the measured overhead of `vtax
         run` with the urschei2007 studies.
@@ -172,7 +174,7 @@ class Plan:
             c.point.benchmark.expected_s(c.point.parameters, context) + (c.platform.name in emulated)
             for c in self.cells
         )
-        return trial_s * self.trials_per_cell + 3.0 * guests
+        return trial_s * (trials or self.trials_per_cell) + 3.0 * guests
 
     @cached_property
     def _cells_by_guest(self) -> list[tuple[Cell, ...]]:

@@ -155,7 +155,7 @@ def plan(
     if block_s < 0 or trial_s <= 0 or half_width <= 0:
         raise StatsError("times and the half-width must be above zero")
     warnings: tuple[str, ...] = noise.warnings
-    low, between, high = _between_blocks(noise, noise_confidence)
+    low, between, high = between_blocks(noise, noise_confidence)
     of_trials = noise.trial_means or 0.0
     trials = math.ceil(math.sqrt(block_s / trial_s * of_trials / (between or high))) if of_trials else 1
     trials = max(1, min(max_trials, trials))
@@ -184,7 +184,7 @@ def plan(
     )  # fmt: skip
 
 
-def _between_blocks(noise: Components, confidence: float) -> tuple[float, float, float]:
+def between_blocks(noise: Components, confidence: float) -> tuple[float, float, float]:
     """(lower limit, estimate, upper limit) of the variance between blocks that a plan reckons with.
 
     The limits are those of the variance of block means, chi-squared, less what trials explain of it. With one trial

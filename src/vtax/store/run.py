@@ -99,6 +99,11 @@ class RunHandle:
         self.status, self.stopped_because = "interrupted", because
         return session
 
+    @property
+    def engine(self) -> Engine:
+        """The store that holds the run."""
+        return self._engine
+
     def begin_guest(self, platform_name: str, block: int, topology: str, started_at: float) -> int:
         """Note that a guest is being started, at a Unix time; returns its id for `end_guest` and for trials."""
         row = {
@@ -206,6 +211,13 @@ class RunHandle:
                 .where(table.c.run_id == self.id, table.c.benchmark == benchmark)
                 .values(tool_version=clean(version))
             )
+
+    def set_trials(self, trials: int) -> None:
+        """The trials of a cell in a block that were chosen for a study which left it open: declared from now on."""
+        declared = {**self.declared, "design": {**self.declared.get("design", {}), "trials": trials}}
+        with self._writing() as connection:
+            connection.execute(update(schema.run).where(schema.run.c.id == self.id).values(declared=declared))
+        self.declared = declared
 
     def next_position(self) -> int:
         """The position after the last stored trial: where a resumed run goes on counting."""

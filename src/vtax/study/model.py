@@ -13,7 +13,9 @@ from vtax.study.programs import ProgramTable
 from vtax.study.units import size_bytes
 
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
-MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.verdict.MINIMUM_BLOCKS
+MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.moderation.MINIMUM_BLOCKS
+MIN_BLOCKS_OF_FAMILIES = 3  # stats.moderation.FEWEST_BLOCKS: method 2, from COMPARISONS_OF_FAMILIES comparisons on
+COMPARISONS_OF_FAMILIES = 4  # stats.moderation.FEWEST_LENDERS
 Rule = Literal["fixed", "precision", "verdict", "budget"]
 RULES: tuple[str, ...] = get_args(Rule)
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
@@ -46,8 +48,10 @@ class DesignTable(Table):
     precision: float = Field(
         0.02, gt=0, lt=1, description="target relative half-width of every ratio's interval, rule 'precision'"
     )
-    trials: int = Field(
-        1, ge=1, le=limits.MAX_TRIALS_OF_A_CELL, description="measured trials of every cell in every block"
+    trials: Annotated[int, Field(ge=1, le=limits.MAX_TRIALS_OF_A_CELL)] | Literal["auto"] = Field(
+        1,
+        description="measured trials of every cell in every block. 'auto' chooses their number by what guests and "
+        "trials cost and how much they vary in a stored run of the same cells on this host, or else in a pilot",
     )
     warmup: Annotated[int, Field(ge=0, le=limits.MAX_TRIALS_OF_A_CELL)] | Literal["detect"] = Field(
         0,
@@ -84,9 +88,8 @@ class DesignTable(Table):
             raise disagreement(
                 f"max_blocks ({self.max_blocks}) is below min_blocks ({self.min_blocks})", "max_blocks"
             )
-        if self.stop == "verdict" and self.max_blocks < MIN_BLOCKS_TO_JUDGE:
-            few = f"below {MIN_BLOCKS_TO_JUDGE} blocks there is no verdict"
-            raise disagreement(f"max_blocks ({self.max_blocks}) leaves nothing to judge: {few}", "max_blocks")
+        if self.stop == "verdict" and self.max_blocks < (fewest := self.min_blocks_to_judge(COMPARISONS_OF_FAMILIES)):
+            raise disagreement(self.too_few_blocks(f"below {fewest} blocks there is no verdict"), "max_blocks")
         if self.order == "sequential" and (self.stop != "fixed" or self.budget is not None):
             what = "makes all blocks of one platform before the next, so that no rule can judge it block by block"
             raise disagreement(f"'sequential' {what}; use stop = 'fixed' without a budget", "order")
@@ -106,6 +109,15 @@ class DesignTable(Table):
         if self.order == "sequential":
             raise disagreement("'sequential' makes all blocks of one platform before the next", "sessions")
         return self
+
+    def min_blocks_to_judge(self, comparisons: int) -> int:
+        """The fewest blocks of a verdict in a family of so many comparisons."""
+        is_family = self.method == 2 and comparisons >= COMPARISONS_OF_FAMILIES
+        return MIN_BLOCKS_OF_FAMILIES if is_family else MIN_BLOCKS_TO_JUDGE
+
+    def too_few_blocks(self, why: str) -> str:
+        """What is wrong with a `max_blocks` that ends a run before any verdict."""
+        return f"max_blocks ({self.max_blocks}) leaves nothing to judge: {why}"
 
 
 class PlatformTable(Table):
@@ -228,6 +240,16 @@ class Study(Table):
         return self
 
     @model_validator(mode="after")
+    def _can_be_judged(self) -> Study:
+        points = max(table.points for table in self.benchmark) * max(1, len(self.tuning))
+        fewest = self.design.min_blocks_to_judge(points * (len(self.platforms) - 1))
+        if self.design.stop == "verdict" and self.design.max_blocks < fewest:
+            of_few = f"in tables of fewer than {COMPARISONS_OF_FAMILIES} comparisons"
+            why = f"below {fewest} blocks there is no verdict {of_few}"
+            raise disagreement(self.design.too_few_blocks(why), "design", "max_blocks")
+        return self
+
+    @model_validator(mode="after")
     def _is_not_too_large(self) -> Study:
         points = 0
         for number, table in enumerate(self.benchmark):
@@ -242,7 +264,8 @@ class Study(Table):
         design = self.design
         blocks = {"fixed": design.blocks, "budget": 1}.get(design.stop, design.max_blocks)
         warmup = 0 if design.warmup == "detect" else design.warmup
-        if (trials := cells * blocks * (design.trials + warmup)) > limits.MAX_TRIALS:
+        each = limits.MAX_AUTO_TRIALS if design.trials == "auto" else design.trials
+        if (trials := cells * blocks * (each + warmup)) > limits.MAX_TRIALS:
             raise disagreement(f"the study asks for {trials} trials; at most {limits.MAX_TRIALS}", "design")
         return self
 

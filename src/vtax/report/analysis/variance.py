@@ -6,8 +6,6 @@ from the log-ratios that were measured, and its costs are those of both sides.
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,20 +19,13 @@ from vtax.report.document import Place
 from vtax.stats.checks import StatsError
 from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
-from vtax.stats.ratio import Ratio
+from vtax.stats.planning import Allocation, allocate, of_ratio
 from vtax.stats.steadiness import Drift, find_drift
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.variance import MAX_BLOCKS, Components, Replication, components, plan
 from vtax.stats.verdict import holm
+from vtax.store.costs import Cost, costs, groups
 from vtax.store.query import RunData
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a cell costs in time. block_s: its share of starting its guest, and its warm-up. trial_s: median trial."""
-
-    block_s: float
-    trial_s: float
 
 
 @dataclass(frozen=True)
@@ -44,8 +35,8 @@ class CellVariance:
     between_blocks, between_trials, within_trial: shares of the whole noise, None for one that cannot be separated
     from the one above (one block, one trial a block, no samples in a trial). effective_n: of the trials. drift_p:
     of its test, Holm-adjusted over the cells shown. trials: per block. half_width, time_s: of the ratio as it was
-    measured, and what both sides took. plan: the cheapest way to the study's precision, None for the baseline and
-    where there is no ratio. reason: why something is missing.
+    measured, and what both sides took. cost, noise: of both sides of the ratio. plan: the cheapest way to the study's
+    precision, None for the baseline and where there is no ratio. reason: why something is missing.
     """
 
     row: Row
@@ -58,6 +49,8 @@ class CellVariance:
     half_width: float | None = None
     time_s: float | None = None
     plan: Replication | None = None
+    cost: Cost | None = None
+    noise: Components | None = None
     reason: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -82,13 +75,13 @@ def variance(
     """
     sections = analysis.sections if every_metric else analysis.primary
     found = _components(data, sections, samples or {})
-    costs = _costs(data)
+    found_costs = costs(data)
     tables = []
     for section in sections:
         points = []
         for point in section.points:
             base = next((row for row in point.rows if row.platform.is_baseline), None)
-            cells = [_cell(row, base, section, found, costs, analysis) for row in point.rows]
+            cells = [_cell(row, base, section, found, found_costs, analysis) for row in point.rows]
             points.append((point, tuple(cells)))
         tables.append(VarianceTable(section, tuple(points)))
     return _adjusted(tables)
@@ -106,7 +99,7 @@ def _components(data: RunData, sections: tuple[Section, ...], samples: Samples) 
     group = trials.cell[trial] * len(data.run.metrics) + metric
     wanted = {(row.cell.key, s.metric.name) for s in sections for p in s.points for row in p.rows}
     found: dict[_Key, Components | StatsError] = {}
-    for name, part in _groups(group):
+    for name, part in groups(group):
         cell, number = divmod(name, len(data.run.metrics))
         key = data.run.cells[cell].key, data.run.metrics[number].name
         if key in wanted:
@@ -127,47 +120,6 @@ def _sampled(
         return None
     sizes = [len(values) for values in inside]
     return np.concatenate([np.asarray(v, np.float64) for v in inside]), blocks.repeat(sizes), trials.repeat(sizes)
-
-
-def _groups(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """(label, where it stands) of every label: sorted once."""
-    order = np.argsort(labels, kind="stable")
-    names, starts = np.unique(labels[order], return_index=True)
-    yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)
-
-
-def _costs(data: RunData) -> dict[str, Cost]:
-    """Cell key -> what it costs. A guest's start is shared evenly by the cells it serves."""
-    trials, cells = data.trials, data.run.cells
-    measured = trials.is_ok & ~trials.is_warmup & ~np.isnan(trials.outside_s)
-    warm = trials.is_warmup & (trials.block >= 0)
-    warmups = _per_block(trials.cell[warm], trials.block[warm])
-    cell, outside_s = trials.cell[measured], trials.outside_s[measured]
-    guest_s = _guest_s(data)
-    costs = {}
-    for index, part in _groups(cell):
-        trial_s = float(np.median(outside_s[part]))
-        start_s = guest_s.get(cells[index].platform, 0.0)
-        costs[cells[index].key] = Cost(start_s + warmups.get(index, 0.0) * trial_s, trial_s)
-    return costs
-
-
-def _per_block(cells: NDArray[np.int64], blocks: NDArray[np.int64]) -> dict[int, float]:
-    """Cell index -> trials in a block, on average."""
-    return {cell: part.size / np.unique(blocks[part]).size for cell, part in _groups(cells)}
-
-
-def _guest_s(data: RunData) -> dict[str, float]:
-    """Platform -> seconds of guest start that one of its cells costs in a block."""
-    cells = Counter(cell.platform for cell in data.run.cells)
-    found = {}
-    for platform, number in cells.items():
-        of_platform = [g for g in data.guests if g.platform == platform and g.ready_s is not None and g.block >= 0]
-        blocks = len({g.block for g in of_platform})
-        if blocks:
-            ready_s = statistics.median(g.ready_s for g in of_platform if g.ready_s is not None)
-            found[platform] = ready_s * len(of_platform) / blocks / number
-    return found
 
 
 def _cell(
@@ -220,11 +172,12 @@ def _planned(
     if costs[0] is None or costs[1] is None:
         return replace(cell, reason=Note("unknown-duration"))
     cost = Cost(costs[0].block_s + costs[1].block_s, costs[0].trial_s + costs[1].trial_s)
-    made = replace(cell, time_s=ratio.n_blocks * (cost.block_s + cell.trials * cost.trial_s))
+    made = replace(cell, cost=cost, time_s=ratio.n_blocks * (cost.block_s + cell.trials * cost.trial_s))
     if ratio.n_blocks < 2:
         return replace(made, reason=Note("one-block-no-plan"))
     made = replace(made, half_width=ratio.half_width)
-    joint = _of_ratio(ratio, sides)
+    joint = of_ratio(ratio.se_log**2 * ratio.n_blocks, ratio.n_blocks, sides)
+    made = replace(made, noise=joint)
     fewest = {"fixed": MINIMUM_BLOCKS, "verdict": rule.looks[0]}.get(rule.stop, rule.min_blocks)
     try:
         best = plan(
@@ -235,20 +188,6 @@ def _planned(
     except StatsError as error:
         return replace(made, reason=error.note)
     return replace(made, plan=best, warnings=(*made.warnings, *best.warnings))
-
-
-def _of_ratio(ratio: Ratio, sides: tuple[Components, Components]) -> Components:
-    """The noise of a log-ratio, halved: of either side, were they alike.
-
-    What trials explain is taken from trials alone, and only where both sides have several in a block.
-    """
-    of_blocks, repeated = ratio.se_log**2 * ratio.n_blocks, [s.trial_means for s in sides]
-    known = [v for v in repeated if v is not None]
-    if len(known) < len(repeated):
-        return Components(1.0, of_blocks / 2, 0.0, 0.0, ratio.n_blocks, 1.0, 1.0, (), None)
-    explained = sum(v / s.trials for v, s in zip(known, sides, strict=True))
-    trials, left = sum(known) / explained if explained else 1.0, max(of_blocks - explained, 0.0)
-    return Components(1.0, left / 2, sum(known) / 2, 0.0, ratio.n_blocks, trials, 1.0, (), sum(known) / 2)
 
 
 def _adjusted(tables: list[VarianceTable]) -> tuple[VarianceTable, ...]:
@@ -301,6 +240,24 @@ def hardest(tables: tuple[VarianceTable, ...]) -> Hardest | None:
 
 def _most(plan: Replication) -> int:
     return plan.blocks_high or MAX_BLOCKS
+
+
+def next_trials(tables: tuple[VarianceTable, ...], data: RunData) -> tuple[Place, Allocation] | None:
+    """What `trials = "auto"` would choose by this run, and the contrast that it would be chosen by.
+
+    tables: of primary metrics. None without several trials in a block.
+    """
+    known = [(where, cell.noise) for where, cell in places(tables) if cell.noise and cell.row.ratio]
+    paid = costs(data).values()
+    try:
+        found = allocate(
+            [noise for _, noise in known],
+            sum(each.block_s for each in paid),
+            sum(each.trial_s for each in paid),
+        )
+    except StatsError:
+        return None
+    return known[found.widest][0], found
 
 
 def drifting(tables: tuple[VarianceTable, ...], alpha: float) -> list[tuple[Place, CellVariance]]:

@@ -54,7 +54,7 @@ _OWN: Mapping[str, Sentence] = {
 }
 _HOST = frozenset({"host-busy", "host-steal"})  # stored as texts, which older versions wrote with other words
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "lost-guest"})
-_NOTES = frozenset({"tuned", "warmup", "resumed"})
+_NOTES = frozenset({"tuned", "warmup", "trials", "resumed"})
 
 
 def severity_of(code: str) -> Severity:

@@ -14,6 +14,7 @@ from vtax.report.analysis.variance import (
     VarianceTable,
     drifting,
     hardest,
+    next_trials,
     places,
     shown,
     variance,
@@ -32,6 +33,7 @@ from vtax.report.document import (
     Number,
     Paragraph,
     Part,
+    Place,
     PValue,
     Range,
     Share,
@@ -44,6 +46,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
+from vtax.stats.planning import Allocation
 from vtax.stats.variance import Replication
 
 
@@ -51,14 +54,18 @@ def document(source: Source, options: Options) -> Document:
     """Tables of each metric: variance, drift, plan; then a summary and the warnings."""
     whole = source.whole
     found = variance(whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples)
-    return document_of(shown(found, source.analysis.filter), source.analysis)
+    primary = tuple(table for table in found if table.section.metric.is_primary)
+    chosen = next_trials(primary, whole.data)
+    return document_of(shown(found, source.analysis.filter), source.analysis, chosen)
 
 
-def document_of(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Document:
-    """The document of the tables."""
+def document_of(
+    tables: tuple[VarianceTable, ...], analysis: Analysis, chosen: tuple[Place, Allocation] | None = None
+) -> Document:
+    """The document of the tables. chosen: see `next_trials`."""
     parts: list[Part] = [_section(table, analysis) for table in tables]
     cells = [cell for _, cell in places(tables)]
-    if summary := list(_summary(tables, analysis)):
+    if summary := [*_summary(tables, analysis), *_next(chosen)]:
         parts.append(Titled(msg("Summary"), (Bullets(tuple(summary)),), role="summary"))
     given = [
         noted(text, place)
@@ -139,7 +146,8 @@ def _drift(cell: CellVariance) -> list[Inline]:
 def _plan_table(table: VarianceTable, analysis: Analysis) -> Table:
     target = msg("plan for\n±{precision}", precision=Share(analysis.rule.precision, "declared"))
     titles = {
-        "done": msg("this run"), "half_width": msg("half-width"), "duration": msg("duration"), "plan": target,
+        "start": msg("start"), "trial": msg("trial"), "done": msg("this run"),
+        "half_width": msg("half-width"), "duration": msg("duration"), "plan": target,
         "range": msg("blocks\nneeded"), "estimate": msg("estimated\ntime"),
     }  # fmt: skip
     columns = (
@@ -154,7 +162,9 @@ def _plan(cell: CellVariance) -> list[Inline] | None:
     if cell.row.ratio is None or cell.time_s is None:
         return None
     plan = cell.plan
+    cost = cell.cost
     found: list[Inline] = [
+        *((Duration(cost.block_s), Duration(cost.trial_s)) if cost else (Nothing(), Nothing())),
         f"{cell.row.ratio.n_blocks} x {round(cell.trials, 1):g}",
         "" if cell.half_width is None else msg("±{half}", half=Share(cell.half_width)),
         Duration(cell.time_s),
@@ -195,6 +205,20 @@ def _summary(tables: tuple[VarianceTable, ...], analysis: Analysis) -> Iterator[
                 "{place}: drifts over the run by {change} ({p})",
                 place=place.inline, change=Share(cell.drift.change, "change"), p=PValue(cell.drift_p, is_named=True),
             )  # fmt: skip
+
+
+def _next(chosen: tuple[Place, Allocation] | None) -> Iterator[Inline]:
+    """What a block costs, and the trials that `trials = "auto"` would choose by this run."""
+    if chosen is None:
+        return
+    place, found = chosen
+    yield msg(
+        "A block takes {start} to start and stop guests and {trial} for one trial of every cell; "
+        "trials = 'auto' would choose {trials}, for {place}: {saved} less time than with one trial in a block.",
+        start=Duration(found.start_s), trial=Duration(found.trial_s), place=place.inline,
+        trials=plural("{count} trial in a block", "{count} trials in a block", found.trials),
+        saved=Share(max(found.time_saved, 0.0), "whole"),
+    )  # fmt: skip
 
 
 def headline(top: Hardest, precision: float) -> Inline:
@@ -245,6 +269,7 @@ def _plain(tables: Sequence[VarianceTable], analysis: Analysis) -> list[dict[str
                 "half_width": cell.half_width,
                 "time_s": cell.time_s,
             },
+            "cost": {"start_s": cell.cost.block_s, "trial_s": cell.cost.trial_s} if cell.cost else None,
             "target": analysis.rule.precision,
             "plan": vars(cell.plan) if cell.plan else None,
             "reason": cell.reason,

@@ -1,0 +1,94 @@
+"""What a stored run's time went into: the start of guests, warm-up, and trials."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vtax.store.query import RunData
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a cell costs in time, seconds.
+
+    block_s: its share of its guest's start and stop, and its warm-up. trial_s: of one trial. The run's own time is
+    counted as well: between trials, and from the last trial of a guest to the first one of the next.
+    """
+
+    block_s: float
+    trial_s: float
+
+
+def costs(data: RunData) -> dict[str, Cost]:
+    """Cell key -> what it costs. A guest's start is shared evenly by the cells it serves.
+
+    Of trials that went well; warm-up trials stand for measured ones where there are none.
+    """
+    trials, cells = data.trials, data.run.cells
+    known = trials.is_ok & ~np.isnan(trials.outside_s)
+    measured = known & ~trials.is_warmup
+    used = measured if measured.any() else known
+    warm = trials.is_warmup & (trials.block >= 0)
+    warmups = _per_block(trials.cell[warm], trials.block[warm])
+    between_trials_s, between_guests_s = _gaps(data)
+    guest_s = _guest_s(data, between_guests_s)
+    cell, outside_s = trials.cell[used], trials.outside_s[used]
+    found = {}
+    for index, part in groups(cell):
+        trial_s = float(np.median(outside_s[part])) + between_trials_s
+        start_s = guest_s.get(cells[index].platform, 0.0)
+        found[cells[index].key] = Cost(start_s + warmups.get(index, 0.0) * trial_s, trial_s)
+    return found
+
+
+def groups(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """(label, where it stands) of every label: sorted once."""
+    order = np.argsort(labels, kind="stable")
+    names, starts = np.unique(labels[order], return_index=True)
+    yield from zip(names.tolist(), np.split(order, starts)[1:], strict=True)
+
+
+def _per_block(cells: NDArray[np.int64], blocks: NDArray[np.int64]) -> dict[int, float]:
+    """Cell index -> trials in a block, on average."""
+    return {cell: part.size / np.unique(blocks[part]).size for cell, part in groups(cells)}
+
+
+def _gaps(data: RunData) -> tuple[float, dict[str, float]]:
+    """(median seconds from the end of a trial to the next one's start in its guest, platform -> the same from the
+    guest before to its own first trial)."""
+    trials, cells = data.trials, data.run.cells
+    order = np.argsort(trials.position, kind="stable")
+    ended = (trials.started_at + np.nan_to_num(trials.outside_s))[order]
+    gap = trials.started_at[order][1:] - ended[:-1]
+    block = trials.block[order]
+    platform = [cells[index].platform for index in trials.cell[order].tolist()]
+    is_new = np.array([a != b for a, b in pairwise(platform)], np.bool_)
+    is_new |= block[1:] != block[:-1]
+    known = np.isfinite(gap) & (gap >= 0) & (np.diff(trials.position[order]) == 1)
+    of_guests: dict[str, list[float]] = defaultdict(list)
+    for place in np.flatnonzero(known & is_new).tolist():
+        of_guests[platform[place + 1]].append(float(gap[place]))
+    inside = gap[known & ~is_new]
+    medians = {name: statistics.median(values) for name, values in of_guests.items()}
+    return (float(np.median(inside)) if inside.size else 0.0), medians
+
+
+def _guest_s(data: RunData, between_guests_s: dict[str, float]) -> dict[str, float]:
+    """Platform -> seconds of guest start and stop that one of its cells costs in a block."""
+    cells = Counter(cell.platform for cell in data.run.cells)
+    found = {}
+    for platform, number in cells.items():
+        of_platform = [g for g in data.guests if g.platform == platform and g.ready_s is not None]
+        blocks = len({g.block for g in of_platform})
+        if blocks:
+            ready_s = statistics.median(g.ready_s for g in of_platform if g.ready_s is not None)
+            each_s = max(ready_s, between_guests_s.get(platform, 0.0))
+            found[platform] = each_s * len(of_platform) / blocks / number
+    return found
