@@ -17,6 +17,7 @@ from vtax.report.analysis.variance import places, variance
 from vtax.stats.intervals import t_quantile
 from vtax.stats.planning import allocate
 from vtax.stats.variance import Components
+from vtax.store.costs import costs
 from vtax.store.store import Store
 
 MAX_BLOCKS = 1_000_000
@@ -42,17 +43,22 @@ def main() -> None:
         source = source_of(store, options.run)
         tables = variance(source.data, source.analysis)
         print("contrast | start s | trial s | sd of blocks, of trials | trials | time with 1, with these (s) | ratio")
+        paid = costs(source.data, own_time=True)
+        cells = [cell.row for _, cell in places(tables)]
+        bases = {row.cell.point: row.cell.key for row in cells if row.platform.is_baseline}
         for place, cell in places(tables):
-            if cell.noise is None or cell.cost is None or cell.noise.trial_means is None:
+            if cell.noise is None or cell.noise.trial_means is None:
                 continue
-            chosen = allocate([cell.noise], cell.cost.block_s, cell.cost.trial_s)
+            both = [paid[cell.row.cell.key], paid[bases[cell.row.cell.point]]]
+            start_s, trial_s = sum(each.block_s for each in both), sum(each.trial_s for each in both)
+            chosen = allocate([cell.noise], start_s, trial_s)
             times = [
-                blocks_for(cell.noise, trials, options.half_width) * (cell.cost.block_s + trials * cell.cost.trial_s)
+                blocks_for(cell.noise, trials, options.half_width) * (start_s + trials * trial_s)
                 for trials in (1, chosen.trials)
             ]
             print(
-                f"{place.subject} {place.platform} | {cell.cost.block_s:.2f} | "
-                f"{cell.cost.trial_s:.2f} | {chosen.between:.3f}, {chosen.within:.3f} | {chosen.trials} | "
+                f"{place.subject} {place.platform} | {start_s:.2f} | "
+                f"{trial_s:.2f} | {chosen.between:.3f}, {chosen.within:.3f} | {chosen.trials} | "
                 f"{times[0]:.0f}, {times[1]:.0f} | {times[1] / times[0]:.2f}"
             )
 

@@ -84,7 +84,7 @@ def chosen(plan: Plan, data: RunData, source: str, warmup: Mapping[str, int] | N
     for name, noise in _noises(plan, data, warmup):
         names.append(name)
         noises.append(noise)
-    cost = costs(data)
+    cost = costs(data, own_time=True)
     known = [cost[cell.key] for cell in plan.cells if cell.key in cost]
     target = rule.precision if rule.stop == "precision" else None
     try:

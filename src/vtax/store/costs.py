@@ -18,18 +18,18 @@ from vtax.store.query import RunData
 class Cost:
     """What a cell costs in time, seconds.
 
-    block_s: its share of its guest's start and stop, and its warm-up. trial_s: of one trial. The run's own time is
-    counted as well: between trials, and from the last trial of a guest to the first one of the next.
+    block_s: its share of its guest's start, and its warm-up. trial_s: of one trial.
     """
 
     block_s: float
     trial_s: float
 
 
-def costs(data: RunData) -> dict[str, Cost]:
+def costs(data: RunData, *, own_time: bool = False) -> dict[str, Cost]:
     """Cell key -> what it costs. A guest's start is shared evenly by the cells it serves.
 
-    Of trials that went well; warm-up trials stand for measured ones where there are none.
+    Of trials that went well; warm-up trials stand for measured ones where there are none. own_time: count the run's
+    own time as well, between trials and from the last trial of a guest to the first one of the next.
     """
     trials, cells = data.trials, data.run.cells
     known = trials.is_ok & ~np.isnan(trials.outside_s)
@@ -37,7 +37,7 @@ def costs(data: RunData) -> dict[str, Cost]:
     used = measured if measured.any() else known
     warm = trials.is_warmup & (trials.block >= 0)
     warmups = _per_block(trials.cell[warm], trials.block[warm])
-    between_trials_s, between_guests_s = _gaps(data)
+    between_trials_s, between_guests_s = _gaps(data) if own_time else (0.0, {})
     guest_s = _guest_s(data, between_guests_s)
     cell, outside_s = trials.cell[used], trials.outside_s[used]
     found = {}

@@ -248,7 +248,7 @@ def next_trials(tables: tuple[VarianceTable, ...], data: RunData) -> tuple[Place
     tables: of primary metrics. None without several trials in a block.
     """
     known = [(where, cell.noise) for where, cell in places(tables) if cell.noise and cell.row.ratio]
-    paid = costs(data).values()
+    paid = costs(data, own_time=True).values()
     try:
         found = allocate(
             [noise for _, noise in known],
