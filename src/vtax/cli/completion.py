@@ -66,6 +66,13 @@ def platforms_and_drivers(context: click.Context, parameter: click.Parameter, in
     return list(dict.fromkeys(found))
 
 
+def topology_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The topologies."""
+    from vtax.network.registry import topologies
+
+    return _with_prefix(incomplete, topologies())
+
+
 def study_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The shipped studies; files when no study has this prefix."""
     from click.shell_completion import CompletionItem

@@ -122,9 +122,13 @@ def _status(arguments: list[str] | None) -> Any:
         return end.code
     except (VtaxError, RunInterrupted) as error:
         return _print_error(error, error.exit_status)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show(sys.stderr)
         return error.exit_code
+    except click.ClickException as error:
+        from vtax.cli.usage import usage_error
+
+        return _print_error(usage_error(error), error.exit_code)
     except click.Abort as error:
         return (
             128 + SIGINT

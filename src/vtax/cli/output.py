@@ -65,7 +65,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """Print a plain table on stdout (vtax.report.renderers.grid): long cells are folded at spaces.
+    """Print a plain table on stdout (vtax.report.renderers.grid), and an empty line: long cells are folded at spaces.
 
     Brackets in a str are not markup.
     """
@@ -81,7 +81,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) ->
     console = Console(file=document_stream(), highlight=False, width=width())
     with console.capture() as captured:
         console.print(table)
-    document_stream().write("\n".join(["", *(line.rstrip() for line in captured.get().splitlines()), "\n"]))
+    document_stream().write("\n".join([*(line.rstrip() for line in captured.get().splitlines()), "\n"]))
 
 
 def width() -> int | None:

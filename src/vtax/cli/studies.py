@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import click
 
+from vtax.cli.completion import study_names
 from vtax.cli.output import json_option, print_json, print_table
 from vtax.study.expand import count_points
 from vtax.study.load import load, shipped
-from vtax.study.model import Study
+from vtax.study.model import BenchmarkTable, Study
+from vtax.study.units import about_size, format_count, format_levels
 
 
 @click.command("studies")
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=study_names)
 @json_option
-def command(as_json: bool) -> None:
-    """List the shipped studies."""
+def command(name: str | None, as_json: bool) -> None:
+    """List the shipped studies.
+
+    With NAME of a study, or a TOML file: print its question, platforms, design and benchmarks.
+    """
+    if name:
+        _explain(load(name).study, name, as_json=as_json)
+        return
     studies = [load(name).study for name in shipped()]
     if as_json:
         print_json([{**study.declared(), "cells": _cells(study)} for study in studies])
@@ -23,6 +32,49 @@ def command(as_json: bool) -> None:
         [(s.name, s.question or s.title, ", ".join(s.platforms), str(_cells(s))) for s in studies],
     )
     click.echo("a cell is one combination of levels on one platform; a block runs every cell once")
+
+
+def _explain(study: Study, reference: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({**study.declared(), "cells": _cells(study)})
+        return
+    click.echo(": ".join(filter(None, (study.name, study.title))))
+    design, rule = study.design, study.design.stop
+    blocks = format_count(design.blocks, "block") if rule == "fixed" else f"{design.min_blocks} blocks or more"
+    facts = {
+        "question": study.question,
+        "platforms": ", ".join(study.platforms),
+        "baseline": study.baseline,
+        "guest": f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}",
+        "tuning": ", ".join(study.tuning),
+        "design": f"rule {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, {design.order} order",
+        "cells": f"{_cells(study)}, when all platforms run here",
+    }
+    for what, text in facts.items():
+        if text:
+            click.echo(f"  {what}: {text}")
+    click.echo()
+    print_table(
+        ("benchmark", "topology", "parameters", "factors"),
+        [
+            (
+                table.label or table.name,
+                table.topology or "",
+                _settings(table),
+                _factors(table),
+            )
+            for table in study.benchmark
+        ],
+    )
+    click.echo(f"vtax run {reference} --dry-run prints its plan on this host")
+
+
+def _settings(table: BenchmarkTable) -> str:
+    return format_levels({**table.parameters, **{f"link.{name}": value for name, value in table.link.items()}})
+
+
+def _factors(table: BenchmarkTable) -> str:
+    return "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in table.varied.items())
 
 
 def _cells(study: Study) -> int:

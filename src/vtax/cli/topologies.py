@@ -6,17 +6,25 @@ from typing import Any
 
 import click
 
-from vtax.cli.output import json_option, print_json, print_table
-from vtax.network.registry import topologies
+from vtax.cli.completion import topology_names
+from vtax.cli.output import json_option, print_json, print_keys, print_table
+from vtax.network.registry import get, topologies
 from vtax.network.settings import LinkSettings
 from vtax.network.topology import Topology
 from vtax.study.keys import Key, keys
 
 
 @click.command("topologies")
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=topology_names)
 @json_option
-def command(as_json: bool) -> None:
-    """List network topologies and link settings."""
+def command(name: str | None, as_json: bool) -> None:
+    """List network topologies and link settings.
+
+    With NAME: print that topology with all settings of its links.
+    """
+    if name:
+        _explain(get(name), as_json=as_json)
+        return
     found = sorted(topologies().values(), key=lambda topology: topology.name)
     if as_json:
         print_json(
@@ -36,6 +44,19 @@ def command(as_json: bool) -> None:
         ("link setting", "topology", "default", "allowed", "meaning"),
         [(key.name, where, key.default_text, key.allowed, key.meaning) for where, key in settings],
     )
+
+
+def _explain(topology: Topology[LinkSettings], *, as_json: bool) -> None:
+    described = _describe(topology)
+    if as_json:
+        print_json({**described, "link": [key.as_json() for key in keys(topology.Settings)]})
+        return
+    click.echo(f"{topology.name}: {topology.summary}")
+    for what in ("attachments", "packages"):
+        if described[what]:
+            click.echo(f"  {what}: {', '.join(described[what])}")
+    click.echo()
+    print_keys("link setting", topology.Settings)
 
 
 def _own_settings(topology: Topology[LinkSettings]) -> list[Key]:

@@ -1,0 +1,51 @@
+"""`vtax topologies NAME`, `vtax studies NAME`, and errors in how a command was typed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from vtax.cli import main
+from vtax.cli.main import group
+
+
+def printed(*arguments: str) -> str:
+    result = CliRunner().invoke(group, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_a_topology_is_explained_with_all_settings_of_its_links():
+    text = printed("topologies", "vlan-pairs")
+    assert text.startswith("vlan-pairs: pairs of guests")
+    assert "mtu" in text
+    assert "interfaces" not in text.partition("link setting")[2].split()
+    described = json.loads(printed("topologies", "vlan-pairs", "--json"))
+    assert {"mtu", "pairs"} <= {key["name"] for key in described["link"]}
+
+
+def test_a_study_is_explained_with_its_design_and_benchmarks():
+    text = printed("studies", "tour")
+    assert text.startswith("tour: What does each layer")
+    assert "design: rule fixed, 5 blocks, trials = 1" in text
+    assert "direction = send, receive" in text
+    assert json.loads(printed("studies", "tour", "--json"))["cells"] == 35
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (["show", "--foo"], ["vtax: no such option '--foo'", "  where: vtax show [OPTIONS] [RUN]"]),
+        (["run"], ["vtax: missing argument 'STUDY'", "  where: vtax run [OPTIONS] STUDY"]),
+        (["list", "x"], ["vtax: got unexpected extra argument (x)", "  where: vtax list [OPTIONS]"]),
+    ],
+)
+def test_what_was_typed_wrongly_is_said_as_every_error(arguments, lines, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main.main(arguments)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == lines
+    assert said[2] == f"  hint: vtax {arguments[0]} --help lists what it takes"
