@@ -10,8 +10,8 @@ from typing import Any
 from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
-from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.allocation import PILOT_BLOCKS, PILOT_TRIALS
+from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import Plan, PlannedPlatform, Session
 from vtax.runner.points import Point
 from vtax.stats.stopping import rule_of

@@ -159,7 +159,7 @@ class _Execution:
         self._versions = {cell.benchmark: cell.tool_version for cell in run.cells if cell.tool_version}
 
     def all(self) -> tuple[str, str]:
-        """Run the audit, the warm-up detection, the pilot and all blocks of the session; returns (status, why it stopped)."""
+        """Run audit, warm-up detection, pilot and all blocks of the session; returns (status, why it stopped)."""
         self.audit()
         self.find_warmup()
         self.choose_trials()
