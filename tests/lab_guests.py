@@ -18,9 +18,10 @@ from vtax.network.links import Links
 from vtax.platforms import registry as platforms
 from vtax.platforms.base import GuestSpec, Resources
 from vtax.runner.counting import Endpoint
+from vtax.runner.lanes import Lane
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
-from vtax.runner.trial import Lane, TrialResult, run_trial
+from vtax.runner.trial import TrialResult, run_trial
 
 
 @dataclass

@@ -16,9 +16,10 @@ from vtax.benchmarks import registry as benchmarks
 from vtax.benchmarks.base import Context
 from vtax.host.process import find_program
 from vtax.platforms import registry
+from vtax.runner.lanes import Lane
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
-from vtax.runner.trial import Lane, run_trial
+from vtax.runner.trial import run_trial
 
 pytestmark = [needs_root, needs_program("ip", "nsenter", "ethtool", "tc"), pytest.mark.root]
 DURATION_S = 2

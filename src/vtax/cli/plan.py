@@ -184,7 +184,7 @@ def _guest_resources(plan: Plan) -> list[str]:
         uses = each if planned.platform.driver.tunings else "all of the machine; vtax sets no limits there"
         if largest.guests > 1 and uses is each:
             memory = about_size(largest.guests * plan.resources.memory_bytes)
-            uses += f"; {largest.guests} at once in {largest.topology}: {memory}"
+            uses += f"; {largest.guests} at once in {largest.topology or largest.label}: {memory}"
         groups.setdefault(uses, []).append(name)
     return [f"guests of {', '.join(names)}: {uses}" for uses, names in groups.items()]
 

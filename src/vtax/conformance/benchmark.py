@@ -31,9 +31,10 @@ from vtax.guest.guest import CommandResult
 from vtax.image.recipe import is_package_name
 from vtax.network import registry as topologies
 from vtax.platforms import registry as platforms
+from vtax.runner.lanes import Lane
 from vtax.runner.plan import Cell
 from vtax.runner.points import Point
-from vtax.runner.trial import Lane, TrialResult, run_trial
+from vtax.runner.trial import TrialResult, run_trial
 from vtax.stats.checks import Better
 from vtax.stats.means import Average
 

@@ -65,6 +65,10 @@ class Channel:
         fd = found.detach()
         return cls(fd, fd, diagnose)
 
+    def fileno(self) -> int:
+        """The descriptor that is readable when the guest has sent something, for poll(2)."""
+        return self._read_fd
+
     def read(self, size: int, deadline: float) -> bytes:
         """Exactly size bytes. deadline: on time.monotonic(). Raises GuestError when it passes or the stream ends."""
         while len(self._buffer) < size:

@@ -5,12 +5,15 @@ the first byte of a request is written to just after the last byte of its answer
 start and its collection by the agent, and one round trip of the channel. `inside_s` is the guest's account of the
 program alone. The first is the one that is judged; where the two disagree by more than SKEW_ALLOWANCE_S plus
 SKEW_RELATIVE of the time, `skew_warning` says so.
+
+Long because every call into a guest is here.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -98,6 +101,15 @@ class ClockReading:
     outside_s: float
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A program that was requested of a guest and not collected yet. started_at, deadline: monotonic times."""
+
+    argv: tuple[str, ...]
+    started_at: float
+    deadline: float
+
+
 def skew_warning(result: CommandResult) -> str | None:
     """A warning when the guest's time of a program differs from the host's; None when it does not."""
     difference_s = result.outside_s - result.inside_s
@@ -160,6 +172,26 @@ class Guest:
         started_at = time.monotonic()
         answer = self._ask(request, stdin, timeout_s + _KILL_S)
         return _command_result(argv, answer, time.monotonic() - started_at, output_limit)
+
+    def begin(
+        self, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, timeout_s: float = 60.0
+    ) -> Begun:
+        """Request a program as `run` does, without waiting for it: no other call until it is collected."""
+        request = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, "/", OUTPUT_LIMIT)}
+        started_at = time.monotonic()
+        deadline = started_at + _ANSWER_S + timeout_s + _KILL_S
+        self._refuse_broken()
+        self._send(request, b"", deadline)
+        return Begun(tuple(argv), started_at, deadline)
+
+    def collect(self, begun: Begun) -> CommandResult:
+        """What became of a begun program; waits for its end. Answers and raises as `run` does."""
+        answer = self._receive("run", begun.deadline)
+        return _command_result(begun.argv, answer, time.monotonic() - begun.started_at, OUTPUT_LIMIT)
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when a begun program has ended, for poll(2)."""
+        return self._channel.fileno()
 
     def start(
         self,
@@ -325,26 +357,42 @@ class Guest:
             self._extensions.add(name)
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
-        if self._broken:
-            raise GuestError(f"the guest accepts no further requests: {self._broken}")
+        self._refuse_broken()
         return self._exchange(request, payload, time.monotonic() + _ANSWER_S + extra_s)
 
     def _exchange(self, request: dict[str, Any], payload: bytes, deadline: float, skip: int = 0) -> Reply:
         """One request and its answer. Anything but an answer to it breaks the stream for good."""
+        self._send(request, payload, deadline)
+        return self._receive(str(request["op"]), deadline, skip)
+
+    def _refuse_broken(self) -> None:
+        if self._broken:
+            raise GuestError(f"the guest accepts no further requests: {self._broken}")
+
+    def _send(self, request: dict[str, Any], payload: bytes, deadline: float) -> None:
         self._number += 1
         frame = encode({"id": self._number, **request}, payload)
-        try:
+        with self._breaking():
             self._channel.write(frame, deadline)
+
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        """What fails inside breaks the stream for good."""
+        try:
+            yield
+        except BaseException as error:
+            self._broken = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise
+
+    def _receive(self, operation: str, deadline: float, skip: int = 0) -> Reply:
+        with self._breaking():
             answer = receive(self._channel, deadline, skip=skip)
             if answer.integer("id") != self._number:
                 raise GuestError("the guest answered another request than the current one")
             ok = answer.flag("ok")
             problem = "" if ok else answer.text("error")
-        except BaseException as error:
-            self._broken = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise
         if not ok:
-            raise GuestError(f"the guest could not {request['op']}: {problem}")
+            raise GuestError(f"the guest could not {operation}: {problem}")
         return answer
 
 

@@ -140,6 +140,14 @@ class Group:
                     return int(_fields(path / "cpu.stat")["usage_usec"]) / 1e6
         return None
 
+    def memory_bytes(self) -> int | None:
+        """Bytes charged to the group and its descendants now, page cache and kernel memory included; None unknown."""
+        if (path := self.directory("memory")) is not None:
+            for name in ("memory.current", "memory.usage_in_bytes"):
+                with suppress(OSError, ValueError):
+                    return int((path / name).read_text())
+        return None
+
     def limit(self, limits: Limits) -> list[str]:
         """Apply limits and verify them; returns notes on limits that this host's kernel cannot enforce."""
         notes = []

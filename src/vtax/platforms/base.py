@@ -21,6 +21,7 @@ from vtax.counters.layer import Part
 from vtax.errors import VtaxError
 from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
+from vtax.host.guest_memory import GuestMemory
 from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.network.plugboard import Plugboard
@@ -143,6 +144,10 @@ class RunningGuest(ABC):
     def host_cpu_s(self) -> float | None:
         """CPU seconds the host has spent on this guest, virtualization layer included; None when not known."""
         return None
+
+    def host_memory(self) -> GuestMemory:
+        """Memory the host spends on this guest now, virtualization layer included."""
+        return GuestMemory()
 
     def limits_in_force(self) -> Mapping[str, Fact]:
         """The limits that the host enforces, facts for the audit: `limit.cpus`, `limit.cpu_time`, `limit.memory`."""

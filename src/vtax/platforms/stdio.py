@@ -22,6 +22,7 @@ from vtax.guest.audit import Fact
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, namespaces
 from vtax.host.cgroups import Group, Limits
+from vtax.host.guest_memory import GuestMemory, pss_bytes
 from vtax.host.journal import Registration
 from vtax.host.namespaces import MountStep
 from vtax.host.process import spawn
@@ -121,6 +122,14 @@ class StdioGuest(RunningGuest):
             return self._cpu_s
         effective = [group.cpu_s() for group in (self.group, self.elsewhere) if group]
         return None if None in effective else sum(value for value in effective if value is not None)
+
+    def host_memory(self) -> GuestMemory:
+        """Of everything in the guest's cgroup, wherever that is."""
+        groups = [group for group in (self.group, self.elsewhere) if group]
+        pids = {pid for group in groups for pid in group.pids()}
+        charged = [group.memory_bytes() for group in groups]
+        total = sum(value for value in charged if value is not None)
+        return GuestMemory(pss_bytes(sorted(pids)), None if None in charged else total)
 
     def stop(self) -> None:
         """Kill everything in the cgroup and remove it."""

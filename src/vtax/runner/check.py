@@ -79,7 +79,7 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
             hint=f"request at most {allowed}",
         )
         problems.append(found)
-    total = _host_memory()
+    total = host_memory()
     if memory_bytes > total:
         found = BadInput(
             f"{about_size(memory_bytes)} of memory are requested, and this host has {about_size(total)}",
@@ -93,9 +93,10 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
 
 def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point]) -> None:
     """Raise BadInput when this host lacks the memory of all guests that run at once; `check_host` checks one."""
-    memory, total = loaded.study.guest.memory, _host_memory()
-    maximum = max(points, key=lambda point: point.guests)
-    if memory <= total < maximum.guests * memory:
+    memory, total = loaded.study.guest.memory, host_memory()
+    alone = [point for point in points if point.colocation.total == 1]  # others have no cell where they do not fit
+    maximum = max(alone, key=lambda point: point.guests, default=None)
+    if maximum is not None and memory <= total < maximum.guests * memory:
         raise BadInput(
             f"{maximum.guests} guests of {about_size(memory)} run at once in {maximum.topology}, {maximum.label}: "
             f"{about_size(maximum.guests * memory)} of memory, and this host has {about_size(total)}",
@@ -104,7 +105,8 @@ def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point]) -> Non
         )
 
 
-def _host_memory() -> int:
+def host_memory() -> int:
+    """Bytes of memory of this host."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -61,7 +61,7 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
             fixed_work=metric.fixed_work,
         )
         for point in plan.points
-        for metric in point.benchmark.metrics
+        for metric in point.metrics
     }
     run = store.begin_run(
         name=store.next_run_name(plan.study.name),

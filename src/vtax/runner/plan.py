@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from vtax.benchmarks.base import Context
@@ -21,8 +21,8 @@ from vtax.platforms.base import HostProgram, Platform, Probe, Resources
 from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
-from vtax.runner.untested import why_not
-from vtax.study.expand import key_of
+from vtax.runner.untested import why_not, why_nowhere
+from vtax.study.expand import Colocation, key_of
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
 
@@ -70,6 +70,11 @@ class Session:
         return min((cell.point for cell in self.cells if cell.point.link), key=lambda point: point.key, default=None)
 
     @property
+    def colocation(self) -> Colocation:
+        """Its further guests; of the load of a neighbour, that of any of its cells."""
+        return self.cells[0].point.colocation
+
+    @property
     def tuning(self) -> str:
         """The level of `tuning` its guest is started at; empty when it is no factor."""
         return self.cells[0].point.tuning
@@ -110,9 +115,10 @@ class Plan:
         design = self.study.design
         return design.blocks if design.stop == "fixed" else design.max_blocks if design.stop != "budget" else 10**6
 
-    def resources_of(self, session: Session) -> Resources:
-        """What the guest of a session may use."""
-        return tuning.resources_at(session.tuning, self.resources)
+    def resources_of(self, session: Session, number: int = 0) -> Resources:
+        """What a guest of a session may use. number: of the guest, from 0; CPUs are dealt out round robin."""
+        cpus = cpus_of(number, self.resources.vcpus) if number else self.resources.cpus
+        return tuning.resources_at(session.tuning, replace(self.resources, cpus=cpus))
 
     def largest_of(self, platform: str) -> Point | None:
         """The point at which most guests of a platform run at once; None when it has no cells."""
@@ -262,7 +268,9 @@ def _untested(
     found = []
     for platform in platforms:
         for point in points:
-            if error := why_not(platform, point, image, source):
+            if error := why_nowhere(point, study.guest.memory, source):
+                found.append(Untested(platform, point, error))
+            elif error := why_not(platform, point, image, source):
                 if platform.name == study.baseline:
                     raise error
                 found.append(Untested(platform, point, error))
@@ -356,6 +364,15 @@ def _by_link(cells: Sequence[Cell]) -> list[list[Cell]]:
     for cell in cells:
         groups[cell.point.link or first].append(cell)
     return list(groups.values())
+
+
+def cpus_of(number: int, vcpus: int) -> tuple[int, ...]:
+    """Host CPUs of the guest of a number, from 0, among several: the next ones, from the last to the first and round.
+
+    The first guest has those of `split_cpus`. No CPU is kept for the host: it shares them all once all are dealt.
+    """
+    allowed = sorted(os.sched_getaffinity(0), reverse=True)
+    return tuple(sorted(allowed[(number * vcpus + each) % len(allowed)] for each in range(vcpus)))
 
 
 def split_cpus(vcpus: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

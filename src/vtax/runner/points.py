@@ -8,21 +8,23 @@ from functools import partial
 from typing import Any
 
 from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Benchmark, Context, Parameters, StartsGuests
+from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, StartsGuests
 from vtax.benchmarks.program import Program
 from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
 from vtax.image.image import Image
 from vtax.network import registry as topology_registry
 from vtax.network.settings import LinkSettings
+from vtax.runner import density
 from vtax.study.check import UNKNOWN_BENCHMARK
-from vtax.study.expand import DEFAULT_TOPOLOGY, RawPoint, key_of, points
+from vtax.study.expand import ALONE, DEFAULT_TOPOLOGY, Colocation, RawPoint, key_of, points
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.refusals import Refused, validated
 from vtax.study.units import format_levels
 
-GuestKind = tuple[str, bool]
-"""What guests have in common besides their network: tuning, and whether trials start guests of their own."""
+GuestKind = tuple[str, bool, tuple[int, bool, bool]]
+"""What guests have in common besides their network: tuning, whether trials start guests of their own, and the kind of
+their colocation."""
 GuestConfiguration = tuple[GuestKind, Hashable]
 """The kind of a guest, and its network or None."""
 
@@ -39,16 +41,24 @@ class Point:
     link: LinkSettings | None
     levels: Mapping[str, Any]
     tuning: str = ""
+    colocation: Colocation = ALONE
 
     @property
     def guests(self) -> int:
         """How many guests of the platform under test run at once."""
-        return topology_registry.get(self.topology).guests(self.link) if self.link else 1
+        of_topology = topology_registry.get(self.topology).guests(self.link) if self.link else 1
+        return of_topology + self.colocation.total - 1
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Of the benchmark, and of several guests that run it at once where their number is a factor."""
+        own = tuple(self.benchmark.metrics)
+        return (*own, *density.metrics(own)) if self.colocation.is_counted else own
 
     @property
     def kind(self) -> GuestKind:
         """What a guest must have been started with to run this point, its network left out."""
-        return (self.tuning, isinstance(self.benchmark, StartsGuests))
+        return (self.tuning, isinstance(self.benchmark, StartsGuests), self.colocation.kind)
 
     @property
     def configuration(self) -> GuestConfiguration:
@@ -127,6 +137,7 @@ def _checked_point(
         raise refused(problems.found, where)
     topology, link = network
     benchmark.commands(parameters, context)
+    _refuse_colocation(benchmark, raw, where)
     defining = {
         "benchmark": benchmark.name,
         "parameters": parameters.model_dump(mode="json"),
@@ -137,9 +148,26 @@ def _checked_point(
     }
     if raw.tuning:
         defining["tuning"] = raw.tuning
+    defining |= raw.colocation.defining
     if isinstance(benchmark, Program):
         defining["program"] = benchmark.definition
-    return Point(key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning)
+    return Point(
+        key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning, raw.colocation
+    )
+
+
+def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:
+    """Raise BadInput for a benchmark that cannot run beside further guests as the study asks."""
+    if isinstance(benchmark, StartsGuests) and raw.colocation.total > 1:
+        key = "guests" if raw.colocation.guests > 1 else "neighbour"
+        what = f"{benchmark.name} starts guests one after the other, so {key} has no place"
+        raise BadInput(what, where=f"{where}, key {key}", hint="take that key out")
+    if benchmark.needs_network and raw.colocation.is_counted:
+        raise BadInput(
+            f"guests counts guests that run a benchmark alone, and {benchmark.name} needs a network",
+            where=f"{where}, key guests",
+            hint="choose a benchmark without a network, or a topology with several guests: vtax topologies",
+        )
 
 
 def _checked_network(

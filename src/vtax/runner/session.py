@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from vtax.benchmarks.base import Benchmark, Context, StartsGuests
-from vtax.errors import GuestError, PlatformError
+from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.foreign_text import one_line
 from vtax.guest.audit import Fact
 from vtax.guest.guest import Guest
@@ -24,14 +25,16 @@ from vtax.network.end import End
 from vtax.network.links import Links
 from vtax.network.plugboard import Plugboard
 from vtax.platforms.base import GuestSpec, Platform, Resources
-from vtax.runner import tuning
+from vtax.runner import density, neighbour, tuning
 from vtax.runner.check import resolve_platform
 from vtax.runner.containment import Failure, contained, parsing
 from vtax.runner.counting import Endpoint
 from vtax.runner.events import Observer
 from vtax.runner.guest_starts import run_starts
+from vtax.runner.lanes import Lane
+from vtax.runner.neighbour import Neighbour
 from vtax.runner.plan import Cell, Plan, Session
-from vtax.runner.trial import Lane, TrialResult, failed, run_trial
+from vtax.runner.trial import TrialResult, failed, run_trial
 from vtax.store.store import RunHandle
 from vtax.study.units import format_levels
 
@@ -55,6 +58,8 @@ class OpenSession:
         self._guests = ExitStack()
         self._links: Links | None = None
         self._endpoints: dict[str, Endpoint] = {}
+        self._colocated: dict[str, Endpoint] = {}
+        self._neighbour: Neighbour | None = None
         self._start_failure = Failure()
         self._is_spoilt = False
         self._ended: dict[str, Any] = {"ready_s": None, "clock_offset_s": None, "facts": {}, "notes": (), "error": ""}
@@ -95,7 +100,7 @@ class OpenSession:
     @property
     def lost(self) -> bool:
         """Whether a guest of this session is gone or not trusted, so that its pending cells need a fresh one."""
-        gone = any(endpoint.guest.lost for endpoint in self._endpoints.values())
+        gone = any(endpoint.guest.lost for endpoint in (self._endpoints | self._colocated).values())
         return self.has_started and (gone or self._is_spoilt)
 
     @property
@@ -138,7 +143,10 @@ class OpenSession:
             lanes = self._lanes(cell)
             links = self._links if cell.point.link else None
             ends = self._endpoints if links else {"guest": self._endpoints["guest"]}
-            result = run_trial(cell, lanes, ends, links, self._plan.study.design.timeout)
+            load = cell.point.colocation.neighbour
+            beside = self._neighbour.loading(load) if self._neighbour else None
+            result = run_trial(cell, lanes, ends | self._colocated, links, self._plan.study.design.timeout, beside)
+            result = replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
         if failure:
             result = failed(failure)
         self._is_spoilt = bool(result.traceback)
@@ -172,25 +180,66 @@ class OpenSession:
             for note in self._links.notes:
                 self._run.add_warning("link", f"{point.topology}: {note}")
             for end in self._links.ends:
-                self._start_end(end)
+                self._endpoints[end.role] = self._start_end(end)
+        self._start_colocated()
         guest = self._endpoints["guest"].guest
         self._ended["clock_offset_s"] = guest.clock().offset_s
         tuning.apply_inside(self._session.tuning, guest)
         tools = {point.benchmark.tool for point in self._plan.points}
         self._ended["facts"] = {**guest.facts(tools), **self._facts_of_the_host()}
 
+    def _start_colocated(self) -> None:
+        """Start the further guests of the session, each on the next host CPUs, and its neighbour."""
+        colocation, platform = self._session.colocation, self._session.platform
+        for number in range(1, colocation.guests):
+            name = f"guest {number + 1} of {colocation.guests}"
+            self._colocated[f"guest{number + 1}"] = self._start_another(platform, None, number, name)
+        if not colocation.neighbour:
+            return
+        number = colocation.guests
+        lab = neighbour.links(self._journal) if colocation.is_networked else None
+        if lab is not None:
+            self._guests.callback(lab.close)
+        self._neighbour = neighbour.started(
+            lambda end: self._start_another(platform, end, number, "the neighbour"),
+            self._start_end,
+            lab,
+            self._plan.resources_of(self._session, number),
+        )
+        self._colocated |= self._neighbour.ends
+
+    def _start_another(self, platform: Platform, end: End | None, number: int, name: str) -> Endpoint:
+        """A further guest of the platform; a failure, and the line about its start, name it."""
+        try:
+            endpoint = self._start_guest(platform, end, self._plan.resources_of(self._session, number), False)
+            if end is not None:
+                end.connected(lambda argv: _must(endpoint.guest, argv))
+            tuning.apply_inside(self._session.tuning, endpoint.guest)
+        except VtaxError as error:
+            error.what = f"{name}: {error.what}"
+            raise
+        self._observer.message(f"{platform.name}: {name} ready in {time.monotonic() - endpoint.requested_at:.2f} s")
+        return endpoint
+
+    def _overcommit(self, cell: Cell) -> tuple[tuple[str, str], ...]:
+        """A warning about virtual CPUs that share host CPUs because of further guests."""
+        total = cell.point.colocation.total
+        return density.overcommit(total, self._resources.vcpus, len(os.sched_getaffinity(0))) if total > 1 else ()
+
     def _facts_of_the_host(self) -> dict[str, Fact]:
         """Facts that the guest cannot see: its resources and effective limits."""
         in_force = self._endpoints["guest"].running.limits_in_force()
-        level = {"tuning": self._session.tuning} if self._session.tuning else {}
+        level: dict[str, Fact] = {"tuning": self._session.tuning} if self._session.tuning else {}
+        if (colocation := self._session.colocation).total > 1:
+            level |= {"started.guests": colocation.guests, "started.neighbour": bool(colocation.neighbour)}
         point = self._session.networked
         if point is None or point.link is None:
             return {**in_force, **level}
         link = format_levels(point.link.model_dump(exclude_defaults=True))
         return {**in_force, **level, "started.topology": point.topology, "started.link": link or "defaults"}
 
-    def _start_end(self, end: End) -> None:
-        """One end of the topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
+    def _start_end(self, end: End) -> Endpoint:
+        """One end of a topology: a guest of the platform under test, or one that serves it, here or elsewhere."""
         if end.under_test:
             endpoint = self._start_guest(self._session.platform, end, self._resources, end.role == "guest")
         else:
@@ -198,7 +247,7 @@ class OpenSession:
             server = resolve_platform(self._plan.study, name, self._plan.source)
             endpoint = self._start_guest(server, end, self._plan.peer_resources, False)
         end.connected(lambda argv: _must(endpoint.guest, argv))
-        self._endpoints[end.role] = endpoint
+        return endpoint
 
     def _start_guest(
         self, platform: Platform, plugboard: Plugboard | None, resources: Resources, is_measured: bool
@@ -228,7 +277,9 @@ class OpenSession:
         running = self._endpoints["guest"].running
         alone = Context(resources.vcpus, resources.memory_bytes, scratch=running.scratch)
         if self._links is None or cell.point.link is None:
-            return [Lane(alone, {"guest": self._endpoints["guest"]})]
+            further = [f"guest{number + 1}" for number in range(1, cell.point.colocation.guests)]
+            guests = [self._endpoints["guest"], *(self._colocated[role] for role in further)]
+            return [Lane(replace(alone, scratch=each.running.scratch), {"guest": each}) for each in guests]
         self._links.apply(cell.point.link)
         return [
             Lane(

@@ -10,31 +10,24 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Command, Context, Metric, Outcome, Place, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Context, Metric, Outcome, Role
 from vtax.counters import cost
-from vtax.errors import BenchmarkError
 from vtax.foreign_text import clean, cleaned
-from vtax.guest.guest import CommandResult, Guest, skew_warning
+from vtax.guest.guest import CommandResult, skew_warning
+from vtax.host.guest_memory import merged_bytes
 from vtax.network.links import Links
+from vtax.runner import density
 from vtax.runner.containment import Failure, contained, parsing
 from vtax.runner.counting import Counting, Endpoint, of_programs
+from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
 from vtax.runner.plan import Cell
 
-PREPARE_TIMEOUT_S = 120.0
-SERVER_READY_TIMEOUT_S = 20.0
 TRIAL_OUTPUT_LIMIT = 32 << 20  # characters kept of all outputs of one trial
 _MAX_WARNINGS = 50  # of one trial
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One flow of a trial: where its commands run, and their context. Most trials have one."""
-
-    context: Context
-    places: Mapping[Place, Endpoint]
 
 
 @dataclass(frozen=True)
@@ -62,34 +55,34 @@ def failed(failure: Failure) -> TrialResult:
 
 
 def run_trial(
-    cell: Cell, lanes: Sequence[Lane], ends: Mapping[str, Endpoint], links: Links | None, timeout_s: float
+    cell: Cell,
+    lanes: Sequence[Lane],
+    ends: Mapping[str, Endpoint],
+    links: Links | None,
+    timeout_s: float,
+    beside: AbstractContextManager[Mapping[str, Any]] | None = None,
 ) -> TrialResult:
     """Run one trial of a cell, all its lanes at once.
 
     ends: everything whose counters are read, by role. links: of its topology, None for no network. timeout_s: of a
-    foreground command.
+    foreground command. beside: what runs beside the foreground commands; its settings are known when it ends.
     """
     started_at = time.time()
     counted = Counting(ends, links)
-    started: list[_Lane] = []
+    started: list[LaneRun] = []
     failure, outcome = Failure(), Outcome({})
     with contained(failure):
         for lane in lanes:
-            started.append(_Lane(lane, cell))
-        _run_lanes(started, timeout_s, counted)
-        outcome = combined([lane.parsed() for lane in started], cell.point.benchmark.metrics)
+            started.append(LaneRun(lane, cell.point))
+        extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
+        outcome = _outcome(cell, started)
+        outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)
             outcome = replace(
                 outcome, values={**outcome.values, **cost}, effective={**outcome.effective, **links.effective}
             )
-    results, cut = bounded_outputs(
-        {
-            role if number == 0 else f"{role}.{number}": result
-            for number, lane in enumerate(started)
-            for role, result in lane.results.items()
-        }
-    )
+    results, cut = bounded_outputs(_by_role(started))
     foreground = results.get("single") or results.get("client")
     warnings = (
         *(("tool", clean(text)) for text in outcome.warnings),
@@ -108,6 +101,15 @@ def run_trial(
         error=failure.error,
         traceback=failure.traceback,
     )
+
+
+def _by_role(lanes: Sequence[LaneRun]) -> dict[str, CommandResult]:
+    """Results of the programs of all lanes: `client`, `client.1` and so on."""
+    return {
+        role if number == 0 else f"{role}.{number}": result
+        for number, lane in enumerate(lanes)
+        for role, result in lane.results.items()
+    }
 
 
 def bounded_outputs(
@@ -169,110 +171,18 @@ def _finite(name: str, value: float) -> float:
     return float(value)
 
 
-def _run_lanes(lanes: Sequence[_Lane], timeout_s: float, counted: Counting) -> None:
-    """Servers first, then the foreground commands between two readings of the counters, then servers down."""
-    try:
-        for lane in lanes:
-            lane.start_servers()
-        for lane in lanes:
-            lane.prepare()
-        with counted.around():
-            if len(lanes) == 1:
-                lanes[0].run(timeout_s)
-            else:
-                for lane in lanes:
-                    lane.launch()
-                for lane in lanes:
-                    lane.finish(timeout_s)
-        for lane in lanes:
-            lane.tidy()
-    finally:
-        for lane in lanes:
-            lane.stop_servers()
-
-
-class _Lane:
-    """The programs of one flow while they run."""
-
-    def __init__(self, lane: Lane, cell: Cell) -> None:
-        self._lane = lane
-        self._point = cell.point
-        commands = cell.point.benchmark.commands(cell.point.parameters, lane.context)
-        self._measured = next(c for c in commands if c.role != "server")
-        self._server_commands = [c for c in commands if c.role == "server"]
-        self._servers: list[tuple[Guest, int]] = []
-        self._handle = 0
-        self.results: dict[Role, CommandResult] = {}
-
-    def start_servers(self) -> None:
-        for command in self._server_commands:
-            guest = self._guest(command)
-            _put(guest, command)
-            _prepare(guest, command.before)
-            handle = guest.start(command.argv, environment=command.environment)
-            self._servers.append((guest, handle))
-            if command.ready_port is not None:
-                guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S, handle=handle)
-
-    def prepare(self) -> None:
-        _put(self._guest(self._measured), self._measured)
-        _prepare(self._guest(self._measured), self._measured.before)
-
-    def run(self, timeout_s: float) -> None:
-        command = self._measured
-        timeout_s = command.timeout_s or timeout_s
-        result = self._guest(command).run(command.argv, environment=command.environment, timeout_s=timeout_s)
-        self._keep(result, timeout_s)
-
-    def launch(self) -> None:
-        command = self._measured
-        self._handle = self._guest(command).start(command.argv, environment=command.environment)
-
-    def finish(self, timeout_s: float) -> None:
-        guest = self._guest(self._measured)
-        timeout_s = self._measured.timeout_s or timeout_s
-        self._keep(guest.finish(self._handle, argv=self._measured.argv, timeout_s=timeout_s), timeout_s)
-
-    def tidy(self) -> None:
-        _prepare(self._guest(self._measured), self._measured.after)
-
-    def stop_servers(self) -> None:
-        while self._servers:
-            guest, handle = self._servers.pop()
-            if not guest.lost:
-                self.results["server"] = guest.stop(handle)
-
-    @property
-    def foreground(self) -> CommandResult | None:
-        return self.results.get(self._measured.role)
-
-    def parsed(self) -> Outcome:
-        return parsed(self._point.benchmark, self._point.parameters, self._lane.context, self.results)
-
-    def _guest(self, command: Command) -> Guest:
-        return self._lane.places[command.place].guest
-
-    def _keep(self, result: CommandResult, timeout_s: float) -> None:
-        self.results[self._measured.role] = result
-        if result.timed_out:
-            raise BenchmarkError(
-                f"{self._measured.argv[0]} was killed after {timeout_s:g} s",
-                hint="raise timeout in [design], or of the program, if the tool is only slow here",
-            )
-
-
-def _put(guest: Guest, command: Command) -> None:
-    for file in command.files:
-        guest.put(file.path, file.data, mode=file.mode)
-
-
-def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
-    for argv in commands:
-        result = guest.run(argv, timeout_s=PREPARE_TIMEOUT_S)
-        if result.status != 0:
-            raise BenchmarkError(
-                f"{' '.join(argv)} failed with status {result.status}: {result.stderr.strip()[-300:]}"
-            )
+def _outcome(cell: Cell, lanes: Sequence[LaneRun]) -> Outcome:
+    """The outcome of a trial: of flows that ran at once, or of guests that did."""
+    point, outcomes = cell.point, []
+    for number, lane in enumerate(lanes):
+        with of_guest(number, point.colocation.guests):
+            outcomes.append(parsed(point.benchmark, point.parameters, lane.context, lane.results))
+    metrics = point.benchmark.metrics
+    if not point.colocation.is_counted:
+        return combined(outcomes, metrics)
+    found = density.over_guests(outcomes, metrics)
+    merged = {"ksm_merged_bytes": saved} if (saved := merged_bytes()) else {}
+    return replace(found, values={**found.values, **lanes[0].memory}, effective={**found.effective, **merged})
 
 
 def _skew(foreground: CommandResult | None) -> tuple[tuple[str, str], ...]:

@@ -7,12 +7,41 @@ from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.platforms.base import Platform
 from vtax.runner import networks
+from vtax.runner.check import host_memory
 from vtax.runner.points import Point
+from vtax.study.units import about_size
 
 
 def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:
     """Why a platform cannot do what a point requests; None when it can. source: the study."""
-    return networks.why_not(platform, point, source) or _why_not_started(platform, point, image, source)
+    return (
+        networks.why_not(platform, point, source)
+        or _why_not_started(platform, point, image, source)
+        or _why_not_several(platform, point, source)
+    )
+
+
+def why_nowhere(point: Point, memory_bytes: int, source: str) -> BadInput | None:
+    """Why no platform can run a point here: its guests, of so much memory each, need more than the host has."""
+    needed, has = point.guests * memory_bytes, host_memory()
+    if point.colocation.total == 1 or needed <= has:
+        return None
+    return BadInput(
+        f"{point.guests} guests of {about_size(memory_bytes)} at once need {about_size(needed)} of memory, and this "
+        f"host has {about_size(has)}",
+        where=f"{source}: [[benchmark]] {point.label}",
+        hint="use fewer guests, or less memory in [guest]",
+    )
+
+
+def _why_not_several(platform: Platform, point: Point, source: str) -> BadInput | None:
+    if point.colocation.total == 1 or platform.driver.uses_image:
+        return None
+    return BadInput(
+        f"{platform.name} is one machine of yours: vtax starts no second one",
+        where=f"{source}: key platforms, and [[benchmark]] {point.label}",
+        hint=f"take {platform.name} out of studies with guests and neighbour",
+    )
 
 
 def _why_not_started(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:

@@ -16,11 +16,45 @@ DEFAULT_TOPOLOGY = "point-to-point"
 
 
 @dataclass(frozen=True)
+class Colocation:
+    """The further guests of a point, of the same platform and limits.
+
+    guests: how many run the benchmark at once. neighbour: what one more loads meanwhile, empty without one.
+    is_counted: whether guests is a factor, so that their memory and fairness are measured. is_networked: whether the
+    neighbour has a network, since one of its levels loads it.
+    """
+
+    guests: int = 1
+    neighbour: str = ""
+    is_counted: bool = False
+    is_networked: bool = False
+
+    @property
+    def total(self) -> int:
+        """Guests that run at once."""
+        return self.guests + bool(self.neighbour)
+
+    @property
+    def kind(self) -> tuple[int, bool, bool]:
+        """What decides which guests are started: one session serves every load of a neighbour."""
+        return self.guests, bool(self.neighbour), self.is_networked
+
+    @property
+    def defining(self) -> dict[str, Any]:
+        """What distinguishes its point from others; empty where there is neither factor."""
+        counted = {"guests": self.guests} if self.is_counted else {}
+        return {**counted, **({"neighbour": self.neighbour} if self.neighbour else {})}
+
+
+ALONE = Colocation()
+
+
+@dataclass(frozen=True)
 class RawPoint:
     """One combination of levels of one benchmark table, not yet checked by the benchmark.
 
     table: index of the `[[benchmark]]` table. levels: only what varies; link settings appear as `link.NAME`. tuning:
-    the study's level of it, empty when it is no factor.
+    the study's level of it, empty when it is no factor. colocation: its further guests.
     """
 
     table: int
@@ -31,6 +65,7 @@ class RawPoint:
     link: Mapping[str, Level]
     levels: Mapping[str, Level]
     tuning: str = ""
+    colocation: Colocation = ALONE
 
 
 def points(study: Study) -> Iterator[RawPoint]:
@@ -64,7 +99,13 @@ def _points_of(index: int, table: BenchmarkTable, tuning: str) -> Iterator[RawPo
             benchmark=table.name,
             topology=table.topology,
             parameters={**table.parameters, **{k: v for k, v in levels.items() if k in table.factors}},
-            link={**table.link, **{k.removeprefix("link."): v for k, v in levels.items() if k not in table.factors}},
+            link={**table.link, **{k.removeprefix("link."): v for k, v in levels.items() if k.startswith("link.")}},
             levels={"tuning": tuning, **levels} if tuning else levels,
             tuning=tuning,
+            colocation=Colocation(
+                guests=int(levels.get("guests", 1)),
+                neighbour=str(levels.get("neighbour", "")),
+                is_counted=bool(table.guests),
+                is_networked="network" in table.neighbour,
+            ),
         )

@@ -8,6 +8,8 @@ from typing import Any
 
 from vtax.foreign_text import escaped
 
+MAX_GUESTS = 64
+"""Of a platform at once."""
 MAX_BYTES = 256 * 1024
 """Of a study file."""
 MAX_VALUES = 20_000

@@ -21,6 +21,9 @@ RULES: tuple[str, ...] = get_args(Rule)
 Tuning = Literal["default", "pinned", "hugepages", "pinned+hugepages"]
 
 
+Neighbour = Literal["none", "cpu", "memory", "disk", "network"]
+
+
 class GuestTable(Table):
     """`[guest]`: what every guest may use, the same on every platform."""
 
@@ -149,16 +152,35 @@ class BenchmarkTable(Table):
         "second machine; see vtax topologies",
     )
     link_factors: dict[str, list[Level]] = Field(default_factory=dict, description="link setting -> its levels")
+    guests: list[Annotated[int, Field(ge=1, le=limits.MAX_GUESTS)]] = Field(
+        default_factory=list,
+        max_length=limits.MAX_GUESTS,
+        description="levels of a factor: guests of a platform that run the benchmark at once, each with the "
+        "limits of [guest]",
+    )
+    neighbour: list[Neighbour] = Field(
+        default_factory=list,
+        max_length=len(get_args(Neighbour)),
+        description="levels of a factor: what one further guest of the same platform and limits loads meanwhile; "
+        "'none': it is there and idle",
+    )
+
+    @property
+    def colocated(self) -> dict[str, list[Level]]:
+        """Levels of the factors that place further guests on the host, by their names."""
+        named: dict[str, list[Level]] = {"guests": list(self.guests), "neighbour": list(self.neighbour)}
+        return {name: levels for name, levels in named.items() if levels}
 
     @property
     def varied(self) -> dict[str, list[Level]]:
         """Levels of every factor, by the name in plans, tables and exported columns: `link.mtu` for a link's."""
-        return {**self.factors, **{f"link.{name}": levels for name, levels in self.link_factors.items()}}
+        of_links = {f"link.{name}": levels for name, levels in self.link_factors.items()}
+        return {**self.colocated, **self.factors, **of_links}
 
     @property
     def points(self) -> int:
         """How many combinations its levels make."""
-        return math.prod(map(len, (*self.factors.values(), *self.link_factors.values())))
+        return math.prod(map(len, self.varied.values()))
 
     @model_validator(mode="after")
     def _factors_make_sense(self) -> BenchmarkTable:
@@ -173,6 +195,13 @@ class BenchmarkTable(Table):
                     raise disagreement(f"{kind}.{name} names a level twice", kind, name)
                 if name in fixed:
                     raise disagreement(f"{name} is both a fixed value and a factor; keep one", kind, name)
+        for name, levels in self.colocated.items():
+            if len(set(levels)) != len(levels):
+                raise disagreement(f"{name} names a level twice", name)
+            if name in self.factors:
+                raise disagreement(f"a parameter {name} cannot be a factor beside the table's own {name}", "factors")
+        if self.neighbour and "none" not in self.neighbour:
+            raise disagreement("neighbour needs the level 'none', which the others are compared with", "neighbour")
         return self
 
 

@@ -1,0 +1,42 @@
+"""What the host accounts of the memory of a guest: by its processes, and by its control group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+KSM = Path("/sys/kernel/mm/ksm")
+
+
+@dataclass(frozen=True)
+class GuestMemory:
+    """Bytes of memory that the host spends on a guest now; None where it does not know.
+
+    pss_bytes: of its processes, the virtualization layer's included. A page that several processes map, those of
+    other guests too or merged by KSM, counts by its share (Pss of /proc/PID/smaps_rollup, proc_pid_smaps(5)), so that
+    the sum over guests counts it once. Without page cache that nobody maps, and without kernel memory.
+    cgroup_bytes: charged to its control group, page cache and kernel memory included; a shared page is charged once,
+    to the group that touched it first.
+    """
+
+    pss_bytes: int | None = None
+    cgroup_bytes: int | None = None
+
+
+def pss_bytes(pids: Iterable[int], proc: Path = Path("/proc")) -> int | None:
+    """Bytes of processes by their shares, those that ended meanwhile left out; None when none can be read."""
+    found = []
+    for pid in pids:
+        with suppress(OSError, StopIteration, ValueError):
+            lines = (proc / str(pid) / "smaps_rollup").read_text().splitlines()
+            found.append(int(next(line for line in lines if line.startswith("Pss:")).split()[1]) * 1024)
+    return sum(found) if found else None
+
+
+def merged_bytes(ksm: Path = KSM, page_bytes: int = 4096) -> int:
+    """Bytes that KSM saves on the whole host now: pages that others share (`pages_sharing`); 0 where it is off."""
+    with suppress(OSError, ValueError):
+        return int((ksm / "pages_sharing").read_text()) * page_bytes
+    return 0

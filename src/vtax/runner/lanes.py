@@ -1,0 +1,245 @@
+"""The programs of a trial while they run: of one flow, of several flows at once, or of several guests at once."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from vtax.benchmarks.base import Command, Context, Place, Role
+from vtax.errors import BenchmarkError, VtaxError
+from vtax.guest.guest import Begun, CommandResult, Guest
+from vtax.platforms.base import RunningGuest
+from vtax.runner import density
+from vtax.runner.counting import Endpoint
+from vtax.runner.points import Point
+
+PREPARE_TIMEOUT_S = 120.0
+SERVER_READY_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One flow of a trial: where its commands run, and their context. Most trials have one."""
+
+    context: Context
+    places: Mapping[Place, Endpoint]
+
+
+@contextmanager
+def of_guest(number: int, guests: int) -> Iterator[None]:
+    """Errors of the block name the guest, by its number from 0, where there are several."""
+    try:
+        yield
+    except VtaxError as error:
+        error.what = density.labelled(error.what, number, guests)
+        raise
+
+
+def run_lanes(
+    lanes: Sequence[LaneRun],
+    timeout_s: float,
+    counted: AbstractContextManager[None],
+    beside: AbstractContextManager[Mapping[str, Any]],
+) -> Mapping[str, Any]:
+    """Servers first, then the foreground commands between two readings of the counters, then servers down.
+
+    counted: reads the counters. beside: what runs beside the foreground commands. Returns the settings of that.
+    """
+    guests = lanes[0].guests
+    try:
+        for number, lane in enumerate(lanes):
+            with of_guest(number, guests):
+                lane.start_servers()
+        for number, lane in enumerate(lanes):
+            with of_guest(number, guests):
+                lane.prepare()
+        with beside as settings, counted:
+            if guests > 1 or lanes[0].is_counted:
+                _run_guests(lanes, timeout_s)
+            elif len(lanes) == 1:
+                lanes[0].run(timeout_s)
+            else:
+                for lane in lanes:
+                    lane.launch()
+                for lane in lanes:
+                    lane.finish(timeout_s)
+        for number, lane in enumerate(lanes):
+            with of_guest(number, guests):
+                lane.tidy()
+        return settings
+    finally:
+        for lane in lanes:
+            lane.stop_servers()
+
+
+def _run_guests(lanes: Sequence[LaneRun], timeout_s: float) -> None:
+    """Foreground commands of guests, requested of all before the first can end; each is timed by itself.
+
+    Half way through, by the benchmark's own estimate, the memory of the guests is read. When one fails the others
+    are waited for, so that their guests stay usable; then the first failure is raised.
+    """
+    poll, waiting = select.poll(), {}
+    failures: list[Exception] = []
+    for number, lane in enumerate(lanes):
+        with of_guest(number, len(lanes)):
+            lane.begin(timeout_s)
+        poll.register(lane.fileno(), select.POLLIN)
+        waiting[lane.fileno()] = number, lane
+    read_at: float | None = time.monotonic() + lanes[0].expected_s / 2
+    deadline = max(lane.deadline for lane in lanes)
+    while waiting:
+        left_s = min(read_at or deadline, deadline) - time.monotonic()
+        ready = poll.poll(max(left_s, 0) * 1000)
+        if not ready and time.monotonic() >= deadline:
+            ready = [(descriptor, 0) for descriptor in waiting]  # collecting them says that they are silent
+        if read_at is not None and (not ready or len(waiting) == len(ready)):
+            lanes[0].memory = density.memory_per_guest([lane.running for lane in lanes])
+            read_at = None
+        for descriptor, _ in ready:
+            number, lane = waiting.pop(descriptor)
+            poll.unregister(descriptor)
+            try:
+                with of_guest(number, len(lanes)):
+                    lane.collect(timeout_s)
+            except VtaxError as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+class LaneRun:
+    """The programs of one flow, or of one guest of several, while they run."""
+
+    def __init__(self, lane: Lane, point: Point) -> None:
+        self.context = lane.context
+        self._places = lane.places
+        self._point = point
+        commands = point.benchmark.commands(point.parameters, lane.context)
+        self._measured = next(c for c in commands if c.role != "server")
+        self._server_commands = [c for c in commands if c.role == "server"]
+        self._servers: list[tuple[Guest, int]] = []
+        self._handle = 0
+        self._begun: Begun | None = None
+        self.results: dict[Role, CommandResult] = {}
+        self.memory: Mapping[str, float] = {}
+
+    @property
+    def guests(self) -> int:
+        """How many guests run the benchmark at once."""
+        return self._point.colocation.guests
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether their number is a factor."""
+        return self._point.colocation.is_counted
+
+    @property
+    def running(self) -> RunningGuest:
+        """Where the foreground command runs."""
+        return self._places[self._measured.place].running
+
+    @property
+    def expected_s(self) -> float:
+        """About how long the foreground command takes."""
+        return self._point.benchmark.expected_s(self._point.parameters, self.context)
+
+    def begin(self, timeout_s: float) -> None:
+        """Request the foreground command and do not wait."""
+        command = self._measured
+        guest = self._guest(command)
+        timeout_s = command.timeout_s or timeout_s
+        self._begun = guest.begin(command.argv, environment=command.environment, timeout_s=timeout_s)
+
+    @property
+    def deadline(self) -> float:
+        """When the begun command must have ended, monotonic."""
+        assert self._begun is not None
+        return self._begun.deadline
+
+    def fileno(self) -> int:
+        """Readable when the begun command has ended, or its guest."""
+        return self._guest(self._measured).fileno()
+
+    def collect(self, timeout_s: float) -> None:
+        """Keep the result of the begun command."""
+        assert self._begun is not None
+        self._keep(self._guest(self._measured).collect(self._begun), self._measured.timeout_s or timeout_s)
+
+    def start_servers(self) -> None:
+        """Start its servers in the background and wait until they listen."""
+        for command in self._server_commands:
+            guest = self._guest(command)
+            _put(guest, command)
+            _prepare(guest, command.before)
+            handle = guest.start(command.argv, environment=command.environment)
+            self._servers.append((guest, handle))
+            if command.ready_port is not None:
+                guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S, handle=handle)
+
+    def prepare(self) -> None:
+        """Write files and run what comes before the foreground command."""
+        _put(self._guest(self._measured), self._measured)
+        _prepare(self._guest(self._measured), self._measured.before)
+
+    def run(self, timeout_s: float) -> None:
+        """Run the foreground command to its end."""
+        command = self._measured
+        timeout_s = command.timeout_s or timeout_s
+        result = self._guest(command).run(command.argv, environment=command.environment, timeout_s=timeout_s)
+        self._keep(result, timeout_s)
+
+    def launch(self) -> None:
+        """Start the foreground command beside others in the same guest."""
+        command = self._measured
+        self._handle = self._guest(command).start(command.argv, environment=command.environment)
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait for the launched command."""
+        guest = self._guest(self._measured)
+        timeout_s = self._measured.timeout_s or timeout_s
+        self._keep(guest.finish(self._handle, argv=self._measured.argv, timeout_s=timeout_s), timeout_s)
+
+    def tidy(self) -> None:
+        """Run what comes after the foreground command."""
+        _prepare(self._guest(self._measured), self._measured.after)
+
+    def stop_servers(self) -> None:
+        """Stop its servers and keep what they printed."""
+        while self._servers:
+            guest, handle = self._servers.pop()
+            if not guest.lost:
+                self.results["server"] = guest.stop(handle)
+
+    @property
+    def foreground(self) -> CommandResult | None:
+        """The result of the foreground command, once there is one."""
+        return self.results.get(self._measured.role)
+
+    def _guest(self, command: Command) -> Guest:
+        return self._places[command.place].guest
+
+    def _keep(self, result: CommandResult, timeout_s: float) -> None:
+        self.results[self._measured.role] = result
+        if result.timed_out:
+            raise BenchmarkError(
+                f"{self._measured.argv[0]} was killed after {timeout_s:g} s",
+                hint="raise timeout in [design], or of the program, if the tool is only slow here",
+            )
+
+
+def _put(guest: Guest, command: Command) -> None:
+    for file in command.files:
+        guest.put(file.path, file.data, mode=file.mode)
+
+
+def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
+    for argv in commands:
+        result = guest.run(argv, timeout_s=PREPARE_TIMEOUT_S)
+        if result.status != 0:
+            raise BenchmarkError(
+                f"{' '.join(argv)} failed with status {result.status}: {result.stderr.strip()[-300:]}"
+            )

@@ -1,0 +1,139 @@
+"""What a neighbour runs in its guest to load one resource; it is sent there as a file and needs nothing of vtax.
+
+    neighbour_load.py cpu|memory WORKERS BYTES      loops of arithmetic; copies between two arrays of BYTES
+    neighbour_load.py disk DIRECTORY BYTES          writes through a file of BYTES, each 4 MiB forced to the disk
+    neighbour_load.py network ADDRESS PORT          sends over TCP as fast as it can
+    neighbour_load.py sink PORT                     receives what is sent
+
+It prints `ready` when it loads, runs until SIGTERM, and then prints what it did: loops or bytes.
+"""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+CHUNK = 4 << 20
+Step = Callable[[], int]
+"""Does a part of the work, and returns how much that was."""
+
+
+class Loading:
+    """Steps until SIGTERM. done: what they did."""
+
+    def __init__(self, step: Step) -> None:
+        self.running = True
+        self.done = 0
+        signal.signal(signal.SIGTERM, self.end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        self.step = step
+
+    def end(self, *_: object) -> None:
+        """After the step that runs."""
+        self.running = False
+
+    def run(self) -> int:
+        """All steps, at least one."""
+        self.done += self.step()
+        ready()
+        while self.running:
+            self.done += self.step()
+        return self.done
+
+
+def ready() -> None:
+    """Say that the load is there."""
+    print("ready", flush=True)
+
+
+def in_processes(workers: int, make: Callable[[], Step]) -> int:
+    """Steps in so many processes; the sum of what they did."""
+    read, write = os.pipe()
+    children = []
+    for _ in range(workers):
+        if (child := os.fork()) == 0:
+            os.write(write, b"%d\n" % Loading(make()).run())
+            os._exit(0)
+        children.append(child)
+    os.close(write)
+    signal.sigwait({signal.SIGTERM})
+    for child in children:
+        os.kill(child, signal.SIGTERM)
+    with os.fdopen(read) as answers:
+        return sum(map(int, answers))
+
+
+def computing() -> Step:
+    """Some milliseconds of arithmetic."""
+
+    def compute() -> int:
+        sum(range(100_000))
+        return 1
+
+    return compute
+
+
+def copying(size: int) -> Step:
+    """One array to another."""
+    source, target = bytearray(os.urandom(1 << 16) * (size >> 16)), bytearray(size >> 16 << 16)
+
+    def copy() -> int:
+        target[:] = source
+        return len(source)
+
+    return copy
+
+
+def writing(directory: str, size: int) -> Step:
+    """The next part of a file, which ends with its guest."""
+    file = os.open(directory + "/vtax-neighbour", os.O_WRONLY | os.O_CREAT, 0o600)
+    data = os.urandom(CHUNK)
+    written = 0
+
+    def write() -> int:
+        nonlocal written
+        os.pwrite(file, data, written % size)
+        os.fdatasync(file)
+        written += CHUNK
+        return CHUNK
+
+    return write
+
+
+def sending(address: str, port: int) -> Step:
+    """To the sink."""
+    connection = socket.create_connection((address, port), 30)
+    connection.settimeout(None)
+    data = bytes(CHUNK)
+
+    def send() -> int:
+        connection.sendall(data)
+        return CHUNK
+
+    return send
+
+
+def sink(port: int) -> None:
+    """Receive from the only client until it is gone."""
+    with socket.create_server(("", port)) as listener:
+        connection, _ = listener.accept()
+    space = bytearray(CHUNK)
+    while connection.recv_into(space):
+        pass
+
+
+def main(kind: str, *rest: str) -> None:
+    """Load until SIGTERM."""
+    if kind == "sink":
+        sink(int(rest[0]))
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    if kind in ("cpu", "memory"):
+        print(in_processes(int(rest[0]), computing if kind == "cpu" else lambda: copying(int(rest[1]))))
+    else:
+        print(Loading(writing(rest[0], int(rest[1])) if kind == "disk" else sending(rest[0], int(rest[1]))).run())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
