@@ -23,6 +23,7 @@ from vtax.runner.plan import host_programs, make_plan
 from vtax.store import schema
 from vtax.store.database import writing
 from vtax.store.query import load as load_run
+from vtax.store.query import samples
 from vtax.store.reparse import Revision, stored_trials, write
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import load
@@ -169,3 +170,53 @@ def test_a_corrected_pattern_is_taken_from_a_study_file(tmp_path: Path, private_
     other = reparse(run.name, "--study", own(tmp_path, "took ([0-9]+) s", unit="ms")).exception
     assert isinstance(other, BadInput)
     assert "no metric time of own in ms" in other.what
+
+
+def test_settings_samples_and_warnings_follow_the_parser(
+    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse(self: object, parameters: Any, context: Any, results: Mapping[Any, Any]) -> Outcome:
+        value = float(results["single"].stdout)
+        return Outcome({"figure": value}, {"threads": 2}, ("it warns now",), {"figure": [value, 2 * value]})
+
+    monkeypatch.setattr(ScriptBenchmark, "parse", parse)
+    shown = json.loads(reparse("--json").stdout)
+    assert shown["changes"] == []
+    first = [each for each in shown["differences"] if each["position"] == 0]
+    assert [(each["what"], each["name"], each["old"], each["new"]) for each in first] == [
+        ("effective", "threads", None, 2),
+        ("samples", "figure", None, [1.5, 3.0]),
+        ("warning", "", None, "it warns now"),
+    ]
+    assert load_run(store.engine, run).warnings == ()  # nothing was written
+    assert "0 figures changed, 36 other differences" in reparse("--write").stdout
+    data = load_run(store.engine, run)
+    assert {warning.text for warning in data.warnings if warning.code == "tool"} == {"it warns now"}
+    assert {tuple(found["figure"]) for found in samples(store.engine, run).values()} == {(1.5, 3.0)}
+    assert json.loads(reparse("--json").stdout)["differences"] == []  # it is settled
+
+
+def test_a_warning_that_a_parser_no_longer_gives_goes(
+    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warning(*texts: str) -> Any:
+        return lambda *_: Outcome({"figure": 1.5}, warnings=texts)
+
+    monkeypatch.setattr(ScriptBenchmark, "parse", warning("old"))
+    reparse("--write")
+    monkeypatch.setattr(ScriptBenchmark, "parse", warning())
+    assert "old" in reparse("--write").stdout
+    assert [each.code for each in load_run(store.engine, run).warnings if each.code == "tool"] == []
+
+
+def test_the_figures_of_several_guests_are_read_again_together(
+    store: Store, private_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = study(design={"blocks": 1}, benchmark=[{"name": "script", "guests": [2]}])
+    several = executed(plan_of(declared), store, private_home)
+    assert json.loads(reparse(several.name, "--json").stdout)["changes"] == []
+    parse_with(monkeypatch, lambda text: 2 * float(text))
+    changes = json.loads(reparse(several.name, "--json").stdout)["changes"]
+    assert {(each["metric"], each["old"], each["new"]) for each in changes} == {
+        ("figure", 1.5, 3.0), ("figure_sum", 3.0, 6.0),
+    }  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from scripted import ProcessGuest, StopAfter, install
 
 from vtax.errors import BadInput, RunInterrupted
+from vtax.guest.guest import Guest
 from vtax.host.home import Home
 from vtax.image.image import Image
 from vtax.runner import resume
@@ -74,6 +75,23 @@ def test_a_program_runs_with_its_files_and_nothing_is_a_shells(
         f"2 arguments: a b; $(touch /nowhere) {size}\n" for size in (1, 2)
     }
     assert {cell.tool_version[:7] for cell in run.cells} == {"sha256:"}
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_files_are_written_once_in_a_guest_and_removed_with_it(
+    tmp_path: Path, private_home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    put = Guest.put
+
+    def noted(self: Guest, path: str, data: bytes, **how: Any) -> None:
+        written.append(path)
+        put(self, path, data, **how)
+
+    monkeypatch.setattr(Guest, "put", noted)
+    run = executed(loaded(tmp_path, ["x", "{size}"]), store, private_home)
+    assert load_run(store.engine, run).trials.is_ok.tolist() == [True] * 4  # two trials in each of two guests
+    assert written == [f"{tmp_path}/scratch/vtax-own-guest-0/tool.sh"] * 2
     assert list((tmp_path / "scratch").iterdir()) == []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from vtax.benchmarks.base import Context, Role
+from vtax.benchmarks.base import Context, NeedsPackages, Role
 from vtax.benchmarks.matching import matches
 from vtax.benchmarks.program import Program
 from vtax.errors import BenchmarkError
@@ -142,3 +142,48 @@ def test_the_version_is_what_the_command_prints_or_what_the_files_hold() -> None
         program().version_of(" \n")
     own = program(argv={"guest": ["{files}/x"]}, files=["/y/x"], version=None)
     assert own.version_of("").startswith("sha256:")
+
+
+def test_variables_are_filled_like_arguments_and_decide_what_runs() -> None:
+    plain = program()
+    own = program(environment={"THREADS": "{vcpus}", "MODE": "{mode}"}, parameters={"mode": "fast"})
+    (command,) = own.commands(own.Parameters(), CONTEXT)
+    assert dict(command.environment) == {"THREADS": "2", "MODE": "fast"}
+    assert plain.definition != own.definition
+    assert "with: THREADS={vcpus}, MODE={mode}" in own.command_line
+
+
+def test_packages_are_the_images_and_decide_what_runs() -> None:
+    own = program(packages=["stress-ng", "libc6-dev"])
+    assert own.packages == ("stress-ng", "libc6-dev")
+    assert isinstance(own, NeedsPackages)
+    assert own.definition != program().definition
+    assert "packages: stress-ng, libc6-dev" in own.command_line
+
+
+def test_without_either_a_program_is_what_it_was() -> None:
+    """The key of its cells must not change."""
+    assert program().definition == program(environment={}, packages=[]).definition
+
+
+def test_files_stay_in_the_guest() -> None:
+    own = program(files=["/x/a"], argv={"guest": ["{files}/a"]})
+    (command,) = own.commands(own.Parameters(), CONTEXT)
+    assert command.directory == "/s/vtax-own-guest-1"
+    assert [file.path for file in command.files] == ["/s/vtax-own-guest-1/a"]
+    assert command.after == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"environment": {"1A": "x"}}, "names of variables"),
+        ({"environment": {"A=B": "x"}}, "names of variables"),
+        ({"environment": {"A": "{nothing}"}}, "no parameter 'nothing'"),
+        ({"packages": ["--reinstall"]}, "no name of a Debian package"),
+        ({"packages": ["a; rm"]}, "no name of a Debian package"),
+    ],
+)
+def test_what_is_no_variable_and_no_package_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        program(**changes)

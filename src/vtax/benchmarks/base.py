@@ -107,7 +107,9 @@ class Command:
     `ready` (a TCP port it must listen on, or None), and stopped after the client ends. Exactly one command is the
     foreground one (`single` or `client`): the trial's time is its time.
     before, after: commands run around it, untimed (preparing files, removing them); their failure fails the trial.
-    files: written before all that. timeout_s: of the foreground one, in place of the study's.
+    files: written before all that. directory: of its own, with all its files; these are then written once in a guest
+    rather than for each trial, and the directory is removed with the guest. timeout_s: of the foreground one, in
+    place of the study's.
     """
 
     role: Role
@@ -119,6 +121,7 @@ class Command:
     after: tuple[tuple[str, ...], ...] = ()
     files: tuple[GuestFile, ...] = ()
     timeout_s: float | None = None
+    directory: str = ""
 
 
 MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it

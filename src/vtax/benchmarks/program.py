@@ -52,6 +52,7 @@ class Program:
             for number, m in enumerate(table.metric)
         )
         self.version_argv = tuple(table.version or ("true",))
+        self.packages = tuple(table.packages)
 
     @property
     def definition(self) -> str:
@@ -62,15 +63,18 @@ class Program:
             "port": self._table.port,
             "version": self._table.version,
             "files": {path.name: hashlib.sha256(data).hexdigest() for path, data in self._files()},
+            **({"environment": self._table.environment} if self._table.environment else {}),
+            **({"packages": self._table.packages} if self._table.packages else {}),
         }
         return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()
 
     @property
     def command_line(self) -> str:
-        """The commands and the names of the files, for people."""
+        """The commands, the names of files and packages, and the environment, for people."""
         commands = [f"{role}: {shlex.join(argv)}" for role, argv in self._argv.items()]
-        names = [path.name for path, _ in self._files()]
-        return "; ".join([*commands, *([f"files: {', '.join(names)}"] if names else [])])
+        variables = [f"{name}={value}" for name, value in self._table.environment.items()]
+        lists = {"files": [path.name for path, _ in self._files()], "packages": self.packages, "with": variables}
+        return "; ".join([*commands, *(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)])
 
     def version_of(self, output: str) -> str:
         """The first line that the version command prints; without one the SHA-256 of the files."""
@@ -106,8 +110,9 @@ class Program:
                     tuple(filled(argument, values) for argument in argv),
                     place="peer" if at_peer else "guest",
                     ready_port=port if at_peer and self._table.port else None,
-                    after=(("rm", "-rf", "--", directory),) if files else (),
+                    environment={name: filled(v, values) for name, v in self._table.environment.items()},
                     files=files,
+                    directory=directory if files else "",
                     timeout_s=None if at_peer else self._table.timeout,
                 )
             )

@@ -21,9 +21,11 @@ from vtax.study.units import about_size
 
 
 def packages_for(study: Study) -> tuple[str, ...]:
-    """The packages that the benchmarks and topologies of a study name, in the base image or not."""
+    """The packages that the benchmarks, programs and topologies of a study name, in the base image or not."""
     named = (table.topology for table in study.benchmark if table.topology)
-    return (*tools.packages_of(table.name for table in study.benchmark), *topologies.packages_of(named))
+    used = {table.name for table in study.benchmark}
+    of_programs = (package for table in study.program if table.name in used for package in table.packages)
+    return (*tools.packages_of(table.name for table in study.benchmark), *of_programs, *topologies.packages_of(named))
 
 
 def all_recipes() -> list[Recipe]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -11,12 +12,15 @@ from vtax import __version__
 from vtax.cli.completion import run_names
 from vtax.cli.output import json_option, notify, print_json, print_table
 from vtax.errors import BadInput, placed
+from vtax.foreign_text import one_line
 from vtax.host.home import Home
-from vtax.runner.reparse import Change, Reparsed, reparse
+from vtax.runner.reparse import Change, Difference, Reparsed, reparse
 from vtax.store.reparse import write
 from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, load
 from vtax.study.units import format_count, format_levels
+
+_LONGEST = 60  # characters shown of a value
 
 
 @click.command("reparse")
@@ -51,11 +55,15 @@ def command(run_name: str, study: str | None, is_writing: bool, as_json: bool) -
         click.echo(f"cannot be read any more: {error}")
     for why, count in Counter(why for _, why in result.kept).items():
         click.echo(f"{format_count(count, 'trial')} left as stored: {why}")
+    if result.differences:
+        headings = ("trial", "block", "platform", "cell", "changed", "old", "new")
+        print_table(headings, [_difference_row(each) for each in result.differences])
     figures = format_count(len(result.changes), "figure")
-    click.echo(f"{run.name}: {format_count(result.read, 'trial')} read again, {figures} changed")
+    more = f", {len(result.differences)} other differences" if result.differences else ""
+    click.echo(f"{run.name}: {format_count(result.read, 'trial')} read again, {figures} changed{more}")
     if is_writing:
         notify("written")
-    elif result.changes:
+    elif result.revisions:
         notify("nothing was written; --write writes the new figures to the store")
 
 
@@ -64,7 +72,8 @@ def _note(result: Reparsed, loaded: LoadedStudy | None) -> str:
     by = f", with the patterns of {loaded.source} (SHA-256 {loaded.digest})" if loaded else ""
     figures = format_count(len(result.changes), "figure")
     trials = format_count(len(result.revisions), "trial")
-    return f"{figures} of {trials} were read again from stored outputs by vtax {__version__}{by}, and changed"
+    more = f", with {len(result.differences)} settings, samples or warnings" if result.differences else ""
+    return f"{figures} of {trials} were read again from stored outputs by vtax {__version__}{by}, and changed{more}"
 
 
 def _row(change: Change) -> tuple[str, ...]:
@@ -80,6 +89,18 @@ def _row(change: Change) -> tuple[str, ...]:
         old,
         new,
     )
+
+
+def _difference_row(each: Difference) -> tuple[str, ...]:
+    cell = " ".join(filter(None, (each.cell.label, format_levels(each.cell.levels))))
+    old, new = (_shown(value) for value in (each.old, each.new))
+    changed = " ".join(filter(None, (each.what, each.name)))
+    return (str(each.position), str(each.block + 1), each.cell.platform, cell, changed, old, new)
+
+
+def _shown(value: Any) -> str:
+    """A value on one line of bounded length; a dash for none."""
+    return "-" if value is None else one_line(value if isinstance(value, str) else json.dumps(value), _LONGEST)
 
 
 def _as_json(run: str, result: Reparsed, *, is_written: bool) -> dict[str, Any]:
@@ -102,6 +123,20 @@ def _as_json(run: str, result: Reparsed, *, is_written: bool) -> dict[str, Any]:
                 "error": change.error,
             }
             for change in result.changes
+        ],
+        "differences": [
+            {
+                "position": each.position,
+                "block": each.block + 1,
+                "platform": each.cell.platform,
+                "label": each.cell.label,
+                "levels": dict(each.cell.levels),
+                "what": each.what,
+                "name": each.name,
+                "old": each.old,
+                "new": each.new,
+            }
+            for each in result.differences
         ],
         "kept": [{"position": position, "reason": why} for position, why in result.kept],
     }

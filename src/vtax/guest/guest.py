@@ -11,9 +11,10 @@ Long because every call into a guest is here.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -130,6 +131,7 @@ class Guest:
         self._broken = ""
         self._extensions: set[str] = set()
         self._started: dict[int, tuple[tuple[str, ...], int]] = {}  # handle -> argv, output_limit
+        self._put: dict[str, dict[str, bytes]] = {}  # directory -> path -> SHA-256 of what was put there
         self._has_own_kernel: bool | None = None
 
     @property
@@ -241,11 +243,27 @@ class Guest:
         if not self._ask_more(request, extra_s=timeout_s).flag("listening"):
             raise GuestError(f"nothing listens on TCP port {port} in the guest after {timeout_s:g} s")
 
-    def put(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """Write a file in the guest, directories included, in pieces that a slow line carries in time."""
+    def put(self, path: str, data: bytes, *, mode: int = 0o644, directory: str = "") -> None:
+        """Write a file in the guest, directories included, in pieces that a slow line carries in time.
+
+        directory: it is in, and is to be removed with `remove_put`.
+        """
         for offset in range(0, len(data) or 1, _PIECE):
             request = {"op": "put", "path": path, "mode": mode, "offset": offset}
             self._ask_more(request, data[offset : offset + _PIECE])
+        self._put.setdefault(directory, {})[path] = hashlib.sha256(data).digest()
+
+    def has_put(self, directory: str, path: str, data: bytes) -> bool:
+        """Whether the last file that was put there, for that directory, had this content."""
+        return self._put.get(directory, {}).get(path) == hashlib.sha256(data).digest()
+
+    def remove_put(self) -> None:
+        """Remove every directory that files were put for. A guest that does not answer any more is no error."""
+        directories = [directory for directory in self._put if directory]
+        with suppress(GuestError):
+            if directories and not self._broken:
+                self.run(["rm", "-rf", "--", *directories])
+        self._put.clear()
 
     def get(self, path: str, *, limit: int = FILE_LIMIT) -> bytes:
         """Read a file of the guest. Raises GuestError when it is missing or larger than limit bytes."""

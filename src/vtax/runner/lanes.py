@@ -233,7 +233,8 @@ class LaneRun:
 
 def _put(guest: Guest, command: Command) -> None:
     for file in command.files:
-        guest.put(file.path, file.data, mode=file.mode)
+        if not (command.directory and guest.has_put(command.directory, file.path, file.data)):
+            guest.put(file.path, file.data, mode=file.mode, directory=command.directory)
 
 
 def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:

@@ -1,5 +1,8 @@
 """Stored raw outputs, read again by today's parsers: which figures change, and what trials are to be then.
 
+Settings in force, samples and warnings of the tool follow the parser, too. A setting that it no longer gives stays,
+since the store does not say which settings came from it; what it reads of the host, it reads of this one.
+
 The store keeps what programs printed, their exit status and their durations. It keeps no CPU time of a program, so a
 figure that needs it (`cpu_per_1000_events`, `cpu_per_gigabyte`) stays as it is, and what a parser would refuse by the
 rate of a link or by CPU time was refused in the trial already. A trial that failed counts now only when reading its
@@ -8,8 +11,10 @@ output is what failed then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from vtax.benchmarks import registry
 from vtax.benchmarks.base import Benchmark, Context, Outcome, Parameters, Role
@@ -17,15 +22,17 @@ from vtax.benchmarks.program import Program
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import clean
 from vtax.guest.guest import CommandResult
+from vtax.runner.density import over_guests
 from vtax.runner.resume import stored_study
 from vtax.runner.trial import combined, parsed
 from vtax.store.query import OutputRow, outputs
-from vtax.store.records import CellRecord
+from vtax.store.records import SAMPLES, CellRecord
 from vtax.store.reparse import Revision, StoredTrial, stored_trials
 from vtax.store.store import RunHandle, Store
 from vtax.study.model import Study
 from vtax.study.refusals import validated
 
+GUESTS = "guests"  # the factor of several guests at once
 _AT_ONCE = 50  # trials whose outputs are held in memory
 _ROLES: tuple[Role, ...] = ("single", "client", "server")
 
@@ -44,12 +51,29 @@ class Change:
     error: str = ""
 
 
+@dataclass(frozen=True)
+class Difference:
+    """Something else of a trial that is another now. what: `effective`, `samples` or `warning`.
+
+    name: of the setting or the metric; empty for a warning. old, new: JSON values, None where there is none.
+    """
+
+    position: int
+    block: int
+    cell: CellRecord
+    what: str
+    name: str
+    old: Any
+    new: Any
+
+
 @dataclass
 class Reparsed:
     """What reading a run again gives. read: trials read. kept: (position, why) of those that stay as they are."""
 
     read: int = 0
     changes: list[Change] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
     revisions: list[Revision] = field(default_factory=list)
     kept: list[tuple[int, str]] = field(default_factory=list)
 
@@ -131,9 +155,9 @@ def _read_again(
     """Read one trial, and note what is another figure or another outcome now."""
     result.read += 1
     values: dict[str, float] = {}
-    error = ""
+    error, outcome = "", None
     try:
-        outcome = _outcome(trial, found, benchmark, parameters, context)
+        outcome = _outcome(trial, cell, found, benchmark, parameters, context)
         known = {metric.name for metric in run.metrics if metric.benchmark == cell.benchmark}
         values = {**trial.values, **{name: value for name, value in outcome.values.items() if name in known}}
     except BenchmarkError as failure:
@@ -146,15 +170,63 @@ def _read_again(
         for name, unit in units.items()
         if trial.values.get(name) != values.get(name)
     ]
-    if changes:
-        result.changes += changes
+    differences = list(_differences(trial, cell, outcome, set(values))) if outcome else []
+    result.changes += changes
+    result.differences += differences
+    if outcome and differences:
+        effective = _effective(trial, outcome, set(values))
+        warnings = tuple(dict.fromkeys(map(clean, outcome.warnings)))
+        result.revisions.append(Revision(trial.id, cell.benchmark, values, error, effective, warnings))
+    elif changes:
         result.revisions.append(Revision(trial.id, cell.benchmark, values, error))
 
 
+def _effective(trial: StoredTrial, outcome: Outcome, known: Collection[str]) -> dict[str, Any]:
+    """Settings and samples of a trial with those of its outcome, in the form that the store gives back.
+
+    known: metrics of the run.
+    """
+    samples = {name: list(values) for name, values in outcome.samples.items() if name in known}
+    stored = {name: value for name, value in trial.effective.items() if name != SAMPLES}
+    merged = {**stored, **outcome.effective, **({SAMPLES: samples} if samples else {})}
+    found: dict[str, Any] = json.loads(json.dumps(merged))
+    return found
+
+
+def _differences(
+    trial: StoredTrial, cell: CellRecord, outcome: Outcome, known: Collection[str]
+) -> Iterator[Difference]:
+    """What else is another now than stored. A trial that failed had no samples."""
+    new = _effective(trial, outcome, known)
+    for what, before, now in (
+        ("effective", _without_samples(trial.effective), _without_samples(new)),
+        ("samples", trial.effective.get(SAMPLES, {}), new.get(SAMPLES, {})),
+    ):
+        for name in dict.fromkeys((*before, *now)):
+            if before.get(name) != now.get(name):
+                yield Difference(trial.position, trial.block, cell, what, name, before.get(name), now.get(name))
+    warnings = tuple(dict.fromkeys(map(clean, outcome.warnings)))
+    for text in dict.fromkeys((*trial.warnings, *warnings)):
+        old, given = (text if text in texts else None for texts in (trial.warnings, warnings))
+        if old != given:
+            yield Difference(trial.position, trial.block, cell, "warning", "", old, given)
+
+
+def _without_samples(effective: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in effective.items() if name != SAMPLES}
+
+
 def _outcome(
-    trial: StoredTrial, found: Sequence[OutputRow], benchmark: Benchmark, parameters: Parameters, context: Context
+    trial: StoredTrial,
+    cell: CellRecord,
+    found: Sequence[OutputRow],
+    benchmark: Benchmark,
+    parameters: Parameters,
+    context: Context,
 ) -> Outcome:
-    """What the parser makes of all flows of a trial. Raises BenchmarkError."""
+    """What the parser makes of all flows, or all guests, of a trial. Raises BenchmarkError."""
+    mtu, congestion = cell.link.get("mtu"), cell.link.get("congestion")
+    context = replace(context, mtu=mtu, congestion=str(congestion or ""))
     lanes: dict[str, dict[Role, CommandResult]] = {}
     for output in found:
         role, _, flow = output.role.partition(".")
@@ -164,7 +236,9 @@ def _outcome(
                 result = CommandResult(output.argv, output.status, output.stdout, output.stderr, *durations)
                 lanes.setdefault(flow, {})[known] = result
     outcomes = [parsed(benchmark, parameters, context, results) for results in lanes.values()]
-    return combined(outcomes, benchmark.metrics)
+    return (
+        over_guests(outcomes, benchmark.metrics) if GUESTS in cell.levels else combined(outcomes, benchmark.metrics)
+    )
 
 
 def _with_outputs(

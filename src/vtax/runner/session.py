@@ -303,6 +303,8 @@ class OpenSession:
         failure = Failure()
         try:
             with contained(failure, f"{self._session.platform.name}: "):
+                for endpoint in (self._endpoints | self._colocated).values():
+                    endpoint.guest.remove_put()
                 self._stack.close()
         finally:
             if failure:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Engine, delete, insert, select, update
+from sqlalchemy import Connection, Engine, delete, insert, select, update
 
 from vtax.foreign_text import clean
 from vtax.store import schema
@@ -13,6 +14,8 @@ from vtax.store.database import writing
 from vtax.store.rows import fetch, reading_rows
 from vtax.store.run import RunHandle
 
+TOOL = "tool"
+"""The code of warnings that a benchmark's parser gave."""
 REPARSED = "reparsed"
 """The code of the warning that figures of a run were read again."""
 
@@ -22,6 +25,7 @@ class StoredTrial:
     """A trial as it is stored. cell: its key. outside_s, inside_s: None where not known. values: by metric name.
 
     is_counted: counters around its program were read to the end. is_truncated: not all that it printed was kept.
+    effective: settings in force and samples. warnings: of its tool.
     """
 
     id: int
@@ -35,16 +39,24 @@ class StoredTrial:
     values: Mapping[str, float]
     is_counted: bool
     is_truncated: bool
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Revision:
-    """What a trial is to be from now on. values: all its figures. error: why it failed, empty when it did not."""
+    """What a trial is to be from now on.
+
+    values: all its figures. error: why it failed, empty when it did not. effective: settings in force and samples,
+    warnings: of its tool; None where they stay.
+    """
 
     trial: int
     benchmark: str
     values: Mapping[str, float]
     error: str
+    effective: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] | None = None
 
 
 def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
@@ -53,7 +65,7 @@ def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
     of_run = trial.c.run_id == run.id
     query = (
         select(trial.c.id, trial.c.position, cell.c.key, trial.c.block, trial.c.status, trial.c.error,
-               trial.c.outside_s, trial.c.inside_s)
+               trial.c.outside_s, trial.c.inside_s, trial.c.effective)
         .join_from(trial, cell).where(of_run).order_by(trial.c.position)
     )  # fmt: skip
     figures = select(measurement.c.trial_id, metric.c.name, measurement.c.value).join_from(measurement, metric)
@@ -63,15 +75,24 @@ def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
         schema.warning.c.code == "truncated",
         schema.warning.c.trial_id.is_not(None),
     )
+    of_tool = (
+        select(schema.warning.c.trial_id, schema.warning.c.text)
+        .where(schema.warning.c.run_id == run.id, schema.warning.c.code == TOOL)
+        .order_by(schema.warning.c.id)
+    )
     values: dict[int, dict[str, float]] = {}
+    warnings: dict[int, list[str]] = {}
     with reading_rows(engine) as connection:
         for row in fetch(connection, figures.where(metric.c.run_id == run.id)):
             values.setdefault(row.trial_id, {})[row.name] = row.value
+        for row in fetch(connection, of_tool):
+            warnings.setdefault(row.trial_id, []).append(row.text)
         are_counted = {row.trial_id for row in fetch(connection, counted)}
         are_truncated = {row.trial_id for row in fetch(connection, cut)}
         return [
             StoredTrial(r.id, r.position, r.key, r.block, r.status == "ok", r.error, r.outside_s, r.inside_s,
-                        values.get(r.id, {}), r.id in are_counted, r.id in are_truncated)
+                        values.get(r.id, {}), r.id in are_counted, r.id in are_truncated, r.effective,
+                        tuple(warnings.get(r.id, ())))
             for r in fetch(connection, query)
         ]  # fmt: skip
 
@@ -90,6 +111,10 @@ def write(engine: Engine, run: RunHandle, revisions: Sequence[Revision], note: s
             connection.execute(
                 update(trial).where(trial.c.id == each.trial).values(status=status, error=clean(each.error))
             )
+            if each.effective is not None:
+                connection.execute(update(trial).where(trial.c.id == each.trial).values(effective=each.effective))
+            if each.warnings is not None:
+                _replace_warnings(connection, run, each.trial, each.warnings)
             if figures := [
                 {"trial_id": each.trial, "metric_id": ids[each.benchmark, name], "value": value}
                 for name, value in each.values.items()
@@ -97,3 +122,15 @@ def write(engine: Engine, run: RunHandle, revisions: Sequence[Revision], note: s
                 connection.execute(insert(measurement), figures)
         warning = {"run_id": run.id, "cell_id": None, "trial_id": None, "code": REPARSED, "text": clean(note)}
         connection.execute(insert(schema.warning), warning)
+
+
+def _replace_warnings(connection: Connection, run: RunHandle, trial: int, texts: Sequence[str]) -> None:
+    """Put these warnings of its tool in the place of those that a trial has."""
+    table = schema.warning
+    cell = connection.execute(select(schema.trial.c.cell_id).where(schema.trial.c.id == trial)).scalar_one()
+    connection.execute(delete(table).where(table.c.trial_id == trial, table.c.code == TOOL))
+    rows = [
+        {"run_id": run.id, "cell_id": cell, "trial_id": trial, "code": TOOL, "text": clean(text)} for text in texts
+    ]
+    if rows:
+        connection.execute(insert(table), rows)

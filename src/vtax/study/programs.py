@@ -32,6 +32,8 @@ BUILT_IN_NETWORK = {
     "port": "the program's port, one more for each flow that runs at once",
 }
 _PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,100}")
 _POINTER = re.compile(r"(?:/(?:[^/~]|~[01])*)*")  # RFC 6901, section 3
 
 Argv = Annotated[list[str], Field(min_length=1, max_length=limits.MAX_ARGUMENTS)]
@@ -55,6 +57,12 @@ def _pointer(pointer: str) -> str:
     if not _POINTER.fullmatch(pointer):
         raise ValueError("no JSON Pointer, which begins with '/' (RFC 6901)")
     return pointer
+
+
+def _package(name: str) -> str:
+    if not _PACKAGE.fullmatch(name):
+        raise ValueError("no name of a Debian package (Debian Policy 5.6.1)")
+    return name
 
 
 class ArgvTable(Table):
@@ -120,6 +128,16 @@ class ProgramTable(Table):
         max_length=limits.MAX_FILES,
         description="files of this host, beside the study, that are put into the directory {files} of the guest",
     )
+    environment: dict[str, str] = Field(
+        default_factory=dict,
+        max_length=limits.MAX_PARAMETERS,
+        description="variables of the program's environment; values may hold names in braces, as arguments do",
+    )
+    packages: list[Annotated[str, AfterValidator(_package)]] = Field(
+        default_factory=list,
+        max_length=limits.MAX_FILES,
+        description="Debian packages that the program needs: a layer of the image has those that the base lacks",
+    )
     port: int | None = Field(None, ge=1, le=65000, description="TCP port that the server listens on when it is ready")
     version: Argv | None = Field(
         None, description="prints the version, whose first line is kept; absent: the SHA-256 of the files"
@@ -183,6 +201,14 @@ class ProgramTable(Table):
                 if problem:
                     raise disagreement(f"argv.{role} holds {argument!r}: {problem}", "argv", role)
                 used.update(names)
+        for variable, value in self.environment.items():
+            if not _VARIABLE.fullmatch(variable):
+                what = "names of variables are at most 64 letters, digits and '_', no digit first"
+                raise disagreement(f"the variable {variable!r}: {what}", "environment", variable)
+            names, problem = self._names_in(value, self._known)
+            if problem:
+                raise disagreement(f"environment.{variable} holds {value!r}: {problem}", "environment", variable)
+            used.update(names)
         for argument in self.version or ():
             if self._names_in(argument, {})[1]:
                 raise disagreement("the command of version holds no braces: nothing is put into it", "version")
