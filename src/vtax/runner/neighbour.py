@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 
 from vtax.errors import BenchmarkError, VtaxError
 from vtax.host.journal import Journal
+from vtax.host.waiting import wait_until
 from vtax.network import registry as topology_registry
 from vtax.network.end import End
 from vtax.network.links import Links
@@ -22,6 +24,7 @@ NEIGHBOUR, PEER = "neighbour", "neighbour_peer"
 NONE = "none"
 _SOURCE = files("vtax.runner").joinpath("neighbour_load.py")
 _PORT = 5299
+_READY_TIMEOUT_S = 60.0
 _SETTLED_S = 1.0  # of loading before the benchmark starts
 _FILE_BYTES = 64 << 20
 _MAX_ARRAY_BYTES = 128 << 20
@@ -98,9 +101,26 @@ class Neighbour:
     def _launch(self, endpoint: Endpoint, *arguments: str) -> int:
         path = f"{endpoint.running.scratch}/vtax-neighbour.py"
         endpoint.guest.put(path, _SOURCE.read_bytes())
-        handle = endpoint.guest.start(("python3", "-IS", path, *arguments))
+        ready = f"{path}.{secrets.token_hex(4)}"
+        handle = endpoint.guest.start(("python3", "-IS", path, ready, *arguments))
         self._handles.append((endpoint, handle))
+        if arguments[0] != "sink":
+            self._await(endpoint, handle, ready)
         return handle
+
+    def _await(self, endpoint: Endpoint, handle: int, ready: str) -> None:
+        """Wait until the file that says that a program loads is there."""
+
+        def is_there() -> bool:
+            found = endpoint.guest.read_files([ready])[ready] is not None
+            if not found and not endpoint.guest.running(handle):
+                self._handles.remove((endpoint, handle))
+                words = endpoint.guest.stop(handle).stderr.strip()[-300:]
+                raise BenchmarkError(f"it did not start loading: {words}")
+            return found
+
+        late = BenchmarkError(f"it does not load {_READY_TIMEOUT_S:g} s after its start")
+        wait_until(is_there, _READY_TIMEOUT_S, 0.02, max_interval_s=0.2, otherwise=lambda: late)
 
     def _finished(self, load: str, started_at: float) -> Mapping[str, Any]:
         """What it did, by the second. Ends its program."""

@@ -1,11 +1,11 @@
 """What a neighbour runs in its guest to load one resource; it is sent there as a file and needs nothing of vtax.
 
-    neighbour_load.py cpu|memory WORKERS BYTES      loops of arithmetic; copies between two arrays of BYTES
-    neighbour_load.py disk DIRECTORY BYTES          writes through a file of BYTES, each 4 MiB forced to the disk
-    neighbour_load.py network ADDRESS PORT          sends over TCP as fast as it can
-    neighbour_load.py sink PORT                     receives what is sent
+    neighbour_load.py READY cpu|memory WORKERS BYTES      loops of arithmetic; copies between two arrays of BYTES
+    neighbour_load.py READY disk DIRECTORY BYTES          writes through a file of BYTES, 4 MiB at a time, to the disk
+    neighbour_load.py READY network ADDRESS PORT          sends over TCP as fast as it can
+    neighbour_load.py READY sink PORT                     receives what is sent
 
-It prints `ready` when it loads, runs until SIGTERM, and then prints what it did: loops or bytes.
+It makes the file READY when it loads, runs until SIGTERM, and then prints what it did: loops or bytes.
 """
 
 import os
@@ -22,7 +22,8 @@ Step = Callable[[], int]
 class Loading:
     """Steps until SIGTERM. done: what they did."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, ready: str, step: Step) -> None:
+        self.ready = ready
         self.running = True
         self.done = 0
         signal.signal(signal.SIGTERM, self.end)
@@ -36,24 +37,19 @@ class Loading:
     def run(self) -> int:
         """All steps, at least one."""
         self.done += self.step()
-        ready()
+        os.close(os.open(self.ready, os.O_CREAT | os.O_WRONLY, 0o600))
         while self.running:
             self.done += self.step()
         return self.done
 
 
-def ready() -> None:
-    """Say that the load is there."""
-    print("ready", flush=True)
-
-
-def in_processes(workers: int, make: Callable[[], Step]) -> int:
+def in_processes(ready: str, workers: int, make: Callable[[], Step]) -> int:
     """Steps in so many processes; the sum of what they did."""
     read, write = os.pipe()
     children = []
     for _ in range(workers):
         if (child := os.fork()) == 0:
-            os.write(write, b"%d\n" % Loading(make()).run())
+            os.write(write, b"%d\n" % Loading(ready, make()).run())
             os._exit(0)
         children.append(child)
     os.close(write)
@@ -123,16 +119,17 @@ def sink(port: int) -> None:
         pass
 
 
-def main(kind: str, *rest: str) -> None:
+def main(ready: str, kind: str, *rest: str) -> None:
     """Load until SIGTERM."""
     if kind == "sink":
         sink(int(rest[0]))
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     if kind in ("cpu", "memory"):
-        print(in_processes(int(rest[0]), computing if kind == "cpu" else lambda: copying(int(rest[1]))))
+        print(in_processes(ready, int(rest[0]), computing if kind == "cpu" else lambda: copying(int(rest[1]))))
     else:
-        print(Loading(writing(rest[0], int(rest[1])) if kind == "disk" else sending(rest[0], int(rest[1]))).run())
+        make = writing if kind == "disk" else sending
+        print(Loading(ready, make(rest[0], int(rest[1]))).run())
 
 
 if __name__ == "__main__":
