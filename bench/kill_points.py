@@ -5,7 +5,8 @@ another stage at a seeded moment, and gone on with by `vtax resume`. Every kill 
 checks: no process, mount, cgroup or file is left, network and settings are as before (see host_state), and every
 trial that was committed is still there, unchanged. At its end the run is finished, and its trials are those of the
 plan in the plan's order. Some chains change settings of the host (`--tune-host`, huge pages), which must
-be restored after each kill. An image build is killed after every fourth chain.
+be restored after each kill. Every fourth chain has two guests at once and a neighbour with a lab of its own. An image
+build is killed after every fourth chain.
 
 All of it happens in namespaces of its own (see isolated), so it does not matter what else the host does meanwhile,
 and campaigns with other seeds can run beside it. Images are those of VTAX_HOME, seen read-only.
@@ -67,10 +68,14 @@ seed = {seed}
 [[benchmark]]
 name = "sysbench-cpu"
 parameters = {{ events = 300 }}
+{colocated}
 [[benchmark]]
 name = "iperf3"
 parameters = {{ duration_s = 1 }}
 """
+COLOCATED = """guests = [2]
+neighbour = ["none", "network"]"""
+COLOCATED_EVERY = 4  # chains
 STAGES = (
     "planning", "guest start", "agent hello", "trial", "commit", "guest stop", "clean-up", "vtax clean",
 )  # fmt: skip
@@ -142,7 +147,10 @@ def run_of_a_chain(
     names = json.dumps(list(dict.fromkeys(["native", platform])))
     tune = ["--tune-host"] if how == "--tune-host" else []
     levels = '["pinned+hugepages"]' if how == "hugepages" and how in registry.get(platform).driver.tunings else "[]"
-    study.write_text(STUDY.format(platforms=names, levels=levels, seed=generator.randrange(10**6)))
+    colocated = COLOCATED if number % COLOCATED_EVERY == COLOCATED_EVERY - 1 else ""
+    study.write_text(
+        STUDY.format(platforms=names, levels=levels, seed=generator.randrange(10**6), colocated=colocated)
+    )
     name = ""
     for stage in stages:
         part, first = generator.random(), generator.random()
@@ -302,7 +310,7 @@ def here(lab: Lab, wanted: Sequence[str]) -> list[str]:
 def first_run(lab: Lab) -> None:
     """Have everything made that is there for good since the first run on a host, such as /run/netns; tell what."""
     study = lab.home.root / "first.toml"
-    study.write_text(STUDY.format(platforms='["native"]', levels="[]", seed=1))
+    study.write_text(STUDY.format(platforms='["native"]', levels="[]", seed=1, colocated=""))
     problems = finished(lab, "run", str(study))
     if problems:
         raise SystemExit(problems[0])

@@ -64,3 +64,56 @@ def test_outputs_of_real_tools_are_read_again_without_a_change(tmp_path: Path) -
     assert made.returncode == 0, made.stderr
     again = json.loads(vtax("reparse", "last", "--json").stdout)
     assert (again["trials"], again["changes"], again["kept"]) == (7, [], [])
+
+
+SERVED = """
+name = "served"
+platforms = ["native", "podman"]
+[design]
+blocks = 1
+trials = 2
+[[program]]
+name = "echo"
+files = ["echo.py"]
+port = 5400
+environment = { ROUNDS = "{rounds}" }
+parameters = { rounds = 50 }
+[program.argv]
+client = ["python3", "{files}/echo.py", "{peer_address}", "{port}"]
+server = ["python3", "{files}/echo.py", "serve", "{port}"]
+[[program.metric]]
+name = "rate"
+unit = "1/s"
+better = "higher"
+pattern = "^rate ([0-9.]+)$"
+[[benchmark]]
+name = "echo"
+"""
+ECHO = """
+import os, socket, sys, time
+if sys.argv[1] == "serve":
+    with socket.create_server(("", int(sys.argv[2]))) as server:
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                while data := connection.recv(64):
+                    connection.sendall(data)
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+rounds, started = int(os.environ["ROUNDS"]), time.monotonic()
+for _ in range(rounds):
+    connection.sendall(b"x")
+    assert connection.recv(64) == b"x"
+print("rate", round(rounds / (time.monotonic() - started), 3))
+"""
+
+
+def test_a_client_and_its_server_are_measured_over_a_lab(tmp_path: Path) -> None:
+    (tmp_path / "served.toml").write_text(SERVED)
+    (tmp_path / "echo.py").write_text(ECHO)
+    made = vtax("run", str(tmp_path / "served.toml"), "--trust", "--json")
+    assert made.returncode == 0, made.stderr
+    trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
+    assert [trial["status"] for trial in trials] == ["ok"] * 4
+    assert {output["role"] for trial in trials for output in trial["outputs"]} == {"client", "server"}
+    again = json.loads(vtax("reparse", "last", "--json").stdout)
+    assert (again["trials"], again["changes"], again["differences"]) == (4, [], [])

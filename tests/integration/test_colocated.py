@@ -1,0 +1,67 @@
+"""Starts of guests, several guests at once and neighbours, on real platforms: one tiny run of all three."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import needs_root
+
+pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
+
+STUDY = """
+name = "colocated"
+platforms = ["native", "podman"]
+[guest]
+memory = "128MiB"
+[design]
+blocks = 1
+[[benchmark]]
+name = "start"
+parameters = { repetitions = 2, image = "cold" }
+[[benchmark]]
+name = "sysbench-cpu"
+parameters = { duration_s = 1 }
+guests = [2]
+[[benchmark]]
+name = "stream"
+parameters = { array_size = "4MiB" }
+neighbour = ["none", "cpu", "memory", "disk", "network"]
+"""
+
+
+def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vtax", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_starts_density_and_neighbours_on_native_and_podman(tmp_path: Path) -> None:
+    study = tmp_path / "colocated.toml"
+    study.write_text(STUDY)
+    made = vtax("run", str(study))
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "guest 2 of 2 ready" in made.stderr
+    starts = json.loads(vtax("show", "last", "--starts", "--json").stdout)["starts"]
+    assert {row["platform"] for row in starts} == {"native", "podman"}
+    stages = ["executing", "agent_ready", "server_answer"]
+    for name in ("native", "podman"):
+        times = [row["p50"]["estimate"] for row in starts if row["platform"] == name]
+        assert [row["stage"] for row in starts if row["platform"] == name] == stages
+        assert times == sorted(times)
+        assert times[0] > 0
+        assert times[-1] < 30
+    dense = json.loads(vtax("show", "last", "--density", "--json").stdout)["density"]
+    for row in dense:
+        assert row["sum"] == pytest.approx(2 * row["mean"])
+        assert 0.25 < row["fairness"] <= 1
+        assert 3 < row["memory_pss"] < 128
+        assert 1 < row["memory_cgroup"] < 128
+    beside = json.loads(vtax("show", "last", "--neighbour", "--json").stdout)["neighbour"]
+    assert len(beside) == 2 * 5
+    trials = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)["trials"]
+    assert [trial["status"] for trial in trials] == ["ok"] * 14
+    single = [out for trial in trials for out in trial["outputs"] if out["role"] == "single.1"]
+    assert len(single) == 2
