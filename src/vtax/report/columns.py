@@ -45,6 +45,7 @@ MEASUREMENTS = (
         "",
         "block, from 1; below 1 before the first: warm-up detection and pilot",
     ),
+    Field("session", "whole number", "", "session of the run, from 1: its boot of the host, and its hour"),
     Field("number", "whole number", "", "trial of the cell within the block, from 0, warm-up included"),
     Field("position", "whole number", "", "place of the trial in the order of the run, from 0"),
     Field("is_warmup", "yes or no", "", "whether it is a warm-up trial, which no figure uses"),

@@ -111,6 +111,7 @@ def tidy(data: RunData, in_force: Mapping[int, str]) -> pa.Table:
         )
     columns |= {
         "block": pa.array(trials.block[trial] + 1),
+        "session": pa.array(trials.session[trial]),
         "number": pa.array(trials.number[trial]),
         "position": pa.array(trials.position[trial]),
         "is_warmup": pa.array(trials.is_warmup[trial]),

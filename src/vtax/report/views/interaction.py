@@ -36,7 +36,8 @@ from vtax.stats.interaction import Interaction, Term
 def document(source: Source, options: Options) -> Document:
     """The test and the table of every factor; then the warnings."""
     found = factor_effects(source.whole.analysis, every_metric=options.every_metric)
-    return document_of(shown(found, source.analysis.filter), source.analysis)
+    made = document_of(shown(found, source.analysis.filter), source.analysis)
+    return shared.of_blocks(made, source.analysis)
 
 
 def document_of(found: Sequence[FactorEffect], analysis: Analysis) -> Document:

@@ -30,9 +30,8 @@ from vtax.report.views.base import Options, View
 
 def document(source: Source, options: Options) -> Document:
     """A table per metric: platforms as rows, ranks as columns, probabilities as cells; then the warnings."""
-    return document_of(
-        rankings(source.whole.analysis, every_metric=options.every_metric, only=source.analysis.filter)
-    )
+    found = rankings(source.whole.analysis, every_metric=options.every_metric, only=source.analysis.filter)
+    return shared.of_blocks(document_of(found), source.analysis)
 
 
 def document_of(found: Sequence[PointRanking]) -> Document:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.document import (
     Column,
+    Document,
     Factor,
     Group,
     Inline,
     Message,
+    Paragraph,
     Platform,
     Scale,
     Warnings,
@@ -106,6 +109,14 @@ def groups(
 def named(section: Section) -> dict[str, str]:
     """What entries for programs begin with."""
     return {"label": section.label, "benchmark": section.benchmark, "metric": section.metric.name}
+
+
+def of_blocks(document: Document, analysis: Analysis) -> Document:
+    """A document whose figures are of blocks alone, with a sentence about it for a run of several sessions."""
+    if len(analysis.sessions) < 2:
+        return document
+    text = msg("These figures are of blocks, as if sessions did not differ: they look surer than they are.")
+    return replace(document, parts=(*document.parts, Paragraph(text, "caution")))
 
 
 def warnings_part(warnings: Sequence[Warning], *, shows_code: bool = False) -> list[Part]:

@@ -56,7 +56,8 @@ def document(source: Source, options: Options) -> Document:
     found = variance(whole.data, whole.analysis, every_metric=options.every_metric, samples=whole.samples)
     primary = tuple(table for table in found if table.section.metric.is_primary)
     chosen = next_trials(primary, whole.data)
-    return document_of(shown(found, source.analysis.filter), source.analysis, chosen)
+    made = document_of(shown(found, source.analysis.filter), source.analysis, chosen)
+    return shared.of_blocks(made, source.analysis)
 
 
 def document_of(
