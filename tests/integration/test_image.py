@@ -22,7 +22,7 @@ from vtax.host.process import run
 from vtax.host.resources import mounts_below, tagged_pids
 from vtax.image import build as images
 from vtax.image import contents
-from vtax.image.recipe import DEFAULT, PACKAGES
+from vtax.image.recipe import DEFAULT, PACKAGES, DataSet
 
 pytestmark = [needs_root, needs_program("mmdebstrap", "mke2fs", "e2fsck", "debugfs"), pytest.mark.root]
 INITRD_LIMIT_BYTES = 12 << 20
@@ -215,6 +215,50 @@ def test_clean_removes_a_layer_that_was_killed_and_keeps_the_base(image, tmp_pat
     assert sorted(path.name for path in home.images.iterdir()) == sorted([image.key, "build.lock"])
     contents.check(images.find(home))
     assert mounts_below(home.root) == []
+
+
+def test_data_that_were_killed_while_they_were_made_are_made_again(image, tmp_path):
+    home = Home(tmp_path / "home").ensure()
+    run(["cp", "--archive", image.directory, home.images / image.key], timeout_s=120)
+    # The first build waits until it is killed, since nobody makes /go; the second finds the base with it.
+    script = 'echo half >"$1/tables"; sleep 4321 & until [ -e /go ]; do sleep 0.1; done; echo whole >"$1/tables"'
+    recipe = DEFAULT.with_data([DataSet("tables", script, 1)])
+    code = (
+        "from vtax.host.home import Home; from vtax.image.build import ensure; from pathlib import Path; import sys\n"
+        "from vtax.image.recipe import DEFAULT, DataSet\n"
+        "ensure(Home(Path(sys.argv[1])), DEFAULT.with_data([DataSet('tables', sys.argv[2], 1)]))"
+    )
+    builder = subprocess.Popen([sys.executable, "-c", code, home.root, script])
+    try:
+        _until(lambda: list(home.images.glob("*.partial/tree/var/lib/vtax/tables/tables")))
+    finally:
+        builder.send_signal(signal.SIGKILL)
+        builder.wait()
+    assert clean(home.journal).problems == ()
+    assert images.find(home, recipe) is None
+    assert sorted(path.name for path in home.images.iterdir()) == sorted([image.key, "build.lock"])
+    assert run(["pgrep", "-f", "sleep 4321"], check=False).stdout == ""
+    images.remove(home, image.key)
+    run(["cp", "--archive", image.directory, home.images / image.key], timeout_s=120)
+    (home.images / image.key / "tree/go").touch()
+    for listed in (contents.LIST, contents.STAMP):
+        (home.images / image.key / listed).unlink()
+    whole = images.ensure(home, recipe)
+    assert (whole.tree / "var/lib/vtax/tables/tables").read_text() == "whole\n"
+    assert list((whole.tree / "tmp").iterdir()) == []
+    assert run(["pgrep", "-f", "sleep 4321"], check=False).stdout == ""
+    assert json.loads(whole.manifest.read_text())["data_s"].keys() == {"tables"}
+    assert "whole" in debugfs(whole, "cat /var/lib/vtax/tables/tables")
+
+
+def test_data_that_cannot_be_made_leave_no_image_and_say_why(image, tmp_path):
+    home = Home(tmp_path / "home").ensure()
+    run(["cp", "--archive", image.directory, home.images / image.key], timeout_s=120)
+    recipe = DEFAULT.with_data([DataSet("tables", "echo no room >&2; exit 3", 1)])
+    with pytest.raises(ImageError, match="the data tables could not be made") as caught:
+        images.ensure(home, recipe)
+    assert "no room" in caught.value.where
+    assert sorted(path.name for path in home.images.iterdir()) == sorted([image.key, "build.lock"])
 
 
 def test_a_build_without_a_network_says_so_and_leaves_nothing(tmp_path):

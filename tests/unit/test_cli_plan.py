@@ -19,6 +19,7 @@ from vtax.cli.run import check_budget_holds_block
 from vtax.errors import BadInput, with_hint
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.image.recipe import DEFAULT
 from vtax.runner.plan import Plan
 from vtax.study.model import DesignTable
 
@@ -143,8 +144,9 @@ def test_a_plan_for_programs_is_one_json_document(monkeypatch: pytest.MonkeyPatc
 def test_a_plan_without_its_image_says_how_to_build_it_and_probes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("vtax.cli.run.probing_lock", lambda name: nullcontext(""))
-    monkeypatch.setattr("vtax.cli.run.packages_for", lambda study: ("python3-os-ken",))
+    monkeypatch.setattr("vtax.cli.run.recipe_for", lambda loaded: DEFAULT.with_packages(["python3-os-ken"]))
     printed = output_of("run", "tour", "--plan")
+    assert "the guest image with python3-os-ken is not built yet" in printed
     assert "sudo vtax image build --with python3-os-ken" in printed
 
 

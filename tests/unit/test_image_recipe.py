@@ -5,14 +5,14 @@ from dataclasses import fields, replace
 import pytest
 
 from vtax.errors import BadInput
-from vtax.image.recipe import DEFAULT, Recipe
+from vtax.image.recipe import DEFAULT, DataSet, Recipe
 
 
 def _other(value):
     return (*value, "x") if isinstance(value, tuple) else value + 1 if isinstance(value, int) else value + "x"
 
 
-@pytest.mark.parametrize("field", [field.name for field in fields(Recipe)])
+@pytest.mark.parametrize("field", [field.name for field in fields(Recipe) if field.name != "data"])
 def test_every_part_of_the_recipe_changes_the_key(field):
     assert replace(DEFAULT, **{field: _other(getattr(DEFAULT, field))}).key != DEFAULT.key
 
@@ -50,3 +50,15 @@ def test_another_base_makes_another_layer_and_another_initrd_the_same_files():
 def test_what_is_no_package_name_is_refused(name):
     with pytest.raises(BadInput, match="is not the name of a Debian package"):
         DEFAULT.with_packages([name])
+
+
+def test_data_make_another_image_and_their_script_is_part_of_the_key():
+    data = DataSet("tables-5", "make 5", 1000)
+    more = DEFAULT.with_packages(["pi"]).with_data([data])
+    assert (more.base, more.is_layered, more.added) == (DEFAULT, True, ("pi", "data tables-5"))
+    assert more.with_data([data]) is more
+    others = [DataSet("tables-6", "make 5", 1000), DataSet("tables-5", "make 6", 1000)]
+    keys = {DEFAULT.with_packages(["pi"]).with_data([other]).key for other in others}
+    assert len(keys | {more.key, DEFAULT.with_packages(["pi"]).key, DEFAULT.with_data([data]).key}) == 5
+    assert more.tree_key == replace(more, initrd="other").tree_key
+    assert more.key == replace(more, data=(replace(data, size_bytes=7),)).key

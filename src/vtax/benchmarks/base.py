@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 from vtax.guest.guest import CommandResult
+from vtax.image.recipe import DataSet
 from vtax.stats.checks import Better
 from vtax.stats.means import Average
 
@@ -75,7 +76,7 @@ class Context:
     guest_address, peer_address: in the lab, empty without a network. link_mbit_s: the known rate of the link, when
     the topology limits it: no figure can be above it. mtu: of the link, None when it is not known. congestion: the
     TCP congestion control that is requested at every end, empty when none was. flow: number of this trial among
-    those that run at once; it keeps their ports apart.
+    those that run at once; it keeps their ports apart. peer_scratch, peer_vcpus: as scratch and vcpus, of the peer.
     """
 
     vcpus: int
@@ -88,6 +89,7 @@ class Context:
     congestion: str = ""
     flow: int = 0
     peer_scratch: str = "/scratch"
+    peer_vcpus: int = 1
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,11 @@ class Command:
     """One program run for a trial.
 
     role: what it is. place: which endpoint runs it. A `server` is started first, in the background, waited for with
-    `ready` (a TCP port it must listen on, or None), and stopped after the client ends. Exactly one command is the
-    foreground one (`single` or `client`): the trial's time is its time.
+    `ready_port` (a TCP port it must listen on, or None), and stopped after the client ends. One that ends earlier
+    with another status than 0 fails the trial. Exactly one command is the foreground one (`single` or `client`): the
+    trial's time is its time.
     before, after: commands run around it, untimed (preparing files, removing them); their failure fails the trial.
+    Those of a server are run before it starts and after it has stopped.
     files: written before all that. directory: of its own, with all its files; these are then written once in a guest
     rather than for each trial, and the directory is removed with the guest. timeout_s: of the foreground one, in
     place of the study's.
@@ -182,9 +186,21 @@ class SameEverywhere(Protocol):
     same_everywhere: tuple[str, ...]
 
 
+@runtime_checkable
+class NeedsData(Protocol):
+    """A benchmark whose trials start from data that take long to make, such as the tables of a database.
+
+    They are made once, when the image of a study is built, with the benchmark's packages.
+    """
+
+    def data(self, parameters: Any) -> DataSet:
+        """The data that trials with these parameters find in `DataSet.directory` of the guest."""
+        ...
+
+
 class Benchmark(Protocol):
     """A real tool. `needs_network`: a peer and a topology are required. It may be a
-    `NeedsPackages` and a `SameEverywhere` as well.
+    `NeedsPackages`, a `SameEverywhere` and a `NeedsData` as well.
 
     version_argv: prints the tool's version in the guest; version_of parses it out of that output.
     """

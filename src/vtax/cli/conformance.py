@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from vtax.benchmarks.base import NeedsPackages
+from vtax.benchmarks.base import NeedsData, NeedsPackages
 from vtax.cli.output import json_option, notify, print_json, print_table
 from vtax.conformance.check import Result, results
 from vtax.conformance.stage import CheckEnvironment
@@ -20,6 +20,7 @@ from vtax.conformance.target import Target, find
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.image.recipe import DEFAULT, Recipe
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -55,7 +56,7 @@ def command(
         environment = (
             CheckEnvironment(Home.from_environment(), None, why_not)
             if why_not
-            else CheckEnvironment.here(_packages(targets))
+            else CheckEnvironment.here(_recipe(targets, parameters))
         )
         for target in targets:
             found = []
@@ -72,10 +73,17 @@ def command(
     sys.exit(1 if "fail" in statuses or (strict and "skipped" in statuses) else 0)
 
 
-def _packages(targets: Sequence[Target]) -> list[str]:
-    """What the guests that check plug-ins need; nothing for a declaration of another type, which is a check's."""
-    needing = [target.plugin for target in targets if isinstance(target.plugin, NeedsPackages)]
-    return [package for plugin in needing if isinstance(plugin.packages, tuple) for package in plugin.packages]
+def _recipe(targets: Sequence[Target], parameters: Mapping[str, Any]) -> Recipe:
+    """The image of guests that check plug-ins; nothing of a declaration of another type, which is a check's."""
+    plugins = [target.plugin for target in targets]
+    named = [plugin.packages for plugin in plugins if isinstance(plugin, NeedsPackages)]
+    recipe = DEFAULT.with_packages(package for found in named if isinstance(found, tuple) for package in found)
+    for plugin in plugins:
+        if isinstance(plugin, NeedsData):
+            with suppress(Exception):
+                made: Any = plugin
+                recipe = recipe.with_data([made.data(made.Parameters(**parameters))])
+    return recipe
 
 
 def _results(

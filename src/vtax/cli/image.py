@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from vtax.cli.completion import study_names
-from vtax.cli.needed_image import all_recipes, packages_for
+from vtax.cli.needed_image import all_recipes, recipe_for
 from vtax.cli.output import json_option, missing_image, need_root, notify, print_json, print_table
 from vtax.errors import BadInput
 from vtax.host.home import Home
@@ -17,7 +17,7 @@ from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
 from vtax.image import build as images
 from vtax.image import uml as user_mode_linux
-from vtax.image.recipe import DEFAULT
+from vtax.image.recipe import DEFAULT, DataSet
 from vtax.platforms import _docker_copies as docker_copies
 from vtax.study.load import load
 from vtax.study.units import about_size, format_size
@@ -35,7 +35,7 @@ def command() -> None:
 )
 @click.option("--with", "packages", multiple=True, help="Add a Debian package (repeatable).")
 def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> None:
-    """Build the base image, or with STUDY the image with the packages of its benchmarks and topologies.
+    """Build the base image, or with STUDY the image with what its benchmarks and topologies need.
 
     An image that exists is not built again. An interrupted build leaves no files. Refused while a run measures on
     this host, since a build would disturb it.
@@ -43,8 +43,8 @@ def build(study: str | None, everything: bool, packages: tuple[str, ...]) -> Non
     need_root("building the image")
     if everything and (study or packages):
         raise BadInput("--all does not go with a study or --with", hint="give one of them")
-    of_study = packages_for(load(study).study) if study else ()
-    recipes = all_recipes() if everything else [DEFAULT.with_packages((*of_study, *packages))]
+    of_study = recipe_for(load(study)) if study else DEFAULT
+    recipes = all_recipes() if everything else [of_study.with_packages(packages)]
     home = Home.from_environment().ensure()
     for recipe in recipes:
         found = images.checked(home, recipe)
@@ -97,13 +97,15 @@ def list_(as_json: bool) -> None:
 
 def _is_current(key: str, manifest: Mapping[str, Any]) -> bool:
     """Whether this version would build the image with the same key."""
-    return DEFAULT.with_packages(manifest["recipe"].get("layer", ())).key == key
+    data = [DataSet(**each) for each in manifest["recipe"].get("data", ())]
+    return DEFAULT.with_packages(manifest["recipe"].get("layer", ())).with_data(data).key == key
 
 
 def _added(manifest: Mapping[str, Any]) -> str:
-    """The packages of a layer and the size they add to the base: `pi (+1.6 MiB)`; empty for a base."""
-    layer = manifest["recipe"].get("layer", ())
-    return f"{', '.join(layer)} (+{about_size(manifest['added_bytes'])})" if layer else ""
+    """What is in a layer and the size it adds to the base: `pi (+1.6 MiB)`; empty for a base."""
+    of_data = (f"data {each['name']}" for each in manifest["recipe"].get("data", ()))
+    added = (*manifest["recipe"].get("layer", ()), *of_data)
+    return f"{', '.join(added)} (+{about_size(manifest['added_bytes'])})" if added else ""
 
 
 @command.command("remove", short_help="Remove an image and its copies in Docker.")

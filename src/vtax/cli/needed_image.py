@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from vtax.benchmarks import registry as tools
+from vtax.benchmarks.base import Benchmark, NeedsData
 from vtax.cli.output import hides_images, notify
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -15,7 +16,8 @@ from vtax.image.image import Image, disk_usage_bytes
 from vtax.image.layer import estimated_bytes
 from vtax.image.recipe import BASE_BYTES, DEFAULT, Recipe
 from vtax.network import registry as topologies
-from vtax.study.load import load, shipped
+from vtax.runner.points import checked_points
+from vtax.study.load import LoadedStudy, load, shipped
 from vtax.study.model import Study
 from vtax.study.units import about_size
 
@@ -28,13 +30,32 @@ def packages_for(study: Study) -> tuple[str, ...]:
     return (*tools.packages_of(table.name for table in study.benchmark), *of_programs, *topologies.packages_of(named))
 
 
+def recipe_for(loaded: LoadedStudy) -> Recipe:
+    """The image that the guests of a study run. Raises BadInput for a study that cannot run, where its points decide
+    what data the image has."""
+    recipe = DEFAULT.with_packages(packages_for(loaded.study))
+    named = (tools.benchmarks().get(table.name) for table in loaded.study.benchmark)
+    if not any(isinstance(benchmark, NeedsData) for benchmark in named):
+        return recipe
+    points = checked_points(loaded, Image("none", Path()))
+    return recipe.with_data(
+        each.benchmark.data(each.parameters) for each in points if isinstance(each.benchmark, NeedsData)
+    )
+
+
+def recipe_of(benchmark: Benchmark) -> Recipe:
+    """The image of a benchmark by itself, with the data of its default parameters."""
+    recipe = DEFAULT.with_packages(tools.packages_of([benchmark.name]))
+    return recipe.with_data([benchmark.data(benchmark.Parameters())] if isinstance(benchmark, NeedsData) else [])
+
+
 def all_recipes() -> list[Recipe]:
     """The base, and the images of every shipped study and of every benchmark and topology by itself."""
-    sets: list[Sequence[str]] = [()]
-    sets += [packages_for(load(name).study) for name in shipped()]
-    sets += [tools.packages_of([name]) for name in tools.benchmarks()]
-    sets += [topologies.packages_of([name]) for name in topologies.topologies()]
-    return list({recipe.key: recipe for recipe in map(DEFAULT.with_packages, sets)}.values())
+    recipes = [DEFAULT]
+    recipes += [recipe_for(load(name)) for name in shipped()]
+    recipes += [recipe_of(benchmark) for benchmark in tools.benchmarks().values()]
+    recipes += [DEFAULT.with_packages(topologies.packages_of([name])) for name in topologies.topologies()]
+    return list({recipe.key: recipe for recipe in recipes}.values())
 
 
 def provide(home: Home, recipe: Recipe) -> Image:
@@ -65,6 +86,7 @@ class NeededImage:
             "key": self.recipe.key,
             "base": self.recipe.base.key,
             "layer": list(self.recipe.layer),
+            "data": [data.name for data in self.recipe.data],
             "built": self.built,
             "size_bytes": self.size_bytes,
             "size_counts_packages": self.complete,
@@ -88,4 +110,4 @@ def examine(home: Home, recipe: Recipe) -> NeededImage:
         return NeededImage(recipe, True, disk_usage_bytes(image.directory))
     if base := images.find(home, recipe.base):
         return NeededImage(recipe, False, *estimated_bytes(recipe, base))
-    return NeededImage(recipe, False, BASE_BYTES, complete=not recipe.layer)
+    return NeededImage(recipe, False, BASE_BYTES, complete=not recipe.is_layered)

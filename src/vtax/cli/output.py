@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.text import Text
 
+    from vtax.image.recipe import Recipe
     from vtax.store.store import Store
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
@@ -109,18 +110,19 @@ def need_root(what: str) -> None:
         raise BadInput(f"{what} needs root", hint="run it again with sudo")
 
 
-def built_image(home: Home, packages: Sequence[str] = ()) -> Image:
-    """The built guest image with these extra packages. Raises BadInput when it is not built."""
+def built_image(home: Home, recipe: Recipe | None = None, study: str = "") -> Image:
+    """The built guest image of a recipe; without one, the base. study: that needs it. Raises BadInput when it is not
+    built."""
     from vtax.image.build import checked
     from vtax.image.recipe import DEFAULT
 
-    recipe = DEFAULT.with_packages(packages)
+    recipe = recipe or DEFAULT
     image = checked(home, recipe)
     if image is None and hides_images(home):
         raise BadInput("only root can see whether the guest image is built", hint="run it again with sudo")
     if image is None:
-        more = "".join(f" --with {package}" for package in recipe.layer)
-        what = f"the guest image with {', '.join(recipe.layer)}" if recipe.layer else "the guest image"
+        what = f"the guest image with {', '.join(recipe.added)}" if recipe.is_layered else "the guest image"
+        more = f" {study}" if recipe.data else "".join(f" --with {package}" for package in recipe.layer)
         raise BadInput(f"{what} is not built yet", hint=f"sudo vtax image build{more}")
     return image
 

@@ -12,7 +12,7 @@ from vtax import __version__
 from vtax.cli.completion import platform_names, study_names
 from vtax.cli.measure import conclude, measure, next_session, prepare_host, tune_host_option, wait
 from vtax.cli.needed_image import examine as examine_image
-from vtax.cli.needed_image import packages_for, provide
+from vtax.cli.needed_image import provide, recipe_for
 from vtax.cli.output import built_image, need_root, print_json
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
@@ -22,7 +22,6 @@ from vtax.errors import BadInput, placed, with_hint
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.image import Image
-from vtax.image.recipe import DEFAULT
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
 from vtax.report.views import registry as views
@@ -95,12 +94,13 @@ def command(
         _print_plan(loaded, platforms, seed, as_json=as_json)
         return
     need_root("measuring")
+    recipe = recipe_for(loaded)
     home = Home.from_environment().ensure()
     named = host_programs(loaded)
     programs = consented(home, named, loaded.source, digest=loaded.digest, trust=trust)
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
         prepare_host(home)
-        image = provide(home, DEFAULT.with_packages(packages_for(loaded.study)))
+        image = provide(home, recipe)
         plan = make_plan(loaded, image=image, seed=seed, consented=programs)
         _check_named_available(plan, platforms)
         store = Store.open(home.store_url)
@@ -120,11 +120,12 @@ def command(
 def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
     """Print the plan. Platforms are probed only by root, and only while no run measures."""
     home, image = Home.from_environment(), None
-    needed = examine_image(home, DEFAULT.with_packages(packages_for(loaded.study)))
+    recipe = recipe_for(loaded)
+    needed = examine_image(home, recipe)
     with probing_lock("vtax run --plan") as busy:
         why_not = "probing needs root" if os.geteuid() != 0 else busy
         try:
-            image = built_image(home, packages_for(loaded.study))
+            image = built_image(home, recipe, loaded.source)
         except BadInput as error:
             why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
         unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None

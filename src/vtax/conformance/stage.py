@@ -19,7 +19,7 @@ from vtax.host.journal import Journal
 from vtax.host.resources import Tree
 from vtax.image.build import checked
 from vtax.image.image import Image
-from vtax.image.recipe import DEFAULT
+from vtax.image.recipe import DEFAULT, Recipe
 from vtax.network.end import End
 from vtax.network.links import Links
 from vtax.platforms import registry
@@ -39,14 +39,15 @@ class CheckEnvironment:
     reason: str = ""
 
     @classmethod
-    def here(cls, packages: Sequence[str] = ()) -> CheckEnvironment:
-        """The environment of this host. packages: that guests need, in the base image or in a layer over it."""
+    def here(cls, recipe: Recipe = DEFAULT) -> CheckEnvironment:
+        """The environment of this host. recipe: of the image that guests need."""
         home = Home.from_environment()
         if os.geteuid() != 0:
             return cls(home, None, "guests are started as root")
-        recipe = DEFAULT.with_packages(packages)
         image = checked(home, recipe)
         build = " ".join(("sudo vtax image build", *(f"--with {package}" for package in recipe.layer)))
+        if recipe.data:
+            build = f"sudo vtax image build STUDY, a study that needs the data {recipe.data[0].name}"
         return cls(home.ensure(), image, "" if image else f"the guest image is not built: {build}")
 
     def need_image(self) -> Image:

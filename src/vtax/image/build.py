@@ -100,7 +100,7 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress) -> 
     final = home.images / recipe.key
     partial = home.images / f"{recipe.key}.{journal.token}.partial"
     parent = _with_same_tree(home, recipe)
-    base = _build(home, recipe.base, journal, progress) if recipe.layer and not parent else None
+    base = _build(home, recipe.base, journal, progress) if recipe.is_layered and not parent else None
     registered = journal.register(Tree(str(partial)))
     try:
         partial.mkdir()
@@ -114,7 +114,7 @@ def _build(home: Home, recipe: Recipe, journal: Journal, progress: Progress) -> 
             "key": recipe.key,
             "tree_key": recipe.tree_key,
             "recipe": recipe.record(),
-            **({"base": recipe.base.key} if recipe.layer else {}),
+            **({"base": recipe.base.key} if recipe.is_layered else {}),
             "built_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "build_s": round(time.monotonic() - started, 1),
         }

@@ -1,14 +1,16 @@
-"""A layer over the base image: the packages that the benchmarks and topologies of some studies need.
+"""A layer over the base image: the packages and data that the benchmarks and topologies of some studies need.
 
-A layered image is a whole image: its tree is a copy of the base's in which the packages are installed, and it has the
-base's kernel and modules as hard links. Nothing of the base changes, so guests that need no layer start as fast as
-before, and the base can be removed. It costs seconds: no kernel, no compiler, and only the packages that are new.
+A layered image is a whole image: its tree is a copy of the base's in which the packages are installed and the data
+made, and it has the base's kernel and modules as hard links. Nothing of the base changes: guests that need no layer
+start as fast as before, and the base can be removed. It costs seconds and the time of its data: no kernel, no
+compiler, and only the packages that are new.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +19,7 @@ from vtax.host.process import run
 from vtax.image.export import DISK_BYTES, write_archive, write_disk
 from vtax.image.image import MODULES, Image, disk_usage_bytes
 from vtax.image.recipe import Recipe
-from vtax.image.tree import add_layer, package_versions
+from vtax.image.tree import add_layer, make_data, package_versions
 
 _DISK_STEP_BYTES = 64 * 1024**2
 _FORMS = 3  # that the files of an image exist in: tree, archive, disk
@@ -31,10 +33,17 @@ def make_layer(
     """Everything of a layered image but the initrd; returns what its manifest says.
 
     tag: of its processes, in the journal already. In the manifest: `added` and `changed`, packages (with their
-    versions) that the base lacks, or has in another version; `added_bytes`, of the tree.
+    versions) that the base lacks, or has in another version; `added_bytes`, of the tree; `data_s`, seconds that each
+    data set took to make.
     """
-    progress(f"{', '.join(recipe.layer)} over image {base.key}")
+    progress(f"{', '.join(recipe.layer) or 'copy'} over image {base.key}")
     add_layer(recipe, base.tree, image.tree, tag)
+    data_s = {}
+    for data in recipe.data:
+        progress(f"data {data.name}")
+        started = time.monotonic()
+        make_data(data, image.tree, tag)
+        data_s[data.name] = round(time.monotonic() - started, 1)
     kernels = [path for path in (base.kernel, base.elf_kernel) if path.exists()]
     run(["cp", "--archive", "--link", *kernels, base.directory / MODULES, image.directory], tag=tag)
     below, packages = json.loads(base.manifest.read_text()), package_versions(image.tree)
@@ -54,16 +63,20 @@ def make_layer(
         "added": {name: version for name, version in packages.items() if name not in old},
         "changed": {name: version for name, version in packages.items() if old.get(name, version) != version},
         "added_bytes": added_bytes,
+        "data_s": data_s,
     }
 
 
 def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:
-    """How much disk the layered image of a recipe will occupy, and whether that counts its packages.
+    """How much disk the layered image of a recipe will occupy with its data, and whether that counts its packages.
 
     It does not where this host's apt cannot say how large they are: its package lists may be of another suite than
     the image's. Changes nothing.
     """
     forms = sum(disk_usage_bytes(path) for path in (base.tree, base.archive, base.disk))
+    forms += _FORMS * sum(data.size_bytes for data in recipe.data)
+    if not recipe.layer:
+        return forms, True
     try:
         answer = run(
             [

@@ -4,7 +4,8 @@ The key names everything that decides the files of an image, so a changed packag
 gives a new image, and the same recipe is never built twice. Package versions are not part of it (they are not known
 before the build): the manifest of a built image records them.
 
-What only some studies need is a layer over the base, so that the base stays small: more packages over its files.
+What only some studies need is a layer over the base, so that the base stays small: more packages over its files, and
+data that take long to make.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ LEFT_OUT = (
 )
 """Files of those packages that no guest reads."""
 
+_DATA_DIRECTORY = "/var/lib/vtax"
 _PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 
 MODULES = (
@@ -132,12 +134,32 @@ def _initrd_hash() -> str:
 
 
 @dataclass(frozen=True)
+class DataSet:
+    """Data that are made once, when an image is built, such as the tables of a database.
+
+    name: unique to what the script makes, parameters included (`mariadb-1000000`); of their directory, and of what
+    the dry run calls them. script: for `sh -eu`, which runs it as root in the layer's tree, with no network but with
+    its packages, /proc and empty /run, /tmp and /dev/shm; it writes into the directory $1 and leaves no process.
+    size_bytes: about what they occupy.
+    """
+
+    name: str
+    script: str
+    size_bytes: int
+
+    @property
+    def directory(self) -> str:
+        """Where they are in every guest; benchmarks copy what they change."""
+        return f"{_DATA_DIRECTORY}/{self.name}"
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Everything that decides the files of an image.
 
     programs: definitions of PROGRAMS. initrd: hash of the init script and of the agent's bootstrap. The other fields
-    are what is installed, from where, and in which layout (format_version). layer: packages that are installed over
-    the base, which is the same recipe without them.
+    are what is installed, from where, and in which layout (format_version). layer, data: packages that are installed
+    over the base, and data that are made with them; the base is the same recipe without them.
     """
 
     suite: str = "trixie"
@@ -151,27 +173,38 @@ class Recipe:
     programs: tuple[str, ...] = tuple(program.definition for program in PROGRAMS)
     initrd: str = _initrd_hash()
     layer: tuple[str, ...] = ()
+    data: tuple[DataSet, ...] = ()
+
+    @property
+    def is_layered(self) -> bool:
+        """Whether it is a layer over a base."""
+        return bool(self.layer or self.data)
 
     @property
     def base(self) -> Recipe:
         """The recipe without its layer; itself when it has none."""
-        return replace(self, layer=()) if self.layer else self
+        return replace(self, layer=(), data=()) if self.is_layered else self
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Names of the packages and the data of its layer."""
+        return (*self.layer, *(f"data {data.name}" for data in self.data))
 
     @property
     def summary(self) -> str:
         """`the base`, or `pi, redis over the base`."""
-        return f"{', '.join(self.layer)} over the base" if self.layer else "the base"
+        return f"{', '.join(self.added)} over the base" if self.is_layered else "the base"
 
     @cached_property
     def key(self) -> str:
         """Names the image: 12 hexadecimal digits of the recipe's SHA-256, or of the base's key and the layer's
-        packages."""
-        return self._key_without("layer")
+        packages and data."""
+        return self._key_without()
 
     @cached_property
     def tree_key(self) -> str:
         """The same without the initrd: images that share it differ in nothing that takes long to make."""
-        return self._key_without("layer", "initrd")
+        return self._key_without("initrd")
 
     def with_packages(self, packages: Iterable[str]) -> Recipe:
         """The recipe of an image with more packages in its layer; itself when it has them all.
@@ -186,14 +219,22 @@ class Recipe:
                 )
         return replace(self, layer=tuple(sorted((*self.layer, *more)))) if more else self
 
+    def with_data(self, data: Iterable[DataSet]) -> Recipe:
+        """The recipe of an image with more data in its layer; itself when it has them all."""
+        found = {each.name: each for each in (*self.data, *data)}
+        made = tuple(found[name] for name in sorted(found))
+        return replace(self, data=made) if made != self.data else self
+
     def record(self) -> dict[str, Any]:
         """Its JSON form, for the manifest."""
         return asdict(self)
 
     def _key_without(self, *left_out: str) -> str:
-        fields = {name: value for name, value in asdict(self).items() if name not in left_out}
+        of_layer = ("layer", "data")
+        fields = {name: value for name, value in asdict(self).items() if name not in (*of_layer, *left_out)}
         base = _hash(json.dumps(fields, sort_keys=True).encode())
-        return _hash(base.encode(), "\0".join(self.layer).encode()) if self.layer else base
+        data = [f"{each.name}\0{each.script}".encode() for each in self.data]
+        return _hash(base.encode(), "\0".join(self.layer).encode(), *data) if self.is_layered else base
 
 
 DEFAULT = Recipe()

@@ -14,12 +14,18 @@ from pathlib import Path
 
 from vtax.errors import CommandFailed, ImageError
 from vtax.host.process import run
-from vtax.image.recipe import ARCHITECTURE, Program, Recipe, data
+from vtax.image.recipe import ARCHITECTURE, DataSet, Program, Recipe, data
 from vtax.image.sources import host_mirror, host_proxies, keyring
 
 _PROGRAMS_DIRECTORY = "usr/bin"
 BUILD_ROOT_PACKAGES = ("base-files", "gcc", "libc6-dev")
 _BUILD_TIMEOUT_S = 1800.0
+_IN_TREE = """
+mkdir -p "$1/dev/shm"
+mount -t proc proc "$1/proc"
+for directory in dev/shm run tmp; do mount -t tmpfs tmpfs "$1/$directory"; done
+exec chroot "$1" /usr/bin/env PATH=/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8 sh -euc "$2" sh "$3"
+"""  # arguments: tree, script, directory of the data
 _MACHINE_ID = "76746178" * 4  # "vtax" four times: the same for every guest, and no host's
 
 
@@ -66,12 +72,31 @@ def add_layer(recipe: Recipe, base: Path, target: Path, tag: str) -> None:
     Files are copied, or cloned where the file system can, since maintainer scripts may write into those of the base.
     """
     run(["cp", "--archive", "--reflink=auto", base, target], timeout_s=_BUILD_TIMEOUT_S, tag=tag)
+    if not recipe.layer:
+        return
     (target / "etc/apt/sources.list").unlink()  # mmdebstrap makes it and the device nodes, and stops at older ones
     for device in (target / "dev").iterdir():
         shutil.rmtree(device) if device.is_dir() and not device.is_symlink() else device.unlink()
     options = ["--skip=check/empty", *_left_out(recipe)]
     bootstrap(recipe.suite, recipe.layer, target, tag, variant="custom", options=options)
     _normalize(target)
+
+
+def make_data(data: DataSet, tree: Path, tag: str) -> None:
+    """Make a data set in a tree. Raises ImageError with the last output of its script.
+
+    The script runs in a PID namespace of its own: when it ends, or the build is killed, so does all it started.
+    """
+    directory = tree / data.directory.lstrip("/")
+    directory.mkdir(parents=True)
+    argv = [
+        *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--propagation", "private", "--"),
+        *("sh", "-euc", _IN_TREE, "sh", str(tree), data.script, data.directory),
+    ]
+    try:
+        run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag)
+    except CommandFailed as error:
+        raise ImageError(f"the data {data.name} could not be made", where=error.what[-500:]) from error
 
 
 def make_build_root(recipe: Recipe, target: Path, tag: str) -> None:
