@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vtax.benchmarks.base import Command, Context, Place, Role
-from vtax.errors import BenchmarkError, VtaxError
+from vtax.errors import BenchmarkError, GuestError, VtaxError
+from vtax.foreign_text import one_line
 from vtax.guest.guest import Begun, CommandResult, Guest
 from vtax.platforms.base import RunningGuest
 from vtax.runner import density
@@ -18,7 +19,8 @@ from vtax.runner.counting import Endpoint
 from vtax.runner.points import Point
 
 PREPARE_TIMEOUT_S = 120.0
-SERVER_READY_TIMEOUT_S = 20.0
+SERVER_READY_TIMEOUT_S = 60.0  # a database in an emulated guest
+_SERVER_WORDS = 500  # of the output of a server that died
 
 
 @dataclass(frozen=True)
@@ -54,19 +56,24 @@ def run_lanes(
         for number, lane in enumerate(lanes):
             with of_guest(number, guests):
                 lane.start_servers()
-        for number, lane in enumerate(lanes):
-            with of_guest(number, guests):
-                lane.prepare()
-        with beside as settings, counted:
-            if guests > 1 or lanes[0].is_counted:
-                _run_guests(lanes, timeout_s)
-            elif len(lanes) == 1:
-                lanes[0].run(timeout_s)
-            else:
-                for lane in lanes:
-                    lane.launch()
-                for lane in lanes:
-                    lane.finish(timeout_s)
+        try:
+            for number, lane in enumerate(lanes):
+                with of_guest(number, guests):
+                    lane.prepare()
+            with beside as settings, counted:
+                if guests > 1 or lanes[0].is_counted:
+                    _run_guests(lanes, timeout_s)
+                elif len(lanes) == 1:
+                    lanes[0].run(timeout_s)
+                else:
+                    for lane in lanes:
+                        lane.launch()
+                    for lane in lanes:
+                        lane.finish(timeout_s)
+        except BenchmarkError:
+            _check_servers(lanes)  # the cause of a client that waited for ever
+            raise
+        _check_servers(lanes)
         for number, lane in enumerate(lanes):
             with of_guest(number, guests):
                 lane.tidy()
@@ -74,6 +81,12 @@ def run_lanes(
     finally:
         for lane in lanes:
             lane.stop_servers()
+
+
+def _check_servers(lanes: Sequence[LaneRun]) -> None:
+    for number, lane in enumerate(lanes):
+        with of_guest(number, lane.guests):
+            lane.check_servers()
 
 
 def _run_guests(lanes: Sequence[LaneRun], timeout_s: float) -> None:
@@ -121,7 +134,7 @@ class LaneRun:
         commands = point.benchmark.commands(point.parameters, lane.context)
         self._measured = next(c for c in commands if c.role != "server")
         self._server_commands = [c for c in commands if c.role == "server"]
-        self._servers: list[tuple[Guest, int]] = []
+        self._servers: list[tuple[Command, Guest, int]] = []
         self._handle = 0
         self._begun: Begun | None = None
         self.results: dict[Role, CommandResult] = {}
@@ -176,9 +189,13 @@ class LaneRun:
             _put(guest, command)
             _prepare(guest, command.before)
             handle = guest.start(command.argv, environment=command.environment)
-            self._servers.append((guest, handle))
+            self._servers.append((command, guest, handle))
             if command.ready_port is not None:
-                guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S, handle=handle)
+                try:
+                    guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S, handle=handle)
+                except GuestError:
+                    self.check_servers()
+                    raise
 
     def prepare(self) -> None:
         """Write files and run what comes before the foreground command."""
@@ -203,6 +220,19 @@ class LaneRun:
         timeout_s = self._measured.timeout_s or timeout_s
         self._keep(guest.finish(self._handle, argv=self._measured.argv, timeout_s=timeout_s), timeout_s)
 
+    def check_servers(self) -> None:
+        """Raise BenchmarkError, with its last output, for a server that ended by itself, and not with status 0."""
+        for command, guest, handle in list(self._servers):
+            if guest.running(handle):
+                continue
+            self._servers.remove((command, guest, handle))
+            result = self.results["server"] = guest.stop(handle)
+            if result.status != 0:
+                raise BenchmarkError(
+                    f"the server {command.argv[0]} ended with status {result.status} in the trial",
+                    where=one_line((result.stderr.strip() or result.stdout.strip())[-_SERVER_WORDS:], _SERVER_WORDS),
+                )
+
     def tidy(self) -> None:
         """Run what comes after the foreground command."""
         _prepare(self._guest(self._measured), self._measured.after)
@@ -210,9 +240,10 @@ class LaneRun:
     def stop_servers(self) -> None:
         """Stop its servers and keep what they printed."""
         while self._servers:
-            guest, handle = self._servers.pop()
+            command, guest, handle = self._servers.pop()
             if not guest.lost:
                 self.results["server"] = guest.stop(handle)
+                _prepare(guest, command.after)
 
     @property
     def foreground(self) -> CommandResult | None:

@@ -292,6 +292,7 @@ class OpenSession:
                     congestion=self._links.settings.congestion,
                     flow=number,
                     peer_scratch=self._endpoints[flow.server].running.scratch,
+                    peer_vcpus=self._plan.peer_resources.vcpus,
                 ),
                 {"guest": self._endpoints[flow.client], "peer": self._endpoints[flow.server]},
             )

@@ -1,0 +1,101 @@
+"""Servers of a trial: started before the client, stopped and tidied up after it, and what happens when they die."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+from local_agent import LocalAgent
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters
+from vtax.guest.guest import Guest
+from vtax.platforms import registry
+from vtax.runner.plan import Cell
+from vtax.runner.points import Point
+from vtax.runner.trial import Endpoint, Lane, run_trial
+
+LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); {then}"
+
+
+class Served:
+    """A server and a client that are lines of Python and of shell."""
+
+    name = title = tool = "served"
+    needs_network = True
+    Parameters = Parameters
+    metrics = (Metric("figure", "1", "higher", primary=True),)
+    version_argv = ("true",)
+
+    def __init__(self, server, client, after):
+        self.server, self.client, self.after = server, client, after
+
+    def commands(self, parameters, context):
+        argv = (sys.executable, "-c", LISTEN.format(port=context.flow, then=self.server))
+        server = Command("server", argv, ready_port=context.flow, after=self.after)
+        return (server, Command("client", ("sh", "-c", self.client), place="peer"))
+
+    def parse(self, parameters, context, results):
+        assert results["client"].status == 0
+        return Outcome({"figure": float(results["client"].stdout)})
+
+
+@pytest.fixture
+def trial(tmp_path, free_port):
+    """Run a trial with these lines; a file shows that the server's clean-up has run."""
+
+    def run(server="time.sleep(60)", client="echo 7"):
+        benchmark = Served(server, client, (("touch", str(tmp_path / "tidied")),))
+        point = Point("point", "served", benchmark, Parameters(), "", None, {})
+        cell = Cell("cell", registry.get("native"), point)
+        with LocalAgent() as one, LocalAgent() as other:
+            running = SimpleNamespace(is_remote=False, host_cpu_s=lambda: None)
+            guest, peer = (Endpoint(running, _greeted(agent)) for agent in (one, other))
+            lane = Lane(Context(1, 2**29, flow=free_port), {"guest": guest, "peer": peer})
+            return run_trial(cell, [lane], {"guest": guest, "peer": peer}, None, 20.0)
+
+    return run
+
+
+@pytest.fixture
+def free_port():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+def _greeted(agent) -> Guest:
+    agent.guest.hello(20.0)
+    return agent.guest
+
+
+def test_a_server_in_the_guest_serves_a_client_at_the_peer_and_is_tidied_up_after(trial, tmp_path):
+    result = trial()
+    assert (result.error, result.outcome.values) == ("", {"figure": 7.0})
+    assert result.results["server"].stdout == "up\n"
+    assert (tmp_path / "tidied").exists()
+
+
+def test_a_server_that_dies_fails_its_trial_with_its_last_words(trial):
+    dies = "time.sleep(0.3); sys.stderr.write('disk is\\x1b full\\n'); sys.exit(4)"
+    result = trial(dies, "sleep 1; echo 7")
+    assert "ended with status 4 in the trial" in result.error
+    assert "disk is" in result.error
+    assert "\x1b" not in result.error
+    assert result.results["server"].stderr.startswith("disk is")
+
+
+def test_its_death_is_reported_rather_than_the_failure_of_its_client(trial):
+    result = trial("time.sleep(0.2); sys.exit('out of memory')", "sleep 0.5; echo lost >&2; exit 1")
+    assert "ended with status 1 in the trial" in result.error
+    assert "out of memory" in result.error
+
+
+def test_a_server_that_dies_before_it_listens_is_reported_with_its_words(trial, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "LISTEN", "import sys; sys.exit('no such {port} directory'); {then}")
+    result = trial()
+    assert "ended with status 1 in the trial" in result.error
+    assert "directory" in result.error
+
+
+def test_a_server_that_ends_as_it_should_is_no_failure(trial):
+    assert trial("time.sleep(0.2)", "sleep 0.5; echo 7").error == ""
