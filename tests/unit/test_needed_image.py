@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from vtax.cli import needed_image
-from vtax.cli.needed_image import all_recipes, examine, packages_for, provide
-from vtax.errors import CommandFailed
+from vtax.cli.needed_image import all_recipes, examine, packages_for, provide, recipe_for
+from vtax.errors import BadInput, CommandFailed
 from vtax.host.home import Home
 from vtax.image import layer
 from vtax.image.image import Image, disk_usage_bytes
-from vtax.image.recipe import DEFAULT, Recipe
+from vtax.image.recipe import DEFAULT, DataSet, Recipe
 from vtax.study.load import load
 
 LAYERED = DEFAULT.with_packages(["pi"])
@@ -54,6 +54,30 @@ def test_a_study_needs_the_packages_of_its_benchmarks_and_topologies(tmp_path: P
     assert DEFAULT.with_packages(packages).layer == ("python3-os-ken",)
 
 
+def test_a_study_needs_the_data_of_its_points(tmp_path: Path) -> None:
+    table = '[[benchmark]]\nname = "sysbench-oltp"\nfactors = { rows = [1000, 2000], threads = [1, 2] }\n'
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\nplatforms = ["native", "lxc"]\n{table}')
+    recipe = recipe_for(load(str(tmp_path / "mine.toml")))
+    assert [data.name for data in recipe.data] == ["mariadb-1000", "mariadb-2000"]
+    assert "mariadb-server" in recipe.layer
+
+
+def test_a_study_that_cannot_run_is_refused_before_its_data_are_made(tmp_path: Path) -> None:
+    table = '[[benchmark]]\nname = "sysbench-oltp"\nparameters = { rows = 1 }\n'
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\nplatforms = ["native", "lxc"]\n{table}')
+    with pytest.raises(BadInput, match="rows"):
+        recipe_for(load(str(tmp_path / "mine.toml")))
+
+
+def test_the_size_of_data_is_counted_in_every_form(home: Home) -> None:
+    built(home, DEFAULT)
+    base = disk_usage_bytes(home.images / DEFAULT.key)
+    needed = examine(home, DEFAULT.with_data([DataSet("tables", "true", 10 << 20)]))
+    assert needed.size_bytes is not None
+    assert (needed.complete, needed.as_json()["data"]) == (True, ["tables"])
+    assert 30 << 20 <= needed.size_bytes <= base + (30 << 20)
+
+
 def test_the_tour_needs_the_base() -> None:
     assert DEFAULT.with_packages(packages_for(load("tour").study)) is DEFAULT
 
@@ -77,7 +101,7 @@ def test_an_image_that_is_not_built_says_how_large_it_gets(home: Home, monkeypat
     apt_prints(monkeypatch, "After this operation, 1,048 kB of additional disk space will be used.\n")
     needed = examine(home, LAYERED)
     assert needed.as_json() == {
-        "key": LAYERED.key, "base": DEFAULT.key, "layer": ["pi"], "built": False,
+        "key": LAYERED.key, "base": DEFAULT.key, "layer": ["pi"], "data": [], "built": False,
         "size_bytes": needed.size_bytes, "size_counts_packages": True,
     }  # fmt: skip
     assert needed.size_bytes == pytest.approx(3 * (1 << 20) + 3 * 1_048_000, rel=0.02)

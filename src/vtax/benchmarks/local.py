@@ -1,12 +1,16 @@
-"""What the tools that run in the guest alone share: one program's success, and what its CPUs and memory allow."""
+"""What tools that run in the guest alone share: one program's success, what its CPUs, memory and disk allow."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from vtax.benchmarks.base import Context, Role
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.guest import CommandResult
+from vtax.host.home import Home
 from vtax.study.units import about_size
 
 _CPU_ROOM = 1.05  # the guest's accounting ticks, and its start and end are not the controller's
@@ -70,3 +74,25 @@ def thread_warnings(threads: int, context: Context) -> list[str]:
     if threads <= context.vcpus:
         return []
     return [f"{threads} threads on {context.vcpus} CPUs: threads share CPU time"]
+
+
+def check_room(name: str, size_bytes: int, context: Context) -> None:
+    """Raise BadInput for files that the disk below the guests cannot hold.
+
+    name: of the parameter. Files of all guests on this host are in its home; the disk of a virtual machine is a file
+    there too, and may be smaller: then the trial fails with what the tool says of a full disk.
+    """
+    free_bytes = _free_bytes(Home.from_environment().guests)
+    if free_bytes is not None and size_bytes > free_bytes:
+        raise BadInput(
+            f"{name} is {about_size(size_bytes)}, and the disk of the guests has {about_size(free_bytes)} free",
+            hint=f"lower {name}, or set VTAX_HOME to a directory on a larger disk",
+        )
+
+
+def _free_bytes(path: Path) -> int | None:
+    """Free bytes where a directory is or will be; None when that cannot be seen."""
+    for candidate in (path, *path.parents):
+        with suppress(OSError):
+            return shutil.disk_usage(candidate).free
+    return None

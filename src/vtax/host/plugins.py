@@ -22,8 +22,8 @@ from types import ModuleType
 from typing import Any, get_type_hints
 
 SHIPPED = {
-    "vtax.benchmarks": "bonnie compile dd iperf2 iperf3 kernel_paths linpack linpack_openblas memory_latency netperf "
-    "pi pi_flint sockperf start stream sysbench_cpu",
+    "vtax.benchmarks": "bonnie compile dd fio iperf2 iperf3 kernel_paths linpack linpack_openblas memcached "
+    "memory_latency netperf nginx pgbench pi pi_flint redis sockperf start stream sysbench_cpu sysbench_oltp",
     "vtax.network.topologies": "guest_to_guest guest_to_host multi_nic point_to_point router router_openflow "
     "vlan_pairs",
     "vtax.platforms": "docker gvisor libvirt lxc native nspawn podman qemu ssh uml xen xen_dom0",

@@ -1,0 +1,189 @@
+"""fio: reads and writes of a file by many patterns, with their number per second, bandwidth and latency.
+
+The file is made before the trial and dropped from the guest's page cache. With `direct` the guest's cache is not
+used; `fsync` flushes after so many writes of a job, and its latency is measured apart. Latency is the time to
+completion: without `direct` that of a write ends in the page cache.
+
+Its trap is that `direct` ends at the first layer: the guest's disk may be a file of the host, whose page cache
+serves reads and keeps writes, and a flush may reach no device. So a virtual machine can be faster than the host.
+fio 3.33 and 3.39 print the same report.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.local import check_cpu, check_room, succeeded
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+
+_SECTOR_BYTES = 512
+_PERCENTILES = {"p50": "50.000000", "p95": "95.000000", "p99": "99.000000", "p999": "99.900000"}
+_TITLES = {
+    "avg": "average",
+    "p50": "median",
+    "p95": "95th percentile",
+    "p99": "99th percentile",
+    "p999": "99.9th percentile",
+}
+_DIRECTIONS = ("read", "write")
+_EXPECTED_BYTES_PER_S = 1e8
+
+
+class FioParameters(Parameters):
+    """What a study may fix or vary."""
+
+    rw: Literal["read", "write", "rw", "randread", "randwrite", "randrw"] = Field(
+        "randread", description="pattern: sequential, or in random order (rand); rw: reads and writes in equal parts"
+    )
+    block_size: Size = Field(4096, ge=_SECTOR_BYTES, le=64 * 1024**2, description="bytes of one read or write")
+    size: Size = Field(256 * 1024**2, ge=4096, description="bytes of the file of each job")
+    engine: Literal["psync", "libaio", "io_uring", "mmap"] = Field("psync", description="how requests are issued")
+    iodepth: int = Field(1, ge=1, le=4096, description="requests in flight per job; above 1 with libaio and io_uring")
+    jobs: int = Field(1, ge=1, le=256, description="processes, each with a file of its own")
+    direct: bool = Field(False, description="past the guest's page cache (O_DIRECT)")
+    fsync: int = Field(0, ge=0, le=10**6, description="writes after which a job flushes its file; 0 never")
+    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured, over and over the files, unless once")
+    once: bool = Field(False, description="every block of the files once, however long that takes")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.size % self.block_size:
+            raise ValueError(f"size ({self.size}) is not a whole number of blocks of block_size ({self.block_size})")
+        if self.iodepth > 1 and self.engine in ("psync", "mmap"):
+            raise ValueError(f"engine {self.engine!r} has one request in flight, and iodepth is {self.iodepth}")
+        if self.direct and (self.engine == "mmap" or self.block_size % _SECTOR_BYTES):
+            raise ValueError(f"direct needs a block_size that is a multiple of {_SECTOR_BYTES}, and no engine 'mmap'")
+        if self.fsync and "write" not in self.rw and "rw" not in self.rw:
+            raise ValueError(f"fsync belongs to writes, and rw is {self.rw!r}")
+        return self
+
+
+class Fio:
+    """See the module."""
+
+    name = "fio"
+    title = "file reads and writes (fio)"
+    tool = "fio"
+    needs_network = False
+    packages = ("fio",)
+    Parameters = FioParameters
+    metrics: Sequence[Metric] = (
+        *(
+            Metric(f"{direction}_iops", "IOPS", "higher", f"{direction}s per second", primary=True,
+                   average="harmonic")
+            for direction in _DIRECTIONS
+        ),
+        *(
+            Metric(f"{direction}_bandwidth", "MB/s", "higher", f"bytes of {direction}s over the time",
+                   average="harmonic")
+            for direction in _DIRECTIONS
+        ),
+        *(
+            Metric(f"{what}_latency_{which}", "µs", "lower", f"time to complete one {what}, {title}")
+            for what in (*_DIRECTIONS, "fsync")
+            for which, title in _TITLES.items()
+        ),
+    )  # fmt: skip
+    version_argv = ("fio", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of."""
+        match = re.match(r"fio-(\S+)", output)
+        if not match:
+            raise BenchmarkError("fio --version printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: FioParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
+        p = parameters
+        check_room(f"{p.jobs} × size" if p.jobs > 1 else "size", p.jobs * p.size, context)
+        directory = f"{context.scratch}/vtax-fio-{context.flow}"
+        remove = ("rm", "-rf", directory)
+        job = (
+            *("fio", "--name=vtax", f"--directory={directory}", "--output-format=json", "--group_reporting"),
+            *(f"--percentile_list={':'.join(value.rstrip('0').rstrip('.') for value in _PERCENTILES.values())}",),
+            *(f"--rw={p.rw}", f"--bs={p.block_size}", f"--size={p.size}", f"--ioengine={p.engine}"),
+            *(f"--iodepth={p.iodepth}", f"--numjobs={p.jobs}", f"--direct={int(p.direct)}", f"--fsync={p.fsync}"),
+            *(() if p.once else (f"--runtime={p.duration_s}", "--time_based")),
+        )
+        before = (remove, ("mkdir", directory), (*job, "--create_only=1"))
+        return (Command("single", job, before=before, after=(remove,)),)
+
+    def expected_s(self, parameters: FioParameters, context: Context) -> float:
+        """See Benchmark.expected_s. Making the files is part of it."""
+        make_s = parameters.jobs * parameters.size / _EXPECTED_BYTES_PER_S
+        return make_s + (make_s if parameters.once else parameters.duration_s) + 0.5
+
+    def parse(self, parameters: FioParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """See Benchmark.parse."""
+        p, result = parameters, succeeded("fio", results)
+        job = _job(result.stdout)
+        try:
+            moved = {direction: job[direction] for direction in _DIRECTIONS if job[direction]["total_ios"]}
+            values: dict[str, float] = {}
+            for direction, found in moved.items():
+                values[f"{direction}_iops"] = found["iops"]
+                values[f"{direction}_bandwidth"] = found["bw_bytes"] / 1e6
+                values |= _latencies(direction, found["clat_ns"])
+                _check_time(direction, found["runtime"] / 1000, result)
+            flushes = job["sync"]["total_ios"]
+            if flushes:
+                values |= _latencies("fsync", job["sync"]["lat_ns"])
+        except (KeyError, TypeError) as error:
+            raise BenchmarkError(f"fio's report lacks {error}; its format is not known to vtax") from error
+        io_bytes = sum(found["io_bytes"] for found in moved.values())
+        if not moved or (p.once and io_bytes != p.jobs * p.size):
+            raise BenchmarkError(f"fio moved {io_bytes} bytes where {p.jobs * p.size} were requested")
+        check_cpu("fio", result, context)
+        effective = {
+            "rw": p.rw, "block_size": p.block_size, "size": p.size, "engine": p.engine, "iodepth": p.iodepth,
+            "jobs": p.jobs, "direct": p.direct, "io_bytes": io_bytes, "fsyncs": flushes,
+        }  # fmt: skip
+        return Outcome(values, effective, tuple(_warnings(p)))
+
+
+def _job(report: str) -> dict[str, Any]:
+    """The one group of jobs in the report. fio prints warnings before the JSON."""
+    try:
+        jobs = json.loads(report[report.index("{") :])["jobs"]
+        job: dict[str, Any] = jobs[0]
+        if len(jobs) != 1 or job["error"] != 0:
+            raise ValueError(f"{len(jobs)} groups of jobs, error {job['error']}")
+    except (ValueError, LookupError, TypeError) as error:
+        raise BenchmarkError(f"fio printed no report that vtax knows: {error}", where=report[-200:]) from error
+    return job
+
+
+def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
+    """Microseconds, by metric."""
+    of = {f"{what}_latency_{which}": found["percentile"][key] / 1000 for which, key in _PERCENTILES.items()}
+    return {f"{what}_latency_avg": found["mean"] / 1000, **of}
+
+
+def _check_time(direction: str, runtime_s: float, result: CommandResult) -> None:
+    """Raise BenchmarkError for a time that is longer than fio ran. It counts milliseconds."""
+    if runtime_s > result.outside_s * 1.01 + 0.01:
+        raise BenchmarkError(
+            f"fio reports {runtime_s:g} s for its {direction}s, but it ran for {result.outside_s:.6f} s"
+        )
+
+
+def _warnings(p: FioParameters) -> list[str]:
+    if p.direct:
+        return ["direct ends at the guest's own disk; where that is a file of the host, its cache may serve it"]
+    if "read" in p.rw or p.rw in ("rw", "randrw"):
+        return ["a cache below the guest may have served reads: the host's, where the disk is a file"]
+    if not p.fsync:
+        return ["the guest's page cache is part of this figure: no write was flushed (fsync = 0)"]
+    return []
+
+
+BENCHMARK = Fio()

@@ -1,0 +1,110 @@
+"""memcached: one SET to nine GET requests on a cache in the guest's memory (memcaslap of libmemcached).
+
+It measures a server of several threads that answers from memory: network, system calls and wake-ups. It does not
+measure evictions (the cache holds all values), misses, nor UDP.
+
+Its trap is the client, which is one program for all connections: one that has used up its CPUs is a warning. It
+prints latencies as powers of two, from which no honest percentile follows: average and max are reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+
+PORT = 11211
+_MEBIBYTE = 1024**2
+_NO_STATISTICS_S = 10**6  # between reports: only the last one
+_TOTAL = re.compile(r"^Total Statistics \((\d+) events\)\n\s+Min: +(\d+)\n\s+Max: +(\d+)\n\s+Avg: +(\d+)$", re.M)
+_RUN = re.compile(r"^Run time: ([0-9.]+)s Ops: (\d+) TPS: (\d+) Net_rate: \S+$", re.MULTILINE)
+_MISSES = re.compile(r"^get_misses: (\d+)$", re.MULTILINE)
+
+
+class MemcachedParameters(Parameters):
+    """What a study may fix or vary."""
+
+    client: Client = Field("peer", description="where memcaslap runs")
+    connections: int = Field(8, ge=1, le=1024, description="connections at once, a multiple of threads")
+    threads: int = Field(1, ge=1, le=64, description="threads of memcaslap")
+    workers: int | None = Field(None, ge=1, le=64, description="memcached's threads; default the guest's CPUs")
+    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
+    value_size: Size = Field(64, ge=1, le=_MEBIBYTE // 2, description="bytes of a value")
+    cache: Size = Field(64 * _MEBIBYTE, ge=8 * _MEBIBYTE, description="bytes of the cache")
+
+
+class Memcached:
+    """See the module."""
+
+    name = "memcached"
+    title = "cache server (memcached, memcaslap)"
+    tool = "memcached"
+    needs_network = True
+    packages = ("memcached", "libmemcached-tools")
+    Parameters = MemcachedParameters
+    metrics: Sequence[Metric] = (
+        Metric("requests", "requests/s", "higher", "SET and GET requests per second", primary=True, over_flows="sum"),
+        Metric("latency_avg", "ms", "lower", "time of one request, average"),
+        Metric("latency_max", "ms", "lower", "time of one request, max"),
+    )
+    version_argv = ("memcached", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of. memcaslap prints 1.0 in each of the suites that vtax knows."""
+        match = re.match(r"memcached (\S+)", output)
+        if not match:
+            raise BenchmarkError("memcached --version printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: MemcachedParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        p = parameters
+        check_cache("cache", p.cache, context)
+        port = str(PORT + context.flow)
+        server = (
+            *("memcached", "-u", "memcache", "-l", context.guest_address, "-p", port),
+            *("-m", str(p.cache // _MEBIBYTE), "-t", str(p.workers or context.vcpus), "-c", "4096"),
+        )
+        client = (
+            *("memcaslap", f"--servers={context.guest_address}:{port}", f"--threads={p.threads}"),
+            *(f"--concurrency={p.connections}", f"--time={p.duration_s}s", f"--fixed_size={p.value_size}"),
+            f"--stat_freq={_NO_STATISTICS_S}s",
+        )
+        return (
+            Command("server", server, ready_port=PORT + context.flow),
+            Command("client", client, place=p.client),
+        )
+
+    def expected_s(self, parameters: MemcachedParameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        return parameters.duration_s + 0.5
+
+    def parse(
+        self, parameters: MemcachedParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
+        """See Benchmark.parse. Latencies are printed in microseconds."""
+        p, result = parameters, client_result("memcaslap", results)
+        total, ran, misses = (pattern.search(result.stdout) for pattern in (_TOTAL, _RUN, _MISSES))
+        if not total or not ran or not misses:
+            raise BenchmarkError("memcaslap printed no report that vtax knows", where=result.stdout[-200:])
+        elapsed_s, requests, rate = float(ran[1]), int(ran[2]), float(ran[3])
+        if requests == 0 or rate <= 0 or int(misses[1]):
+            raise BenchmarkError(f"memcaslap made {requests} requests, of which {misses[1]} found no value")
+        if elapsed_s > result.outside_s * 1.05 + 0.1:
+            raise BenchmarkError(f"memcaslap reports {elapsed_s:g} s, but it ran for {result.outside_s:.3f} s")
+        cpu_s = result.user_s + result.system_s
+        cpus = cpus_of(p.client, context)
+        warnings = saturation_warnings("memcaslap", cpu_s, result.outside_s, p.threads, cpus)
+        values = {"requests": rate, "latency_avg": int(total[4]) / 1000, "latency_max": int(total[3]) / 1000}
+        effective = {"client": p.client, "connections": p.connections, "requests": requests}
+        return Outcome(values, effective, tuple(warnings))
+
+
+BENCHMARK = Memcached()

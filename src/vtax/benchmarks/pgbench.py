@@ -1,0 +1,189 @@
+"""pgbench: transactions of a PostgreSQL server in the guest, on tables of `scale` × 100 000 accounts, loaded once.
+
+`tpcb` is pgbench's own transaction of five statements that write, `simple_update` leaves out the two that clients
+wait for each other at, `select` reads one account. The figures hold server, file system and disk (every commit
+waits for fsync); they are no TPC-B result. All settings but `shared_buffers` are PostgreSQL's defaults; dynamic
+shared memory is in files, since not every guest has /dev/shm.
+
+Its trap is `scale`: with fewer branches than clients, `tpcb` measures how they wait for one row. The other is the
+client: one that has used up its CPUs is a warning, and in the guest it shares them with the server. With a `rate`,
+the latency counts from when a transaction was due, so a server that stalls is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.service import (
+    LATENCIES,
+    Client,
+    check_cache,
+    client_result,
+    cpus_of,
+    of_log,
+    saturation_warnings,
+    timed_by_log,
+)
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.image.recipe import DataSet
+from vtax.study.model import Size
+
+PORT = 5432
+_MEBIBYTE = 1024**2
+_EMPTY_BYTES, _SCALE_BYTES = 40 * _MEBIBYTE, 16 * _MEBIBYTE  # about
+_START_S = 1.0
+_MIN_RATE_SHARE = 0.95
+_LATENCY_COLUMN = 2  # of pgbench's log: client, number, time (µs), ...
+_LINES = {
+    "transactions": r"number of transactions actually processed: (\d+)(?:/\d+)?",
+    "failed": r"number of failed transactions: (\d+) .*",
+    "clients": r"number of clients: (\d+)",
+    "scale": r"scaling factor: (\d+)",
+    "rate": r"tps = ([0-9.]+) \(without initial connection time\)",
+}
+_AS_POSTGRES = "setpriv --reuid=postgres --regid=postgres --clear-groups"
+_SERVER = f'exec {_AS_POSTGRES} "$(echo /usr/lib/postgresql/*/bin)/postgres" "$@"'
+
+# $1: the directory. The server is stopped before the script ends, and its tables are whole.
+_SCRIPT = f"""
+as_postgres="{_AS_POSTGRES}"
+programs=$(echo /usr/lib/postgresql/*/bin)
+install -d -o postgres -g postgres -m 700 "$1"
+cd /tmp
+$as_postgres "$programs/initdb" --pgdata="$1" --auth=trust --encoding=UTF8 --locale=C >/tmp/log
+$as_postgres "$programs/pg_ctl" --pgdata="$1" --wait --timeout=300 --log=/tmp/server.log \\
+  --options="-c listen_addresses= -c unix_socket_directories=/tmp -c dynamic_shared_memory_type=mmap" start \\
+  || {{ tail /tmp/server.log >&2; exit 1; }}
+"$programs/createdb" --host=/tmp --username=postgres pgbench
+"$programs/pgbench" --host=/tmp --username=postgres --initialize --quiet --scale=@SCALE@ pgbench >&2
+echo "host all all all trust" >>"$1/pg_hba.conf"
+$as_postgres "$programs/pg_ctl" --pgdata="$1" --wait --timeout=300 --mode=fast stop
+"""
+
+
+class PgbenchParameters(Parameters):
+    """What a study may fix or vary."""
+
+    test: Literal["tpcb", "simple_update", "select"] = Field("tpcb", description="the transaction")
+    scale: int = Field(10, ge=1, le=10_000, description="size of the tables, in units of 100 000 accounts")
+    client: Client = Field("peer", description="where pgbench runs")
+    connection: Literal["socket", "tcp"] = Field("tcp", description="how it reaches the server")
+    clients: int = Field(1, ge=1, le=90, description="connections at once")
+    threads: int = Field(1, ge=1, le=90, description="threads of pgbench, which share the connections")
+    duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
+    rate: float = Field(0, ge=0, le=1e6, description="transactions per second; 0 is as fast as it goes")
+    shared_buffers: Size = Field(128 * _MEBIBYTE, ge=_MEBIBYTE, description="bytes of the server's cache")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.client == "peer" and self.connection == "socket":
+            raise ValueError("client = 'peer' reaches the server by connection = 'tcp' only")
+        if self.threads > self.clients:
+            raise ValueError(f"threads ({self.threads}) are more than clients ({self.clients})")
+        return self
+
+
+class Pgbench:
+    """See the module."""
+
+    name = "pgbench"
+    title = "database transactions (PostgreSQL, pgbench)"
+    tool = "pgbench"
+    needs_network = True
+    packages = ("postgresql", "postgresql-contrib")
+    Parameters = PgbenchParameters
+    metrics: Sequence[Metric] = (
+        Metric("transactions", "transactions/s", "higher", "transactions per second", primary=True, over_flows="sum"),
+        *LATENCIES,
+    )
+    version_argv = ("pgbench", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of. The server's package has the same version."""
+        match = re.search(r"^pgbench \(PostgreSQL\) (\S+)", output, re.MULTILINE)
+        if not match:
+            raise BenchmarkError("pgbench --version printed no version", where=output[:200])
+        return match[1]
+
+    def data(self, parameters: PgbenchParameters) -> DataSet:
+        """See NeedsData."""
+        scale = parameters.scale
+        script = _SCRIPT.replace("@SCALE@", str(scale))
+        return DataSet(f"postgresql-{scale}", script, _EMPTY_BYTES + scale * _SCALE_BYTES)
+
+    def commands(self, parameters: PgbenchParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands. The data are copied for every trial, and the copy is removed after it."""
+        p = parameters
+        check_cache("shared_buffers", p.shared_buffers, context)
+        directory, port = f"{context.scratch}/vtax-postgresql-{context.flow}", PORT + context.flow
+        remove = ("rm", "-rf", directory)
+        server = (
+            *("sh", "-c", _SERVER, "postgres", "-D", directory, "-h", context.guest_address, "-p", str(port)),
+            *("-k", directory, "-c", f"shared_buffers={p.shared_buffers // 1024}kB"),
+            *("-c", "dynamic_shared_memory_type=mmap"),
+        )
+        test = {"tpcb": "tpcb-like", "simple_update": "simple-update", "select": "select-only"}[p.test]
+        argv = (
+            *("pgbench", "--no-vacuum", "--username=postgres", f"--port={port}"),
+            f"--host={directory if p.connection == 'socket' else context.guest_address}",
+            *(f"--builtin={test}", f"--client={p.clients}", f"--jobs={p.threads}", f"--time={p.duration_s}"),
+            *((f"--rate={p.rate:g}",) if p.rate else ()),
+            *("--log", "--log-prefix={log}", "pgbench"),
+        )
+        scratch = context.peer_scratch if p.client == "peer" else context.scratch
+        of_client, line, files = timed_by_log(scratch, context.flow, _LATENCY_COLUMN, argv)
+        copied = ("cp", "-a", self.data(p).directory, directory)
+        return (
+            Command("server", server, ready_port=port, before=(remove, copied), after=(remove,)),
+            Command("client", line, place=p.client, files=files, after=(("rm", "-rf", of_client),)),
+        )
+
+    def expected_s(self, parameters: PgbenchParameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        return parameters.duration_s + _START_S
+
+    def parse(
+        self, parameters: PgbenchParameters, context: Context, results: Mapping[Role, CommandResult]
+    ) -> Outcome:
+        """See Benchmark.parse. With a rate, the time of a transaction begins when it was due."""
+        p, result = parameters, client_result("pgbench", results)
+        read = {name: _value(pattern, result.stdout) for name, pattern in _LINES.items()}
+        found = of_log("pgbench", result)
+        if (read["clients"], read["scale"]) != (p.clients, p.scale):
+            raise BenchmarkError(
+                f"pgbench ran {read['clients']:g} clients at scale {read['scale']:g} where {p.clients} and {p.scale} "
+                "were requested"
+            )
+        if read["failed"] or read["rate"] <= 0 or found["count"] != read["transactions"]:
+            raise BenchmarkError(
+                f"pgbench completed {read['transactions']:g} transactions, {read['failed']:g} failed, and logged "
+                f"{found['count']}"
+            )
+        warnings = saturation_warnings(
+            "pgbench", found["cpu_s"], found["elapsed_s"], p.threads, cpus_of(p.client, context)
+        )
+        if p.rate and read["rate"] < _MIN_RATE_SHARE * p.rate:
+            warnings.append(f"rate: requested {p.rate:g} transactions/s, effective {read['rate']:.4g}")
+        if p.test == "tpcb" and p.clients > p.scale:
+            warnings.append(f"{p.clients} clients on {p.scale} branches: they wait for each other; raise scale")
+        effective = {
+            "test": p.test, "scale": p.scale, "client": p.client, "connection": p.connection, "clients": p.clients,
+            "transactions": int(read["transactions"]),
+        }  # fmt: skip
+        return Outcome({"transactions": read["rate"], **found["ms"]}, effective, tuple(warnings))
+
+
+def _value(pattern: str, report: str) -> float:
+    match = re.search(rf"^{pattern}$", report, re.MULTILINE)
+    if not match:
+        raise BenchmarkError(f"pgbench's report has no line like {pattern.partition(':')[0]!r}", where=report[-200:])
+    return float(match[1])
+
+
+BENCHMARK = Pgbench()

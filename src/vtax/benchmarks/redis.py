@@ -1,0 +1,131 @@
+"""Redis: SET and GET requests on one server in the guest, which keeps its data in memory (redis-benchmark).
+
+It measures a server of one thread that waits for the network and the scheduler, hardly for the CPU: without
+`pipeline` every client waits for its answer before it asks again. With `append_only` every second's writes are
+flushed to the guest's disk, as Redis recommends; without, nothing is kept. It does not measure clusters, large
+values, nor snapshots.
+
+Its trap is the client: redis-benchmark of one thread is often slower than the server. One that has used up its CPUs
+is a warning.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.service import Client, client_result, cpus_of, saturation_warnings
+from vtax.errors import BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.model import Size
+
+PORT = 6379
+_COLUMNS = [
+    "test", "rps", "avg_latency_ms", "min_latency_ms", "p50_latency_ms", "p95_latency_ms", "p99_latency_ms",
+    "max_latency_ms",
+]  # fmt: skip
+_TESTS = ("set", "get")
+_TITLES = {"p50": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "max"}
+_EXPECTED_PER_S = 4e4
+
+
+class RedisParameters(Parameters):
+    """What a study may fix or vary."""
+
+    requests: int = Field(100_000, ge=100, le=10**9, description="requests of each of the two tests")
+    client: Client = Field("peer", description="where redis-benchmark runs")
+    clients: int = Field(50, ge=1, le=1000, description="connections at once")
+    threads: int = Field(1, ge=1, le=64, description="threads of redis-benchmark, which share the connections")
+    pipeline: int = Field(1, ge=1, le=10_000, description="requests that a connection sends at once")
+    value_size: Size = Field(64, ge=1, le=1024**2, description="bytes of a value")
+    keys: int = Field(100_000, ge=1, le=10**8, description="keys that are written and read, at random")
+    append_only: bool = Field(False, description="keep what is written in a file, flushed every second")
+
+
+class Redis:
+    """See the module."""
+
+    name = "redis"
+    title = "key-value server (Redis, redis-benchmark)"
+    tool = "redis-server"
+    needs_network = True
+    packages = ("redis-server", "redis-tools")
+    Parameters = RedisParameters
+    metrics: Sequence[Metric] = (
+        *(
+            Metric(name, "requests/s", "higher", f"{name.upper()} requests per second", primary=True,
+                   average="harmonic", over_flows="sum")
+            for name in _TESTS
+        ),
+        *(
+            Metric(f"{name}_latency_{which}", "ms", "lower", f"time of one {name.upper()} request, {title}")
+            for name in _TESTS
+            for which, title in _TITLES.items()
+        ),
+    )  # fmt: skip
+    version_argv = ("redis-server", "--version")
+
+    def version_of(self, output: str) -> str:
+        """See Benchmark.version_of. redis-benchmark is of the same source package."""
+        match = re.match(r"Redis server v=(\S+)", output)
+        if not match:
+            raise BenchmarkError("redis-server --version printed no version", where=output[:200])
+        return match[1]
+
+    def commands(self, parameters: RedisParameters, context: Context) -> Sequence[Command]:
+        """See Benchmark.commands."""
+        p = parameters
+        directory, port = f"{context.scratch}/vtax-redis-{context.flow}", str(PORT + context.flow)
+        remove = ("rm", "-rf", directory)
+        server = (
+            *("redis-server", "--bind", context.guest_address, "--port", port, "--protected-mode", "no"),
+            *("--dir", directory, "--save", "", "--appendonly", "yes" if p.append_only else "no"),
+        )
+        client = (
+            *("redis-benchmark", "-h", context.guest_address, "-p", port, "-t", ",".join(_TESTS), "--csv"),
+            *("-n", str(p.requests), "-c", str(p.clients), "-P", str(p.pipeline), "-d", str(p.value_size)),
+            *("-r", str(p.keys), *(("--threads", str(p.threads)) if p.threads > 1 else ())),
+        )
+        return (
+            Command(
+                "server",
+                server,
+                ready_port=PORT + context.flow,
+                before=(remove, ("mkdir", directory)),
+                after=(remove,),
+            ),
+            Command("client", client, place=p.client),
+        )
+
+    def expected_s(self, parameters: RedisParameters, context: Context) -> float:
+        """See Benchmark.expected_s."""
+        return len(_TESTS) * parameters.requests / _EXPECTED_PER_S + 0.5
+
+    def parse(self, parameters: RedisParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
+        """See Benchmark.parse. The CSV has a line for each test."""
+        p, result = parameters, client_result("redis-benchmark", results)
+        header, *rows = csv.reader(result.stdout.splitlines()) if result.stdout.strip() else [[]]
+        if header != _COLUMNS or [row[0].lower() for row in rows] != list(_TESTS):
+            raise BenchmarkError("redis-benchmark printed no CSV that vtax knows", where=result.stdout[:200])
+        values: dict[str, float] = {}
+        for name, row in zip(_TESTS, rows, strict=True):
+            of_test = dict(zip(_COLUMNS, row, strict=True))
+            values[name] = float(of_test["rps"])
+            values |= {f"{name}_latency_{which}": float(of_test[f"{which}_latency_ms"]) for which in _TITLES}
+        at_least_s = sum(p.requests / values[name] if values[name] > 0 else float("inf") for name in _TESTS)
+        if at_least_s > result.outside_s * 1.05 + 0.1:
+            raise BenchmarkError(
+                f"redis-benchmark reports {at_least_s:g} s or more, but it ran for {result.outside_s:.3f} s"
+            )
+        cpu_s = result.user_s + result.system_s
+        cpus = cpus_of(p.client, context)
+        warnings = saturation_warnings("redis-benchmark", cpu_s, at_least_s, p.threads, cpus)
+        effective = {"requests": p.requests, "client": p.client, "clients": p.clients, "pipeline": p.pipeline}
+        return Outcome(values, effective, tuple(warnings))
+
+
+BENCHMARK = Redis()

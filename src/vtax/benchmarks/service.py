@@ -1,0 +1,122 @@
+"""What benchmarks of services share: a server in the guest, its data, and a client that may be the limit itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from vtax.benchmarks.base import Context, GuestFile, Metric, Place, Role
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.guest import CommandResult
+from vtax.study.units import about_size
+
+Client = Literal["guest", "peer"]
+"""Where a client runs: on the CPUs of the guest, which it shares with the server, or on those of the native peer."""
+_SATURATED = 0.95  # of the CPU time that the client could use
+_WORDS_SHOWN = 300
+_MEMORY_FOR_REST = 128 * 1024**2  # of a guest: kernel, agent, and the server's own memory beside its cache
+
+
+LATENCIES = tuple(
+    Metric(f"latency_{name}", "ms", "lower", f"time of one request, {title}")
+    for name, title in (
+        ("avg", "average"),
+        ("p50", "median"),
+        ("p95", "95th percentile"),
+        ("p99", "99th percentile"),
+        ("max", "max"),
+    )
+)
+_TIMED_BY_LOG = b"""
+import glob, json, os, resource, subprocess, sys, time
+prefix, column, *argv = sys.argv[1:]
+def logs():
+    return glob.glob(glob.escape(prefix) + "*")
+for path in logs():
+    os.unlink(path)
+started = time.monotonic()
+status = subprocess.call(argv)
+elapsed_s, used = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+times = []
+for path in logs():
+    with open(path, "rb") as file:
+        times += [int(line.split()[int(column)]) for line in file]
+    os.unlink(path)
+times.sort()
+found = {"elapsed_s": elapsed_s, "cpu_s": used.ru_utime + used.ru_stime, "count": len(times)}
+if times:
+    at = {f"latency_p{p}": times[-(-len(times) * p // 100) - 1] for p in (50, 95, 99)}
+    in_us = {"latency_avg": sum(times) / len(times), "latency_max": times[-1], **at}
+    found["ms"] = {name: value / 1000 for name, value in in_us.items()}
+print(json.dumps(found), file=sys.stderr)
+sys.exit(status)
+"""
+
+
+def timed_by_log(
+    scratch: str, flow: int, column: int, argv: Sequence[str]
+) -> tuple[str, tuple[str, ...], tuple[GuestFile, ...]]:
+    """A client that logs the time of every request, for those that print no percentiles.
+
+    column: of the log, from 0, that has the microseconds; "{log}" in argv is replaced by the beginning of the logs'
+    names. Returns the directory of its files, the command line, and its program, which runs argv, reads the logs and
+    prints on its last line of standard error what `of_log` reads.
+    """
+    directory = f"{scratch}/vtax-client-{flow}"
+    log, program = f"{directory}/log", f"{directory}/timed_by_log.py"
+    filled = [argument.replace("{log}", log) for argument in argv]
+    line = ("python3", program, log, str(column), *filled)
+    return directory, line, (GuestFile(program, _TIMED_BY_LOG),)
+
+
+def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
+    """What the program of `timed_by_log` found: elapsed_s, cpu_s, count and, by metric, ms. Raises BenchmarkError."""
+    lines = result.stderr.strip().splitlines()
+    try:
+        found: dict[str, Any] = json.loads(lines[-1])
+        if not found["count"] or not found["ms"].keys() >= {metric.name for metric in LATENCIES}:
+            raise ValueError("no request")
+    except (ValueError, LookupError, TypeError) as error:
+        raise BenchmarkError(f"{tool} logged no request", where=result.stderr.strip()[-200:]) from error
+    return found
+
+
+def client_result(tool: str, results: Mapping[Role, CommandResult]) -> CommandResult:
+    """The result of the client. Raises BenchmarkError, with its last output, when it failed."""
+    result = results["client"]
+    if result.status != 0:
+        words = "; ".join(filter(None, (result.stderr.strip() or result.stdout.strip()).split("\n")))[-_WORDS_SHOWN:]
+        raise BenchmarkError(
+            f"{tool} failed with status {result.status}" + (f": {words}" if words else ""),
+            where=" ".join(result.argv)[:200],
+        )
+    return result
+
+
+def check_cache(name: str, size_bytes: int, context: Context) -> None:
+    """Raise BadInput for a cache of the server that the memory of the guest does not hold."""
+    if size_bytes + _MEMORY_FOR_REST > context.memory_bytes:
+        raise BadInput(
+            f"{name} is {about_size(size_bytes)}, and the guest has {about_size(context.memory_bytes)} of memory, of "
+            f"which {about_size(_MEMORY_FOR_REST)} are left to the rest of it",
+            hint=f"lower {name}, or raise memory in [guest]",
+        )
+
+
+def cpus_of(place: Place, context: Context) -> int:
+    """CPUs that a program at that place can use."""
+    return context.vcpus if place == "guest" else context.peer_vcpus
+
+
+def saturation_warnings(tool: str, cpu_s: float, elapsed_s: float, threads: int, cpus: int) -> list[str]:
+    """A warning when the client used up its own CPUs: the figure is then that of the client, not of the server.
+
+    cpu_s: CPU time of the client in elapsed_s. threads: of the client; it can use no more CPUs than that.
+    """
+    usable = min(threads, cpus)
+    share = cpu_s / (usable * elapsed_s) if elapsed_s > 0 else 0.0
+    if share < _SATURATED:
+        return []
+    cpus_text = "CPU" if usable == 1 else "CPUs"
+    return [f"the client {tool} used {share:.0%} of its {usable} {cpus_text}: it may be the limit, not the server"]

@@ -1,0 +1,137 @@
+"""fio: the command, which combinations are possible, and real reports of two versions."""
+
+import json
+from collections import namedtuple
+
+import pytest
+from pydantic import ValidationError
+from service_reports import read
+
+from vtax.benchmarks import local
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.fio import BENCHMARK, FioParameters
+from vtax.errors import BadInput, BenchmarkError
+from vtax.guest.guest import CommandResult
+
+MIB = 2**20
+CONTEXT = Context(vcpus=1, memory_bytes=2**29, flow=3)
+WRITE = {"rw": "write", "block_size": MIB, "size": 16 * MIB, "once": True}
+FLUSHED = {"rw": "randwrite", "size": MIB, "fsync": 1, "once": True}
+DIRECT = {
+    "rw": "randrw", "size": 16 * MIB, "engine": "libaio", "iodepth": 8, "jobs": 2, "direct": True, "duration_s": 1,
+}  # fmt: skip
+
+
+def parse(fixture, *, status=0, stderr="", outside_s=100.0, change=("", ""), **parameters):
+    text = read(f"fio/{fixture}.json").replace(*change, 1) if fixture else ""
+    result = CommandResult(("fio",), status, text, stderr, outside_s, outside_s)
+    return BENCHMARK.parse(FioParameters(**parameters), CONTEXT, {"single": result})
+
+
+def command(**parameters):
+    (only,) = BENCHMARK.commands(FioParameters(**parameters), CONTEXT)
+    return only
+
+
+@pytest.mark.parametrize("version", ["3.33", "3.39"])
+def test_figures_are_those_of_the_report(version):
+    job = json.loads(read(f"fio/{version}-write.json"))["jobs"][0]["write"]
+    outcome = parse(f"{version}-write", **WRITE)
+    assert outcome.values["write_iops"] == job["iops"]
+    assert outcome.values["write_bandwidth"] == job["bw_bytes"] / 1e6
+    assert outcome.values["write_latency_p99"] == job["clat_ns"]["percentile"]["99.000000"] / 1000
+    assert not any(name.startswith("read") for name in outcome.values)
+
+
+@pytest.mark.parametrize("version", ["3.33", "3.39"])
+def test_a_mixed_pattern_has_both_directions(version):
+    outcome = parse(f"{version}-randrw-direct", **DIRECT)
+    assert {"read_iops", "write_iops", "read_latency_p999", "write_latency_avg"} <= outcome.values.keys()
+    assert outcome.warnings[0].startswith("direct ends at the guest's own disk")
+
+
+@pytest.mark.parametrize("version", ["3.33", "3.39"])
+def test_flushes_are_counted_and_timed_apart(version):
+    outcome = parse(f"{version}-randwrite-fsync", **FLUSHED)
+    assert outcome.effective["fsyncs"] in (255, 256)
+    assert outcome.values["fsync_latency_p50"] > outcome.values["write_latency_p50"]
+
+
+@pytest.mark.parametrize("version", ["3.33", "3.39"])
+def test_a_read_is_a_warning_about_caches_below(version):
+    outcome = parse(
+        f"{version}-read-uring", rw="read", block_size=65536, size=8 * MIB, engine="io_uring", iodepth=4, once=True
+    )
+    assert outcome.values["read_iops"] > 0
+    assert outcome.warnings[0].startswith("a cache below the guest")
+
+
+def test_writes_that_are_never_flushed_are_a_warning():
+    (warning,) = parse("3.39-write", **WRITE).warnings
+    assert warning.startswith("the guest's page cache is part")
+
+
+@pytest.mark.parametrize("version", ["3.33", "3.39"])
+def test_a_failed_fio_fails_the_trial_with_its_words(version):
+    with pytest.raises(BenchmarkError, match=r"status 1: .*failed parsing directory"):
+        parse("", status=1, stderr=read(f"fio/{version}-failed.err"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"jobs" :', '"work" :', "no report that vtax knows"),
+        ('"error" : 0', '"error" : 28', "error 28"),
+        ('"clat_ns"', '"latency"', "lacks 'clat_ns'"),
+        ('"io_bytes" : 16777216', '"io_bytes" : 1', "moved 1 bytes"),
+    ],
+)
+def test_another_report_fails_the_trial(old, new, message):
+    text = read("fio/3.39-write.json")
+    changed = text.replace(old, new)
+    assert changed != text
+    result = CommandResult(("fio",), 0, changed, "", 100.0, 100.0)
+    with pytest.raises(BenchmarkError, match=message):
+        BENCHMARK.parse(FioParameters(**WRITE), CONTEXT, {"single": result})
+
+
+def test_a_time_longer_than_the_program_ran_is_impossible():
+    with pytest.raises(BenchmarkError, match="but it ran for"):
+        parse("3.39-randrw-direct", outside_s=0.5, **DIRECT)
+
+
+def test_the_files_are_made_before_and_removed_after():
+    made = command(**DIRECT)
+    assert made.before[-1] == (*made.argv, "--create_only=1")
+    assert made.after == (("rm", "-rf", "/scratch/vtax-fio-3"),)
+    assert {"--direct=1", "--iodepth=8", "--numjobs=2", "--runtime=1", "--time_based"} <= set(made.argv)
+    assert "--percentile_list=50:95:99:99.9" in made.argv
+    assert "--time_based" not in command(once=True).argv
+
+
+def test_files_beyond_the_disk_are_refused_with_both_numbers(monkeypatch):
+    usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
+    monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)
+    command(size="512MiB", jobs=2)
+    with pytest.raises(BadInput, match="2 × size is 2 GiB, and the disk of the guests has 1 GiB free"):
+        command(size="1GiB", jobs=2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"size": 10_000, "block_size": 4096}, "whole number of blocks"),
+        ({"iodepth": 2}, "one request in flight"),
+        ({"direct": True, "engine": "mmap"}, "no engine 'mmap'"),
+        ({"fsync": 1}, "fsync belongs to writes"),
+    ],
+)
+def test_senseless_parameters_are_refused(parameters, message):
+    with pytest.raises(ValidationError, match=message):
+        FioParameters(**parameters)
+
+
+def test_the_version_is_read():
+    assert BENCHMARK.version_of("fio-3.39\n") == "3.39"
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("fio")

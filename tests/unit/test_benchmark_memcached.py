@@ -1,0 +1,63 @@
+"""memcached: server and client, and real reports of memcaslap."""
+
+import pytest
+from service_reports import CONTEXT, client, commands, read, version_output
+
+from vtax.benchmarks.memcached import BENCHMARK, MemcachedParameters
+from vtax.errors import BadInput, BenchmarkError
+
+
+def parse(text, *, outside_s=2.1, cpu_s=0.0, status=0, **parameters):
+    results = client(text, outside_s=outside_s, cpu_s=cpu_s, status=status)
+    return BENCHMARK.parse(MemcachedParameters(duration_s=2, **parameters), CONTEXT, results)
+
+
+@pytest.mark.parametrize(
+    ("suite", "values"), [("bookworm", (44548.0, 0.179, 9.594)), ("trixie", (51278.0, 0.155, 8.372))]
+)
+def test_requests_have_a_rate_and_a_latency(suite, values):
+    outcome = parse(read(f"memcached/{suite}.txt"))
+    assert tuple(outcome.values[name] for name in ("requests", "latency_avg", "latency_max")) == values
+
+
+def test_a_saturated_client_is_a_warning():
+    (warning,) = parse(read("memcached/trixie.txt"), cpu_s=2.05).warnings
+    assert warning.startswith("the client memcaslap used 98% of its 1 CPU")
+
+
+def test_a_client_without_a_server_fails_the_trial():
+    with pytest.raises(BenchmarkError, match="status 1: servers: 127"):
+        parse(read("memcached/trixie-refused.txt"), status=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (read("memcached/bookworm-refused.txt"), "no report that vtax knows"),
+        (read("memcached/trixie-no-statistics.txt"), "no report that vtax knows"),
+        (read("memcached/trixie.txt").replace("get_misses: 0", "get_misses: 12"), "12 found no value"),
+    ],
+)
+def test_another_report_fails_the_trial(text, message):
+    with pytest.raises(BenchmarkError, match=message):
+        parse(text)
+
+
+def test_a_time_longer_than_the_program_ran_is_impossible():
+    with pytest.raises(BenchmarkError, match=r"but it ran for 1\.000 s"):
+        parse(read("memcached/trixie.txt"), outside_s=1.0)
+
+
+def test_the_cache_is_in_the_guests_memory():
+    server, remote = commands(BENCHMARK, cache="100MiB", workers=2)
+    assert " ".join(server.argv) == "memcached -u memcache -l 198.18.0.2 -p 11214 -m 100 -t 2 -c 4096"
+    assert (remote.place, remote.argv[1]) == ("peer", "--servers=198.18.0.2:11214")
+    with pytest.raises(BadInput, match="cache is 1 GiB, and the guest has 1 GiB of memory"):
+        commands(BENCHMARK, cache="1GiB")
+
+
+@pytest.mark.parametrize(("suite", "version"), [("bookworm", "1.6.18"), ("trixie", "1.6.38")])
+def test_the_version_is_read(suite, version):
+    assert BENCHMARK.version_of(version_output("memcached", suite)) == version
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("memcached")

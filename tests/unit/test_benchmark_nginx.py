@@ -1,0 +1,93 @@
+"""nginx: its configuration, a paced and an unpaced client, and real reports of h2load."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from service_reports import CONTEXT, client, commands, read, version_output
+
+from vtax.benchmarks.nginx import BENCHMARK, NginxParameters
+from vtax.benchmarks.service import timed_by_log
+from vtax.errors import BenchmarkError
+
+
+def parse(fixture, *, status=0, change=("", ""), log="", **parameters):
+    text = read(f"nginx/{fixture}.txt").replace(*change, 1)
+    results = client(text, stderr=log or read(f"nginx/{fixture}.err"), status=status)
+    return BENCHMARK.parse(NginxParameters(duration_s=2, **parameters), CONTEXT, results)
+
+
+@pytest.mark.parametrize(("version", "rate"), [("1.52.0", 18113.5), ("1.64.0", 25180.0)])
+def test_requests_have_a_rate_and_percentiles_of_the_log(version, rate):
+    outcome = parse(version)
+    assert outcome.values["requests"] == rate
+    assert outcome.values["latency_p50"] < outcome.values["latency_p99"] < outcome.values["latency_max"]
+    assert outcome.warnings == ()
+
+
+@pytest.mark.parametrize("version", ["1.52.0", "1.64.0"])
+def test_a_paced_client_warns_below_its_rate(version):
+    assert parse(f"{version}-rate", rate=400).warnings == ()
+    assert parse(f"{version}-rate", rate=500).warnings == ("rate: requested 500 requests/s, effective 400",)
+
+
+def test_a_saturated_client_is_a_warning():
+    found = {**json.loads(read("nginx/1.64.0.err")), "cpu_s": 3.0}
+    (warning,) = parse("1.64.0", log=json.dumps(found)).warnings
+    assert warning.startswith("the client h2load used 99% of its 1 CPU")
+
+
+@pytest.mark.parametrize(
+    ("fixture", "message"),
+    [
+        ("1.64.0-not-found", "of 22567 requests 0 succeeded, 22567 failed"),
+        ("1.64.0-refused", "of 0 requests 0 succeeded"),
+    ],
+)
+def test_requests_that_failed_fail_the_trial(fixture, message):
+    with pytest.raises(BenchmarkError, match=message):
+        parse(fixture, log="{}")
+
+
+def test_another_report_fails_the_trial():
+    with pytest.raises(BenchmarkError, match="no report that vtax knows"):
+        parse("1.64.0", change=("finished in", "ended in"))
+    with pytest.raises(BenchmarkError, match="logged no request"):
+        parse("1.64.0", log="{}")
+
+
+def test_the_server_serves_one_file_at_the_guests_address():
+    server, remote = commands(BENCHMARK, file_size=4096, rate=1000, connections=4, threads=8)
+    (configuration,) = server.files
+    assert b"listen 198.18.0.2:8083;" in configuration.data
+    assert ("truncate", "--size=4096", "/scratch/vtax-nginx-3/files/page") in server.before
+    assert server.after == (("rm", "-rf", "/scratch/vtax-nginx-3"),)
+    assert {"--clients=4", "--threads=4", "--rps=250", "http://198.18.0.2:8083/page"} <= set(remote.argv)
+    assert remote.place == "peer"
+    assert not any(argument.startswith("--rps") for argument in commands(BENCHMARK)[1].argv)
+
+
+def test_the_program_around_a_client_reads_its_log_and_passes_its_status(tmp_path):
+    lines = "".join(f"0 200 {n}\n" for n in range(1, 101))
+    code = f"import sys; open(sys.argv[1] + '.0', 'w').write({lines!r}); sys.exit(3)"
+    directory, line, (program,) = timed_by_log(str(tmp_path), 0, 2, (sys.executable, "-c", code, "{log}"))
+    (tmp_path / "vtax-client-0").mkdir()
+    (tmp_path / "vtax-client-0" / "timed_by_log.py").write_bytes(program.data)
+    done = subprocess.run([sys.executable, *line[1:]], capture_output=True, text=True, check=False)
+    found = json.loads(done.stderr)
+    assert (done.returncode, found["count"], directory) == (3, 100, str(tmp_path / "vtax-client-0"))
+    assert found["ms"] == {
+        "latency_avg": 0.0505, "latency_max": 0.1, "latency_p50": 0.05, "latency_p95": 0.095, "latency_p99": 0.099,
+    }  # fmt: skip
+    assert found["cpu_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("suite", "version"),
+    [("bookworm", "1.22.1 with h2load nghttp2"), ("trixie", "1.26.3 with h2load nghttp2")],
+)
+def test_the_version_is_that_of_server_and_client(suite, version):
+    assert BENCHMARK.version_of(version_output("nginx", suite)).startswith(version.removesuffix(" nghttp2"))
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("nginx")

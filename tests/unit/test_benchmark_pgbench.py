@@ -1,0 +1,93 @@
+"""pgbench: server, client and data, and real reports with the times of every transaction."""
+
+import pytest
+from pydantic import ValidationError
+from service_reports import CONTEXT, client, commands, read, version_output
+
+from vtax.benchmarks.pgbench import BENCHMARK, PgbenchParameters
+from vtax.errors import BadInput, BenchmarkError
+
+TPCB = {"duration_s": 2, "scale": 1, "clients": 2}
+SELECT = {"duration_s": 2, "scale": 1, "test": "select", "rate": 200, "client": "guest", "connection": "socket"}
+
+
+def parse(fixture, *, status=0, change=("", ""), **parameters):
+    text, log = read(f"pgbench/{fixture}.txt"), read(f"pgbench/{fixture}.err")
+    return BENCHMARK.parse(
+        PgbenchParameters(**parameters), CONTEXT, client(text.replace(*change, 1), stderr=log, status=status)
+    )
+
+
+@pytest.mark.parametrize(("version", "rate"), [("15", 552.23817), ("17", 414.218462)])
+def test_transactions_have_a_rate_and_percentiles_of_the_log(version, rate):
+    outcome = parse(f"{version}-tpcb", **TPCB)
+    assert outcome.values["transactions"] == rate
+    assert outcome.values["latency_p50"] < outcome.values["latency_p95"] < outcome.values["latency_max"]
+    assert outcome.warnings == ("2 clients on 1 branches: they wait for each other; raise scale",)
+
+
+@pytest.mark.parametrize("version", ["15", "17"])
+def test_a_paced_client_warns_below_its_rate(version):
+    assert parse(f"{version}-select-rate", **SELECT).warnings == ()
+    (warning,) = parse(f"{version}-select-rate", **{**SELECT, "rate": 300}).warnings
+    assert warning.startswith("rate: requested 300 transactions/s, effective ")
+
+
+def test_a_refused_client_fails_the_trial():
+    results = client("", status=1, stderr=read("pgbench/17-refused.err"))
+    with pytest.raises(BenchmarkError, match=r"status 1: .*Connection refused"):
+        BENCHMARK.parse(PgbenchParameters(), CONTEXT, results)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("tps = ", "rate = "), "no line like 'tps = "),
+        (("clients: 2", "clients: 3"), "ran 3 clients"),
+        (("failed transactions: 0", "failed transactions: 4"), "4 failed"),
+        (("processed: 827", "processed: 828"), "and logged 827"),
+    ],
+)
+def test_another_report_fails_the_trial(change, message):
+    with pytest.raises(BenchmarkError, match=message):
+        parse("17-tpcb", change=change, **TPCB)
+
+
+def test_a_client_without_a_log_fails_the_trial():
+    results = client(read("pgbench/17-tpcb.txt"), stderr='{"count": 0}\n')
+    with pytest.raises(BenchmarkError, match="logged no request"):
+        BENCHMARK.parse(PgbenchParameters(**TPCB), CONTEXT, results)
+
+
+def test_the_server_is_not_root_and_runs_on_a_copy_of_its_data():
+    server, remote = commands(BENCHMARK, scale=2)
+    assert "setpriv --reuid=postgres" in server.argv[2]
+    assert server.before[1] == ("cp", "-a", "/var/lib/vtax/postgresql-2", "/scratch/vtax-postgresql-3")
+    assert (server.ready_port, remote.place) == (5435, "peer")
+    assert {"--host=198.18.0.2", "--port=5435", "--builtin=tpcb-like"} <= set(remote.argv)
+    assert "--log-prefix=/scratch/vtax-client-3/log" in remote.argv
+    assert not any(argument.startswith("--rate") for argument in remote.argv)
+    _, local = commands(BENCHMARK, **SELECT)
+    assert {"--host=/scratch/vtax-postgresql-3", "--rate=200"} <= set(local.argv)
+
+
+def test_data_follow_the_scale():
+    data = BENCHMARK.data(PgbenchParameters(scale=7))
+    assert data.name == "postgresql-7"
+    assert "--scale=7 pgbench" in data.script
+
+
+def test_senseless_parameters_are_refused():
+    with pytest.raises(ValidationError, match="more than clients"):
+        PgbenchParameters(threads=2)
+    with pytest.raises(ValidationError, match="'tcp' only"):
+        PgbenchParameters(connection="socket")
+    with pytest.raises(BadInput, match="shared_buffers is 2 GiB, and the guest has 1 GiB"):
+        commands(BENCHMARK, shared_buffers="2GiB")
+
+
+@pytest.mark.parametrize(("suite", "version"), [("bookworm", "15.20"), ("trixie", "17.12")])
+def test_the_version_is_read(suite, version):
+    assert BENCHMARK.version_of(version_output("pgbench", suite)) == version
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("pgbench")

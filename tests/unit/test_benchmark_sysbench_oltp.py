@@ -1,0 +1,126 @@
+"""sysbench OLTP: the server and where its data come from, the client and where it runs, real reports."""
+
+from dataclasses import replace
+
+import pytest
+from pydantic import ValidationError
+from service_reports import CONTEXT, client, commands, read, version_output
+
+from vtax.benchmarks.base import NeedsData
+from vtax.benchmarks.sysbench_oltp import BENCHMARK, SysbenchOltpParameters
+from vtax.errors import BadInput, BenchmarkError
+
+POINT_SELECT, READ_ONLY, READ_WRITE, LOAD = (
+    "sysbench-oltp/10.11-point_select.txt",
+    "sysbench-oltp/11.8-read_only.txt",
+    "sysbench-oltp/11.8-read_write.txt",
+    "sysbench-oltp/11.8-load.txt",
+)
+OF_READ_WRITE = {"test": "oltp_read_write", "rows": 10_000, "client": "peer", "connection": "tcp", "threads": 2}
+
+
+def parse(text, *, outside_s=100.0, cpu_s=0.0, status=0, **parameters):
+    results = client(text, outside_s=outside_s, cpu_s=cpu_s, status=status)
+    return BENCHMARK.parse(SysbenchOltpParameters(**parameters), CONTEXT, results)
+
+
+def test_a_fixed_number_of_lookups_has_a_time_and_percentiles_of_the_histogram():
+    outcome = parse(read(POINT_SELECT), events=10_000)
+    assert outcome.values == {
+        "transactions": 54890.13, "queries": 54890.13, "time": 0.1815, "latency_avg": 0.02, "latency_max": 3.98,
+        "latency_p50": 0.016, "latency_p95": 0.019, "latency_p99": 0.028,
+    }  # fmt: skip
+    assert outcome.effective["events"] == 10_000
+
+
+def test_a_fixed_time_has_a_rate_and_no_time():
+    outcome = parse(read(READ_WRITE), **OF_READ_WRITE)
+    assert outcome.values["transactions"] == 187.73
+    assert outcome.values["latency_p95"] == 20.002
+    assert "time" not in outcome.values
+    assert outcome.warnings == ("13 transactions failed and were repeated, 0 connections were lost",)
+    assert parse(read(READ_ONLY), test="oltp_read_only", threads=2).values["latency_p50"] > 0
+
+
+def test_loading_is_timed_by_the_controller():
+    outcome = parse(read(LOAD), outside_s=4.0, test="load", rows=10_000)
+    assert outcome.values == {"load_time": 4.0, "load_rate": 2500.0}
+    with pytest.raises(BenchmarkError, match="loaded no table"):
+        parse(read(LOAD), test="load", rows=20_000)
+
+
+@pytest.mark.parametrize(
+    ("fixture", "message"),
+    [("10.11-killed.txt", "Lost connection to server"), ("11.8-refused.txt", "Thread initialization failed")],
+)
+def test_a_client_that_lost_its_server_fails_the_trial(fixture, message):
+    with pytest.raises(BenchmarkError, match=f"failed with status 1: .*{message}"):
+        parse(read(f"sysbench-oltp/{fixture}"), status=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("transactions:   ", "commits:   ", "no line like 'transactions'"),
+        ("total number of events:              10000", "total number of events:              9999", "where 10000"),
+        ("0.016 |*****                                    217", "0.016 |*  216", "does not hold its 10000"),
+        ("total time:                          0.1815s", "total time:   200.0s", "but it ran for"),
+        ("Number of threads: 1", "Number of threads: 2", "with 2 threads"),
+    ],
+)
+def test_another_or_an_impossible_report_fails_the_trial(old, new, message):
+    text = read(POINT_SELECT).replace(old, new, 1)
+    assert text != read(POINT_SELECT)
+    with pytest.raises(BenchmarkError, match=message):
+        parse(text, events=10_000)
+
+
+def test_a_saturated_client_is_a_warning():
+    assert parse(read(POINT_SELECT), cpu_s=0.1, events=10_000).warnings == ()
+    (warning,) = parse(read(POINT_SELECT), cpu_s=0.18, events=10_000).warnings
+    assert warning.startswith("the client sysbench used 99% of its 1 CPU: it may be the limit")
+
+
+def test_the_server_runs_on_a_copy_of_the_images_data():
+    server, local = commands(BENCHMARK, rows=5000)
+    directory = "/scratch/vtax-mariadb-3"
+    assert server.before == (("rm", "-rf", directory), ("cp", "-a", "/var/lib/vtax/mariadb-5000", directory))
+    assert server.after == (("rm", "-rf", directory),)
+    assert (server.ready_port, local.place) == (3309, "guest")
+    assert {f"--datadir={directory}", "--bind-address=198.18.0.2", "--port=3309"} <= set(server.argv)
+    assert {f"--mysql-socket={directory}/socket", "--table-size=5000", "--time=10"} <= set(local.argv)
+
+
+def test_the_client_at_the_peer_takes_the_network():
+    _, remote = commands(BENCHMARK, client="peer", connection="tcp", events=50)
+    assert remote.place == "peer"
+    assert {"--mysql-host=198.18.0.2", "--mysql-port=3309", "--events=50", "--time=0"} <= set(remote.argv)
+    with pytest.raises(ValidationError, match="by connection = 'tcp' only"):
+        SysbenchOltpParameters(client="peer")
+
+
+def test_loading_starts_from_a_server_without_a_table():
+    assert isinstance(BENCHMARK, NeedsData)
+    empty, full = (BENCHMARK.data(SysbenchOltpParameters(test=test)) for test in ("load", "oltp_read_only"))
+    assert (empty.name, full.name) == ("mariadb-0", "mariadb-1000000")
+    assert "--table-size=1000000 prepare" in full.script
+    server, loading = commands(BENCHMARK, test="load", rows=5000)
+    assert "/var/lib/vtax/mariadb-0" in server.before[1]
+    assert loading.argv[:2] == ("sysbench", "oltp_common")
+    assert loading.argv[-2:] == ("--table-size=5000", "prepare")
+
+
+def test_a_cache_beyond_the_guests_memory_is_refused_with_both_numbers():
+    with pytest.raises(BadInput, match=r"buffer_pool is 1 GiB, and the guest has 1 GiB of memory"):
+        commands(BENCHMARK, buffer_pool="1GiB")
+    commands(BENCHMARK, context=replace(CONTEXT, memory_bytes=2**31), buffer_pool="1GiB")
+
+
+@pytest.mark.parametrize(
+    ("suite", "version"),
+    [("bookworm", "10.11.19-MariaDB with sysbench 1.0.20"), ("trixie", "11.8.6-MariaDB with sysbench 1.0.20")],
+)
+def test_the_version_is_that_of_server_and_client(suite, version):
+    assert BENCHMARK.version_of(version_output("mariadbd", suite)) == version
+    with pytest.raises(BenchmarkError):
+        BENCHMARK.version_of("sh: 1: mariadbd: not found\nsysbench 1.0.20\n")
