@@ -20,6 +20,7 @@ class Served:
     """A server and a client that are lines of Python and of shell."""
 
     name = title = tool = "served"
+    packages = ("served-server", "served-client")
     needs_network = True
     Parameters = Parameters
     metrics = (Metric("figure", "1", "higher", primary=True),)
@@ -31,7 +32,8 @@ class Served:
     def commands(self, parameters, context):
         argv = (sys.executable, "-c", LISTEN.format(port=context.flow, then=self.server))
         server = Command("server", argv, ready_port=context.flow, after=self.after)
-        return (server, Command("client", ("sh", "-c", self.client), place="peer"))
+        argv = self.client if isinstance(self.client, tuple) else ("sh", "-c", self.client)
+        return (server, Command("client", argv, place="peer"))
 
     def parse(self, parameters, context, results):
         assert results["client"].status == 0
@@ -47,7 +49,7 @@ def trial(tmp_path, free_port):
         point = Point("point", "served", benchmark, Parameters(), "", None, {})
         cell = Cell("cell", registry.get("native"), point)
         with LocalAgent() as one, LocalAgent() as other:
-            running = SimpleNamespace(is_remote=False, host_cpu_s=lambda: None)
+            running = SimpleNamespace(is_remote=False, host_cpu_s=lambda: None, parts=())
             guest, peer = (Endpoint(running, _greeted(agent)) for agent in (one, other))
             lane = Lane(Context(1, 2**29, flow=free_port), {"guest": guest, "peer": peer})
             return run_trial(cell, [lane], {"guest": guest, "peer": peer}, None, 20.0)
@@ -99,3 +101,9 @@ def test_a_server_that_dies_before_it_listens_is_reported_with_its_words(trial, 
 
 def test_a_server_that_ends_as_it_should_is_no_failure(trial):
     assert trial("time.sleep(0.2)", "sleep 0.5; echo 7").error == ""
+
+
+def test_a_tool_that_a_machine_lacks_is_named_with_its_packages(trial):
+    result = trial(client=("no-such-tool", "--fast"))
+    assert "no such program: 'no-such-tool'" in result.error
+    assert "apt-get install served-server served-client" in result.error

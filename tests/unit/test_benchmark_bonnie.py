@@ -1,14 +1,15 @@
 """Bonnie++: the command, real reports of it, and the two memories that its file must exceed."""
 
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from vtax.benchmarks import bonnie
+from vtax.benchmarks import bonnie, local
 from vtax.benchmarks.base import Context, NeedsPackages
 from vtax.benchmarks.bonnie import BENCHMARK, BonnieParameters, host_memory_bytes
-from vtax.errors import BenchmarkError
+from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.guest import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "bonnie"
@@ -127,3 +128,11 @@ def test_the_version_stands_under_the_usage():
 def test_it_names_its_package():
     assert isinstance(BENCHMARK, NeedsPackages)
     assert BENCHMARK.packages == ("bonnie++",)
+
+
+def test_a_file_beyond_the_disk_is_refused_with_both_numbers(monkeypatch):
+    usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
+    monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)
+    BENCHMARK.commands(BonnieParameters(), CONTEXT)
+    with pytest.raises(BadInput, match="size is 2 GiB, and the disk of the guests has 1 GiB free"):
+        BENCHMARK.commands(BonnieParameters(size=2048 * MIB), CONTEXT)

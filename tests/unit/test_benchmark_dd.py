@@ -1,13 +1,15 @@
 """dd: which file it moves, past which cache, and what its real outputs mean."""
 
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from vtax.benchmarks import local
 from vtax.benchmarks.base import Context
 from vtax.benchmarks.dd import BENCHMARK, DdParameters
-from vtax.errors import BenchmarkError
+from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.guest import CommandResult
 
 FIXTURES = Path(__file__).parent / "fixtures" / "dd"
@@ -121,3 +123,11 @@ def test_the_version_is_read():
     assert BENCHMARK.version_of((FIXTURES / "9.7-version.txt").read_text()) == "9.7"
     with pytest.raises(BenchmarkError):
         BENCHMARK.version_of("dd 0.0.30\n")
+
+
+def test_a_file_beyond_the_disk_is_refused_with_both_numbers(monkeypatch):
+    usage = namedtuple("Usage", "total used free")(2**40, 0, 2**30)
+    monkeypatch.setattr(local.shutil, "disk_usage", lambda path: usage)
+    command(file_size="1GiB")
+    with pytest.raises(BadInput, match="file_size is 2 GiB, and the disk of the guests has 1 GiB free"):
+        command(file_size="2GiB")

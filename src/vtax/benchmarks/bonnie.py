@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import Field
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.local import check_cpu, succeeded
+from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -98,6 +98,7 @@ class Bonnie:
     def commands(self, parameters: BonnieParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
         p = parameters
+        check_room("size", _size_bytes(p, context), context)
         directory = f"{context.scratch}/vtax-bonnie-{context.flow}"
         remove = ("rm", "-rf", directory)
         size = f"{_size_bytes(p, context) // _MEBIBYTE}:8k:{p.seeks}:{p.seek_processes}"

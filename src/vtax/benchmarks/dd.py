@@ -19,7 +19,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.local import check_cpu, succeeded
+from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -77,6 +77,7 @@ class Dd:
     def commands(self, parameters: DdParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The file is new in every trial, and gone after it."""
         p = parameters
+        check_room("file_size", p.file_size, context)
         path = f"{context.scratch}/vtax-dd-{context.flow}"
         remove = ("rm", "-f", path)
         size = (f"bs={p.block_size}", f"count={p.file_size // p.block_size}")

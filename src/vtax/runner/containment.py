@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtax.errors import BenchmarkError, StoreError, VtaxError
+from vtax.benchmarks.base import Benchmark, NeedsPackages
+from vtax.errors import BenchmarkError, GuestError, StoreError, VtaxError
 from vtax.foreign_text import clean
 
 _MAX_CAUSE_CHARS = 200
+_MISSING = "no such program"  # of the agent's error
 _MAX_TRACE_CALLS = 30  # calls
 
 
@@ -61,6 +63,18 @@ def parsing(tool: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise BenchmarkError(f"{tool}'s output could not be parsed: {_cause(error)}") from error
+
+
+@contextmanager
+def named_packages(benchmark: Benchmark) -> Iterator[None]:
+    """Within the block, the error for a program that a machine lacks names the Debian packages of the benchmark."""
+    try:
+        yield
+    except GuestError as error:
+        if _MISSING not in error.what or not isinstance(benchmark, NeedsPackages):
+            raise
+        hint = f"on a machine of your own, install the tool: apt-get install {' '.join(benchmark.packages)}"
+        raise BenchmarkError(error.what, hint=hint) from error
 
 
 def _text(error: Exception) -> str:

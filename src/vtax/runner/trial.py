@@ -21,7 +21,7 @@ from vtax.guest.guest import CommandResult, skew_warning
 from vtax.host.guest_memory import merged_bytes
 from vtax.network.links import Links
 from vtax.runner import density
-from vtax.runner.containment import Failure, contained, parsing
+from vtax.runner.containment import Failure, contained, named_packages, parsing
 from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
 from vtax.runner.plan import Cell
@@ -71,7 +71,7 @@ def run_trial(
     counted = Counting(ends, links)
     started: list[LaneRun] = []
     failure, outcome = Failure(), Outcome({})
-    with contained(failure):
+    with contained(failure), named_packages(cell.point.benchmark):
         for lane in lanes:
             started.append(LaneRun(lane, cell.point))
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
