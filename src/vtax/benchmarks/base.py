@@ -132,17 +132,28 @@ MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it
 
 
 @dataclass(frozen=True)
+class DiskWork:
+    """What a tool asked of the guest's disk: bytes read and written, and flushes. is_direct: with O_DIRECT."""
+
+    moved_bytes: int
+    flushes: int = 0
+    is_direct: bool = False
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What a parser makes of a trial: metric name -> value, effective settings, and warnings about them.
 
     samples: metric name -> values within the trial, in order, 2 to MAX_SAMPLES of them, in the metric's unit; only
     where the tool reports them. They show how much noise there is within a trial, and are no part of the result.
+    disk: of a tool for disks; the runner compares it with what the host's disks did.
     """
 
     values: Mapping[str, float]
     effective: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    disk: DiskWork | None = None
 
 
 @runtime_checkable

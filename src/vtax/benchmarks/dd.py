@@ -18,7 +18,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, DiskWork, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -121,7 +121,9 @@ class Dd:
         check_cpu("dd", result, context)
         values = {"rate": size_bytes / time_s / _MEGA, "time": time_s}
         effective = {name: getattr(parameters, name) for name in ("direction", "file_size", "block_size", "cache")}
-        return Outcome(values, effective, _warnings(parameters))
+        is_flushed = parameters.direction == "write" and parameters.cache != "cached"
+        disk = DiskWork(size_bytes, int(is_flushed), parameters.cache == "direct")
+        return Outcome(values, effective, _warnings(parameters), disk=disk)
 
 
 def _warnings(parameters: DdParameters) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, DiskWork, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -147,7 +147,8 @@ class Fio:
             "rw": p.rw, "block_size": p.block_size, "size": p.size, "engine": p.engine, "iodepth": p.iodepth,
             "jobs": p.jobs, "direct": p.direct, "io_bytes": io_bytes, "fsyncs": flushes,
         }  # fmt: skip
-        return Outcome(values, effective, tuple(_warnings(p)))
+        disk = DiskWork(io_bytes, flushes, p.direct)
+        return Outcome(values, effective, tuple(_warnings(p)), disk=disk)
 
 
 def _job(report: str) -> dict[str, Any]:

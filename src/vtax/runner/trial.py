@@ -23,6 +23,7 @@ from vtax.network.links import Links
 from vtax.runner import density
 from vtax.runner.containment import Failure, contained, named_packages, parsing
 from vtax.runner.counting import Counting, Endpoint, of_programs
+from vtax.runner.disks import on_host
 from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
 from vtax.runner.plan import Cell
 
@@ -76,6 +77,7 @@ def run_trial(
             started.append(LaneRun(lane, cell.point))
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
         outcome = _outcome(cell, started)
+        outcome = on_host(outcome, counted.differences)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)

@@ -1,0 +1,43 @@
+"""What the disks of the host did while a tool worked on that of a guest: below the cache of the guest is another.
+
+The counters are of the whole host, so other programs' reads and writes are in them: a ratio above 1 may be theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from vtax.benchmarks.base import Outcome
+from vtax.counters.table import DISK_COLUMNS, HOST
+
+RATIO = "host_disk_ratio"
+"""Bytes that the host's disks moved over those that the tool did: an effective setting of trials of disks."""
+_READ_BYTES, _WRITES, _WRITTEN_BYTES = (DISK_COLUMNS[column].name for column in (5, 7, 9))
+_MIN_RATIO = 0.5  # below it, more than half of what went past the guest's cache stopped at another
+
+
+def on_host(outcome: Outcome, counted: Mapping[tuple[str, str], float]) -> Outcome:
+    """The outcome with the ratio of bytes on the host's disks, and warnings for what did not reach them.
+
+    Unchanged for a tool of another kind, and where the host counts no disk.
+    """
+    work = outcome.disk
+    found = [counted.get((HOST, name)) for name in (_READ_BYTES, _WRITTEN_BYTES, _WRITES)]
+    if work is None or work.moved_bytes <= 0 or None in found:
+        return outcome
+    read_bytes, written_bytes, writes = (value or 0.0 for value in found)
+    ratio = (read_bytes + written_bytes) / work.moved_bytes
+    warnings = []
+    if work.flushes and not writes:
+        count = "a flush" if work.flushes == 1 else f"{work.flushes} flushes"
+        warnings.append(f"{count} (fsync) of the guest reached no device: no disk of the host completed a write")
+    if work.is_direct and ratio < _MIN_RATIO:
+        warnings.append(
+            f"direct: the host's disks moved {ratio:.0%} of the bytes; a cache below the guest had the rest"
+        )
+    return replace(
+        outcome,
+        effective={**outcome.effective, RATIO: round(ratio, 3)},
+        warnings=(*outcome.warnings, *warnings),
+    )
