@@ -65,6 +65,7 @@ def test_the_server_is_not_root_and_runs_on_a_copy_of_its_data():
     assert server.before[1] == ("cp", "-a", "/var/lib/vtax/postgresql-2", "/scratch/vtax-postgresql-3")
     assert (server.ready_port, remote.place) == (5435, "peer")
     assert {"--host=198.18.0.2", "--port=5435", "--builtin=tpcb-like"} <= set(remote.argv)
+    assert remote.before[0][-4:] == ("--host", "198.18.0.2", "--port", "5435")
     assert "--log-prefix=/scratch/vtax-client-3/log" in remote.argv
     assert not any(argument.startswith("--rate") for argument in remote.argv)
     _, local = commands(BENCHMARK, **SELECT)

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, DiskWork, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.local import check_cpu, check_room, succeeded
+from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -35,6 +35,7 @@ _TITLES = {
 }
 _DIRECTIONS = ("read", "write")
 _EXPECTED_BYTES_PER_S = 1e8
+_WORDS_SHOWN = 300
 
 
 class FioParameters(Parameters):
@@ -124,7 +125,10 @@ class Fio:
 
     def parse(self, parameters: FioParameters, context: Context, results: Mapping[Role, CommandResult]) -> Outcome:
         """See Benchmark.parse."""
-        p, result = parameters, succeeded("fio", results)
+        p, result = parameters, results["single"]
+        if result.status != 0:  # what fio says of errors stands above its report, on either output
+            words = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("fio: ")]
+            raise BenchmarkError(f"fio failed with status {result.status}: {'; '.join(words)[:_WORDS_SHOWN]}")
         job = _job(result.stdout)
         try:
             moved = {direction: job[direction] for direction in _DIRECTIONS if job[direction]["total_ios"]}

@@ -48,6 +48,8 @@ _LINES = {
     "rate": r"tps = ([0-9.]+) \(without initial connection time\)",
 }
 _AS_POSTGRES = "setpriv --reuid=postgres --regid=postgres --clear-groups"
+# PostgreSQL listens before it answers: it first reads its log.
+_ANSWERS = 'for n in $(seq 300); do pg_isready --quiet "$@" && exit; sleep 0.2; done; pg_isready "$@"'
 _SERVER = f'exec {_AS_POSTGRES} "$(echo /usr/lib/postgresql/*/bin)/postgres" "$@"'
 
 # $1: the directory. The server is stopped before the script ends, and its tables are whole.
@@ -138,10 +140,13 @@ class Pgbench:
         )
         scratch = context.peer_scratch if p.client == "peer" else context.scratch
         of_client, line, files = timed_by_log(scratch, context.flow, _LATENCY_COLUMN, argv)
+        answers = ("sh", "-c", _ANSWERS, "sh", "--host", context.guest_address, "--port", str(port))
         copied = ("cp", "-a", self.data(p).directory, directory)
         return (
             Command("server", server, ready_port=port, before=(remove, copied), after=(remove,)),
-            Command("client", line, place=p.client, files=files, after=(("rm", "-rf", of_client),)),
+            Command(
+                "client", line, place=p.client, files=files, before=(answers,), after=(("rm", "-rf", of_client),)
+            ),
         )
 
     def expected_s(self, parameters: PgbenchParameters, context: Context) -> float:
