@@ -89,8 +89,6 @@ def test_every_service_is_measured_from_an_image_that_is_built_for_it(tmp_path: 
         assert [trial["error"] for trial in trials if trial["status"] != "ok"] == []
         assert len(trials) == sum(LABELS.values())
         assert json.loads(vtax("reparse", "last", "--json").stdout)["changes"] == []
-        scratch = vtax("shell", "native", "--", "ls", "/scratch")
-        assert scratch.returncode != 0 or scratch.stdout.strip() == ""
     finally:
         if not needed["built"]:
             images.remove(Home.from_environment(), needed["key"])
