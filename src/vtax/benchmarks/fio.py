@@ -2,7 +2,8 @@
 
 The file is made before the trial and dropped from the guest's page cache. With `direct` the guest's cache is not
 used; `fsync` flushes after so many writes of a job, and its latency is measured apart. Latency is the time to
-completion: without `direct` that of a write ends in the page cache.
+completion: without `direct` that of a write ends in the page cache. It does not measure directories, metadata, nor
+how a file system ages.
 
 Its trap is that `direct` ends at the first layer: the guest's disk may be a file of the host, whose page cache
 serves reads and keeps writes, and a flush may reach no device. So a virtual machine can be faster than the host.

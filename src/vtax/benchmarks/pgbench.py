@@ -2,8 +2,8 @@
 
 `tpcb` is pgbench's own transaction of five statements that write, `simple_update` leaves out the two that clients
 wait for each other at, `select` reads one account. The figures hold server, file system and disk (every commit
-waits for fsync); they are no TPC-B result. All settings but `shared_buffers` are PostgreSQL's defaults; dynamic
-shared memory is in files, since not every guest has /dev/shm.
+waits for fsync). It does not measure TPC-B as its rules ask, replication, nor a tuned server. All settings but
+`shared_buffers` are PostgreSQL's defaults; dynamic shared memory is in files, since not every guest has /dev/shm.
 
 Its trap is `scale`: with fewer branches than clients, `tpcb` measures how they wait for one row. The other is the
 client: one that has used up its CPUs is a warning, and in the guest it shares them with the server. With a `rate`,

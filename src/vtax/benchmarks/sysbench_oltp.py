@@ -1,9 +1,9 @@
 """sysbench OLTP: transactions of a MariaDB server in the guest, on one table of `rows` rows.
 
 `oltp_point_select` looks rows up by their key, `oltp_read_only` and `oltp_read_write` are transactions of 14 and 18
-queries, `load` makes and fills the table, timed by the controller. The figures hold server, file system and disk
-together, and with `client = "guest"` the client on the same CPUs. They do not show replication, several tables, nor
-a server that was tuned: everything but `buffer_pool` is MariaDB's default, without TLS.
+queries, `load` makes and fills the table, timed by the controller. It measures server, file system and disk
+together, and with `client = "guest"` the client on the same CPUs. It does not measure replication, several tables,
+nor a server that was tuned: everything but `buffer_pool` is MariaDB's default, without TLS.
 
 Its trap is where the client runs. In the guest it takes CPU time from the server; at the peer every query crosses
 the network, and one that has used up its CPUs is a warning. The second trap is the cache: where `buffer_pool` holds
