@@ -18,6 +18,7 @@ from vtax.counters.whole_host import HostCounters
 from vtax.guest.guest import ClockReading, CommandResult, Guest
 from vtax.network.links import Links
 from vtax.platforms.base import RunningGuest
+from vtax.store.records import CLOCK_RATE as CLOCK_RATE_CODE
 
 _CLOCK_SAMPLES = 3
 _MIN_CLOCK_S = 0.05  # shorter, a rate says more about round trips than about the clock
@@ -137,6 +138,19 @@ def clock_counters(first: ClockReading | None, last: ClockReading | None) -> dic
         found[table.CLOCK_RATE.name] = (last.inside_s - first.inside_s) / outside_s
         found[table.CLOCK_RATE_ERROR.name] = (first.round_trip_s + last.round_trip_s) / 2 / outside_s
     return found
+
+
+def clock_warnings(counted: Counted, margin: float) -> tuple[tuple[str, str], ...]:
+    """A warning when the rate of the guest's clock is off by more than the margin, whatever its error."""
+    rate = counted.get((GUEST, table.CLOCK_RATE.name), 1.0)
+    error = counted.get((GUEST, table.CLOCK_RATE_ERROR.name), 0.0)
+    if abs(rate - 1) - error <= margin:
+        return ()
+    text = (
+        f"the guest's clock ran {rate:.4f} times as fast as the host's (± {error:.4f}), off by more than the margin of "
+        f"{margin:g}: times and rates that the tool took from it are wrong by as much"
+    )
+    return ((CLOCK_RATE_CODE, text),)
 
 
 def _at(place: str, counted: Mapping[str, float]) -> dict[tuple[str, str], float]:

@@ -143,9 +143,10 @@ class OpenSession:
             lanes = self._lanes(cell)
             links = self._links if cell.point.link else None
             ends = self._endpoints if links else {"guest": self._endpoints["guest"]}
-            load = cell.point.colocation.neighbour
+            load, design = cell.point.colocation.neighbour, self._plan.study.design
             beside = self._neighbour.loading(load) if self._neighbour else None
-            result = run_trial(cell, lanes, ends | self._colocated, links, self._plan.study.design.timeout, beside)
+            ends = ends | self._colocated
+            result = run_trial(cell, lanes, ends, links, design.timeout, beside, margin=design.margin)
             result = replace(result, warnings=(*result.warnings, *self._overcommit(cell)))
         if failure:
             result = failed(failure)

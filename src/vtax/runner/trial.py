@@ -22,7 +22,7 @@ from vtax.host.guest_memory import merged_bytes
 from vtax.network.links import Links
 from vtax.runner import density
 from vtax.runner.containment import Failure, contained, named_packages, parsing
-from vtax.runner.counting import Counting, Endpoint, of_programs
+from vtax.runner.counting import Counting, Endpoint, clock_warnings, of_programs
 from vtax.runner.disks import on_host
 from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
 from vtax.runner.plan import Cell
@@ -62,11 +62,14 @@ def run_trial(
     links: Links | None,
     timeout_s: float,
     beside: AbstractContextManager[Mapping[str, Any]] | None = None,
+    *,
+    margin: float = 1.0,
 ) -> TrialResult:
     """Run one trial of a cell, all its lanes at once.
 
     ends: everything whose counters are read, by role. links: of its topology, None for no network. timeout_s: of a
-    foreground command. beside: what runs beside the foreground commands; its settings are known when it ends.
+    foreground command. beside: what runs beside the foreground commands; its settings are known when it ends. margin:
+    of the study, by which the rate of the guest's clock may be off.
     """
     started_at = time.time()
     counted = Counting(ends, links)
@@ -91,6 +94,7 @@ def run_trial(
         *(("link", text) for text in (links.warnings if links else ())),
         *counted.warnings,
         *_skew(foreground),
+        *clock_warnings(counted.differences, margin),
         *cut,
     )
     return TrialResult(

@@ -112,6 +112,10 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "withheld-dependent": (
         "the verdict is withheld: blocks are autocorrelated, and the widened interval does not support it", "",
     ),
+    "withheld-clock": (
+        "the verdict `equivalent` is withheld: a guest's clock ran off by more than the margin, and the figure is of "
+        "that clock", "",
+    ),
     "few-blocks": (
         "one block is too few for a verdict; at least {minimum} are needed",
         "{count} blocks are too few for a verdict; at least {minimum} are needed",

@@ -11,6 +11,8 @@ from typing import Any
 
 REFUSED = "refused"  # the code of the warning that a run ended because of what its study asks for
 SAMPLES = "samples"  # the key of TrialRecord.used that holds metric name -> values within the trial
+CLOCK_RATE = "clock-rate"
+"""Code of the warning that a guest's clock ran at a wrong rate during a trial."""
 
 
 @dataclass(frozen=True)

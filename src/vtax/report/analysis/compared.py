@@ -61,6 +61,11 @@ class Compared:
     relative: Ratio | None = None
 
     @property
+    def clock_is_wrong(self) -> bool:
+        """Whether a clock of either side ran at a wrong rate, see `clock`."""
+        return self.left.clock_is_wrong or self.right.clock_is_wrong
+
+    @property
     def name(self) -> str:
         """`direction=send`: what the two sides have in common."""
         return format_levels(self.levels)

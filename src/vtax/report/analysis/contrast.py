@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vtax.errors import BadInput
+from vtax.report.analysis.clock import warranted
 from vtax.report.analysis.compared import Compared, Contrasts, Mismatch, Side
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse
@@ -292,7 +293,8 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
 def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
     if isinstance(answer, StatsError):
         return replace(pair, reason=answer.note)
-    return replace(pair, ratio=answer.ratio, verdict=answer.verdict)
+    verdict = warranted(answer.verdict, pair.section.metric, clock_is_wrong=pair.clock_is_wrong)
+    return replace(pair, ratio=answer.ratio, verdict=verdict)
 
 
 def _differences(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:

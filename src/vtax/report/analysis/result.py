@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from vtax.report.analysis.clock import cells_with_wrong_rate, warranted
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
@@ -162,6 +163,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
     metrics_of: dict[str, list[int]] = {}
     for index, record in enumerate(run.metrics):
         metrics_of.setdefault(record.benchmark, []).append(index)
+    wrong = cells_with_wrong_rate(data)
     rows = {}
     for cell_index, cell in enumerate(run.cells):
         for metric_index in metrics_of.get(cell.benchmark, []):
@@ -169,7 +171,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
             span = slice(*np.searchsorted(group, [number, number + 1]))
             rows[cell_index, metric_index] = _row(
                 Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
-                    reason="" if cell_index in attempted else _NOT_YET),
+                    reason="" if cell_index in attempted else _NOT_YET, clock_is_wrong=cell_index in wrong),
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
             )  # fmt: skip
     return rows
@@ -267,6 +269,9 @@ def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[in
             except StatsError as error:
                 reason[name] = error.note
     found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
+    wrong = {
+        row.cell.point for p in section.points for row in p.rows if row.platform.is_baseline and row.clock_is_wrong
+    }
 
     def judged(row: Row) -> Row:
         answer = found.get(row.cell.key)
@@ -274,7 +279,10 @@ def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[in
             return replace(row, reason=reason.get(row.cell.key, row.reason))
         if isinstance(answer, StatsError):
             return replace(row, reason=answer.note)
-        return replace(row, ratio=answer.ratio, verdict=answer.verdict, typical=answer.typical)
+        verdict = warranted(
+            answer.verdict, section.metric, clock_is_wrong=row.clock_is_wrong or row.cell.point in wrong
+        )
+        return replace(row, ratio=answer.ratio, verdict=verdict, typical=answer.typical)
 
     points = tuple(ResultPoint(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
     return replace(section, points=points, family=len(contrasts))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vtax.report.analysis.clock import warranted
 from vtax.report.analysis.compared import Compared, Side
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
 from vtax.stats.checks import StatsError, check_positive
@@ -72,8 +73,10 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
     has_methods = any(run.analysis.rule.method > 1 for side in sides for run in side.runs)
     for number, verdict in zip(ratios, verdicts, strict=True):
         is_withheld = has_methods and ratios[number].n_sessions == 1
+        pair = pairs[number].compared
+        timed = warranted(verdict, pair.section.metric, clock_is_wrong=pair.clock_is_wrong)
         result[number] = replace(
-            result[number], ratio=ratios[number], verdict=_of_two_sessions(verdict) if is_withheld else verdict,
+            result[number], ratio=ratios[number], verdict=_of_two_sessions(timed) if is_withheld else timed,
             relative=_relative(pairs[number], baseline, level, confidence),
         )  # fmt: skip
     return result

@@ -34,7 +34,7 @@ class Row:
     is no answer; reason then says why. blocks, block_means: one value per block, in order; nothing is hidden.
     failed: trials. target_missed: what the rule declared for it is not reached. typical: beside the ratio, where
     trials and blocks suffice. block_medians, fewest_trials: of the trials of every block, and of the block with the
-    fewest. warnings: all that the statistics say about this row.
+    fewest. clock_is_wrong: of its guests, see `clock`. warnings: all that the statistics say about this row.
     """
 
     cell: CellRecord
@@ -50,6 +50,7 @@ class Row:
     typical: Typical | None = None
     block_medians: Floats = field(default_factory=lambda: np.zeros(0))
     fewest_trials: int = 0
+    clock_is_wrong: bool = False
 
     @property
     def means_of_blocks(self) -> BlockMeans:
