@@ -7,6 +7,7 @@ COMMANDS = {
     "resume": "Resume an interrupted run with the same plan and seed.",
     "list": "List the runs in the store.",
     "show": "Print the result of a run.",
+    "explain": "Show which counters moved together with a difference.",
     "contrast": "Compare any platform, level or run with any other.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
     "reparse": "Read the stored outputs of a run again with today's parsers.",

@@ -71,7 +71,7 @@ def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, *
     is_full = as_json or every_metric  # every figure of a cell is listed
     source = source_of(store, run_name, resamples=RESAMPLES if is_full else 0, wanted=only)
     if chosen and list(chosen) != [DEFAULT]:
-        _print_views(chosen, source, as_json=as_json, every_metric=every_metric)
+        print_views(chosen, source, as_json=as_json, every_metric=every_metric)
     else:
         print_result(source, as_json=as_json, every_metric=every_metric)
 
@@ -124,7 +124,7 @@ def console() -> Console:
     return Printer(file=document_stream(), highlight=False, width=width())
 
 
-def _print_views(chosen: Mapping[str, Any], source: Source, *, as_json: bool, every_metric: bool) -> None:
+def print_views(chosen: Mapping[str, Any], source: Source, *, as_json: bool, every_metric: bool) -> None:
     """Print views. chosen: name -> arguments of the view, if it has any."""
     from vtax.report.renderers.json import as_json as values_of
     from vtax.report.renderers.terminal import render

@@ -147,8 +147,8 @@ def clock_warnings(counted: Counted, margin: float) -> tuple[tuple[str, str], ..
     if abs(rate - 1) - error <= margin:
         return ()
     text = (
-        f"the guest's clock ran {rate:.4f} times as fast as the host's (± {error:.4f}), off by more than the margin of "
-        f"{margin:g}: times and rates that the tool took from it are wrong by as much"
+        f"the guest's clock ran {rate:.4f} times as fast as the host's (± {error:.4f}), off by more than the margin "
+        f"of {margin:g}: times and rates that the tool took from it are wrong by as much"
     )
     return ((CLOCK_RATE_CODE, text),)
 

@@ -101,6 +101,10 @@ class OutputRow:
     stderr: str
 
 
+BlockCounters = Mapping[tuple[int, str, str], tuple[Ints, Floats, float]]
+"""(cell index, place, name) -> blocks, the mean over the trials of each, and the mean number of trials of a block."""
+
+
 @dataclass(frozen=True)
 class RunData:
     """A whole run, as one consistent state of the store."""
@@ -166,6 +170,38 @@ def counters(engine: Engine, run: RunHandle) -> dict[tuple[int, str, str], tuple
     with reading_rows(engine) as connection:
         index = _index_of(_ids(connection, schema.cell, run.id))
         return {(index[r[0]], r[1], r[2]): (float(r[3]), int(r[4])) for r in fetch(connection, query)}
+
+
+def block_counters(engine: Engine, run: RunHandle, cells: Collection[int]) -> BlockCounters:
+    """What was counted in trials of these cells that went well, warm-up left out, by block. cells: their indices."""
+    trial, counter = schema.trial, schema.counter
+    with reading_rows(engine) as connection:
+        ids = _ids(connection, schema.cell, run.id)
+        query = (
+            select(
+                trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block, func.avg(counter.c.value),
+                func.count(),
+            )
+            .join_from(counter, trial)
+            .where(
+                trial.c.run_id == run.id, ~trial.c.is_warmup, trial.c.status == "ok",
+                trial.c.cell_id.in_([int(ids[cell]) for cell in cells]),
+            )
+            .group_by(trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block)
+            .order_by(trial.c.cell_id, counter.c.place, counter.c.name, trial.c.block)
+        )  # fmt: skip
+        index = _index_of(ids)
+        found: dict[tuple[int, str, str], list[tuple[int, float, int]]] = {}
+        for cell, place, name, block, mean, trials in fetch(connection, query):
+            found.setdefault((index[cell], place, name), []).append((block, mean, trials))
+    return {
+        key: (
+            np.array([row[0] for row in rows], np.int64),
+            np.array([row[1] for row in rows], np.float64),
+            sum(row[2] for row in rows) / len(rows),
+        )
+        for key, rows in found.items()
+    }
 
 
 def samples(engine: Engine, run: RunHandle) -> dict[int, dict[str, list[float]]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.values import Analysis
-from vtax.store.query import RunData, load
+from vtax.store.query import BlockCounters, RunData, load
+from vtax.store.query import block_counters as query_block_counters
 from vtax.store.query import counters as query_counters
 from vtax.store.query import effective as query_effective
 from vtax.store.query import samples as query_samples
@@ -43,6 +44,10 @@ class Source:
         found, cells = query_counters(self.store.engine, self.data.run), self.data.run.cells
         only = self.analysis.filter
         return {key: value for key, value in found.items() if only.shows(cells[key[0]])} if only else found
+
+    def block_counters(self, cells: Collection[int]) -> BlockCounters:
+        """See store.query.block_counters; nothing without a store. Raises StoreError."""
+        return query_block_counters(self.store.engine, self.data.run, cells) if self.store and cells else {}
 
     @cached_property
     def effective(self) -> Mapping[int, str]:

@@ -1,0 +1,33 @@
+"""`vtax explain`: what was counted that differs where platforms differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vtax.cli.completion import run_names
+from vtax.cli.filters import FILTERS, filter_options, wanted
+from vtax.cli.output import json_option
+from vtax.host.home import Home
+
+
+@click.command("explain", epilog=FILTERS)
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.option("--all", "every_counter", is_flag=True, help="List every counter that moved.")
+@filter_options
+@json_option
+def command(run_name: str, every_counter: bool, as_json: bool, **options: Any) -> None:
+    """Show which counters moved together with a difference in RUN (default: the last run).
+
+    For every contrast that is not equivalent: counters of the guest, of its virtualization layer, of the host and of
+    the links, per unit of work, as ratios to the baseline with intervals. This is association: what moved together
+    with a difference need not be its cause.
+    """
+    from vtax.cli.show import print_views
+    from vtax.report.analysis.source import source_of
+    from vtax.store.store import Store
+
+    store = Store.existing(Home.from_environment().store_url)
+    source = source_of(store, run_name, wanted=wanted(options))
+    print_views({"explain": True}, source, as_json=as_json, every_metric=every_counter)

@@ -1,0 +1,254 @@
+"""What was counted that differs where platforms differ: counters per unit of work, as ratios to the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.explain import GIGABYTE, SECOND, TRIAL, Compared, Explained, explainable, explained
+from vtax.report.analysis.source import Source
+from vtax.report.document import (
+    Bullets,
+    Column,
+    Count,
+    Document,
+    Factor,
+    Group,
+    Inline,
+    Interval,
+    Nothing,
+    Number,
+    Paragraph,
+    Part,
+    Ratio,
+    Share,
+    Table,
+    joined,
+    levels_of,
+    listed,
+    msg,
+    muted,
+    plural,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.stats.ratio import Ratio as Estimate
+
+_BRIEF, _NAMED = 10, 8
+
+
+def document(source: Source, options: Options) -> Document:
+    """A table for every contrast that is not `equivalent`; counters are read from the store for these alone."""
+    analysis, run = source.analysis, source.whole.data.run
+    numbers = {cell.key: number for number, cell in enumerate(run.cells)}
+    wanted = {numbers[each.cell.key] for _, _, *rows in explainable(analysis.sections) for each in rows}
+    counted = source.block_counters(wanted)
+    found = explained(source.whole.data, analysis.sections, counted, analysis.rule.confidence) if counted else []
+    return document_of(found, analysis, is_full=options.depth == "all", has_contrasts=bool(wanted))
+
+
+def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool, has_contrasts: bool) -> Document:
+    """The document of the contrasts. is_full: list all counters that moved. has_contrasts: some are not equivalent."""
+    data = {"not_counted": dict(analysis.host.get("not_counted", {})), "contrasts": [_plain(each) for each in found]}
+    if not found:
+        text = (
+            msg("nothing was counted around the trials that differ")
+            if has_contrasts
+            else msg("every contrast that has a verdict is equivalent: there is no difference to explain")
+        )
+        return Document(VIEW.title, (Paragraph(text),), data=data, nothing=text)
+    parts = [_section(each, analysis.baseline, is_full=is_full) for each in found]
+    ending: list[Part] = [
+        Paragraph(
+            msg(
+                "Ratios of counters are formed within blocks, per unit of work. A counter moved when its interval "
+                "excludes 1; intervals hold at {level} for all counters of a table at once. What moved together with "
+                "a difference is associated with it and need not be its cause.",
+                level=Share(analysis.rule.confidence, "declared"),
+            ),
+            "muted",
+        ),
+        *_not_counted(analysis.host.get("not_counted", {})),
+    ]
+    return Document(VIEW.title, (*parts, *ending), data=data)
+
+
+def _section(found: Explained, baseline: str, *, is_full: bool) -> Titled:
+    levels = Factor(levels_of(found.point.levels)) if found.point.levels else ""
+    title = joined([shared.title_of(found.section), found.row.platform.name, levels], " · ")
+    return Titled(title, tuple(_parts(found, baseline, is_full=is_full)), subtitle=_difference(found, baseline))
+
+
+def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
+    moved, with_time = found.moved, found.with_time
+    shown = moved if is_full else moved[:_BRIEF]
+    parts: list[Part] = []
+    if not moved and not with_time:
+        blocks = found.row.ratio.n_blocks if found.row.ratio else 0
+        parts.append(
+            Paragraph(
+                plural(
+                    "Nothing that was counted differs: after {count} block no interval of {family} counters "
+                    "excludes 1.",
+                    "Nothing that was counted differs: after {count} blocks no interval of {family} counters "
+                    "excludes 1.",
+                    blocks, family=Count(len(found.compared)),
+                )
+            )
+        )  # fmt: skip
+    if shown:
+        parts.append(_table(shown, found, baseline))
+    if len(moved) > len(shown):
+        parts.append(
+            Paragraph(
+                plural("{count} more counter moved.", "{count} more counters moved.", len(moved) - len(shown)),
+                "muted",
+            )
+        )
+    if with_time:
+        names = [f"{each.place} {each.name}" for each in (with_time if is_full else with_time[:_NAMED])]
+        parts.append(
+            Paragraph(
+                plural(
+                    "{count} counter moved as the time for the work did, and did not differ per second: {names}",
+                    "{count} counters moved as the time for the work did, and did not differ per second: {names}",
+                    len(with_time), names=_some(names, len(with_time)),
+                ),
+                "muted",
+            )
+        )  # fmt: skip
+    if found.one_sided:
+        parts.append(
+            Paragraph(
+                plural(
+                    "{count} counter exists on one of the two platforms alone: {names}",
+                    "{count} counters exist on one of the two platforms alone: {names}",
+                    len(found.one_sided), names=_some(found.one_sided[:_NAMED], len(found.one_sided)),
+                ),
+                "muted",
+            )
+        )  # fmt: skip
+    return parts
+
+
+def _some(names: Sequence[str], total: int) -> Inline:
+    more = [msg("{count} more", count=Count(total - len(names)))] if total > len(names) else []
+    return listed([*names, *more])
+
+
+def _difference(found: Explained, baseline: str) -> Inline:
+    """What is to be explained: the verdict with the ratio of the metric."""
+    assert found.row.ratio is not None
+    assert found.row.verdict is not None
+    return msg(
+        "{verdict}, {metric} {ratio} of {baseline}",
+        verdict=shared.verdict_of(found.row.verdict), metric=shared.metric_of(found.section),
+        ratio=Ratio(found.row.ratio.estimate), baseline=baseline,
+    )  # fmt: skip
+
+
+def _table(shown: Sequence[Compared], found: Explained, baseline: str) -> Table:
+    has_seconds = any(each.per_second is not None for each in shown)
+    per = _unit(found.work)
+    columns = (
+        Column("counter", msg("counter")),
+        Column("unit", msg("unit")),
+        Column("baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True),
+        Column("treatment", msg("{platform}\n{per}", platform=found.row.platform.name, per=per), is_number=True),
+        Column("ratio", msg("ratio"), is_number=True),
+        Column("interval", msg("interval")),
+        *((Column("per_second", msg("ratio\nper second"), is_number=True, room="wide"),) if has_seconds else ()),
+    )
+    rows = tuple(
+        TableRow(
+            (
+                f"{each.place} {each.name}",
+                each.counter.unit,
+                Number(each.baseline, 3),
+                Number(each.treatment, 3),
+                Ratio(each.ratio.estimate),
+                muted(Interval(each.ratio.low, each.ratio.high, "ratio")),
+                *((_seconds(each),) if has_seconds else ()),
+            )
+        )
+        for each in shown
+    )
+    return Table(columns, (Group(rows),), key=f"{found.section.name} {found.row.cell.key}", label=msg("counters"))
+
+
+def _seconds(each: Compared) -> Inline:
+    return Nothing() if each.per_second is None else Ratio(each.per_second.estimate)
+
+
+def _unit(work: str) -> Inline:
+    """What the values of a table are per; a gauge is as it is."""
+    if work == TRIAL:
+        return msg("per trial")
+    if work == SECOND:
+        return msg("per second")
+    if work == GIGABYTE:
+        return msg("per GB")
+    return msg("per {unit}", unit=work)
+
+
+def _not_counted(missing: Mapping[str, str]) -> list[Part]:
+    if not missing:
+        return []
+    reasons: dict[str, list[str]] = {}
+    for what, reason in missing.items():
+        reasons.setdefault(str(reason), []).append(str(what))
+    items = [msg("{what}: {reason}", what=", ".join(what), reason=reason) for reason, what in reasons.items()]
+    return [Paragraph(msg("Not available on this host:"), "muted"), Bullets(tuple(items))]
+
+
+def _plain(found: Explained) -> dict[str, Any]:
+    """One contrast with every counter that both sides have, largest first, moved or not."""
+    order = sorted(found.compared, key=lambda each: (-each.certain, each.place, each.name))
+    return {
+        **shared.named(found.section),
+        "levels": dict(found.point.levels),
+        "platform": found.row.platform.name,
+        "verdict": found.row.verdict.kind if found.row.verdict else None,
+        "ratio": found.row.ratio.estimate if found.row.ratio else None,
+        "work": found.work,
+        "confidence": found.confidence,
+        "family": found.family,
+        "counters": [
+            {
+                "place": each.place,
+                "name": each.name,
+                "unit": each.counter.unit,
+                "source": each.counter.source,
+                "meaning": each.counter.meaning,
+                "is_gauge": each.counter.is_gauge,
+                "baseline": each.baseline,
+                "treatment": each.treatment,
+                "ratio": _bounds(each.ratio),
+                "per_second": _bounds(each.per_second),
+                "moved": each.moved,
+                "follows_time": each.follows_time,
+            }
+            for each in order
+        ],
+        "one_sided": list(found.one_sided),
+    }
+
+
+def _bounds(ratio: Estimate | None) -> dict[str, float | None] | None:
+    if ratio is None:
+        return None
+    high = ratio.high if math.isfinite(ratio.high) else None
+    return {"estimate": ratio.estimate, "low": ratio.low, "high": high}
+
+
+VIEW = View(
+    "explain",
+    msg("Counters that moved"),
+    msg("Which counters moved together with a difference."),
+    document,
+    place=27,
+)

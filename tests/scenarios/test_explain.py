@@ -1,0 +1,165 @@
+"""`vtax explain` of runs whose counters are scripted: what truly moves is found, what does not is not."""
+
+import json
+import math
+import statistics
+
+import pytest
+from click.testing import CliRunner
+from counted_run import TRIAL_S, stored
+
+from vtax.cli.main import group
+from vtax.report.analysis.explain import explained
+from vtax.report.analysis.source import source_of
+from vtax.report.renderers.markdown import markdown as as_markdown
+from vtax.report.views.base import Options
+from vtax.report.views.registry import views
+from vtax.stats.intervals import t_quantile
+from vtax.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    with Store.open(f"sqlite:///{tmp_path}/store.sqlite") as opened:
+        yield opened
+
+
+def script(platform, operations, random):
+    """A switch per operation natively and three in the sandbox; faults alike; timers and a daemon by the second."""
+    switches = 3.0 if platform == "sandbox" else 1.0
+    counts = {
+        ("guest", "context_switches"): random.poisson(operations * switches),
+        ("guest", "page_faults"): random.poisson(operations * 0.5),
+        ("guest", "timer_interrupts"): random.poisson(250 * TRIAL_S),
+        ("guest", "forks"): 1.0,
+        ("host", "swapped_in_pages"): 0.0,
+        ("guest", "clock_rate"): 1.5 if platform == "sandbox" else 1.0,
+        ("layer", "host_cpu_s"): TRIAL_S * (1 + random.normal(0, 0.01)),
+    }
+    if platform == "sandbox":
+        counts["layer", "sentry.thread_cpu_s"] = 1.0
+    return {key: float(value) for key, value in counts.items()}
+
+
+def explained_of(store):
+    source = source_of(store)
+    numbers = {cell.key: n for n, cell in enumerate(source.data.run.cells)}
+    return explained(source.data, source.analysis.sections, source.block_counters(numbers.values()), 0.95)
+
+
+def test_the_counter_that_truly_moves_is_found_and_those_of_time_stand_apart(store):
+    stored(store, script)
+    [found] = explained_of(store)
+    assert found.work == "operations"
+    assert [(each.place, each.name) for each in found.moved] == [("guest", "context_switches")]
+    assert {each.name for each in found.with_time} == {"timer_interrupts", "forks", "host_cpu_s"}
+    switches = found.moved[0]
+    assert switches.ratio.low < 3.0 < switches.ratio.high
+    assert switches.baseline == pytest.approx(1.0, rel=0.01)
+    assert switches.treatment == pytest.approx(3.0, rel=0.01)
+    assert found.one_sided == ("layer.sentry.thread_cpu_s",)
+    assert {each.name for each in found.compared}.isdisjoint({"swapped_in_pages", "clock_rate"})
+
+
+def test_ratio_and_interval_are_those_of_a_calculation_by_hand(store):
+    run = stored(store, script, blocks=6)
+    [found] = explained_of(store)
+    counts, values = {}, {}
+    with store.engine.connect() as connection:
+        rows = connection.exec_driver_sql(
+            "select c.key, t.block, k.value, m.value from trial t join cell c on c.id = t.cell_id "
+            "join counter k on k.trial_id = t.id and k.name = 'page_faults' "
+            "join measurement m on m.trial_id = t.id where t.run_id = ?", (run.id,),
+        ).all()  # fmt: skip
+    for cell, block, count, rate in rows:
+        counts.setdefault((cell, block), []).append(count)
+        values.setdefault((cell, block), []).append(rate)
+    logs = []
+    for block in range(6):
+        per_work = [
+            (statistics.mean(counts[cell, block]) + 0.5) / (statistics.mean(values[cell, block]) * TRIAL_S)
+            for cell in ("c-sandbox", "c-native")
+        ]
+        logs.append(math.log(per_work[0] / per_work[1]))
+    totals = [sum(sum(counts[cell, b]) + 0.5 * 2 for b in range(6)) for cell in ("c-sandbox", "c-native")]
+    counting = math.sqrt(1 / totals[0] + 1 / totals[1])  # what counts of independent events vary by at least
+    half = t_quantile(1 - 0.05 / found.family / 2, 5) * max(statistics.stdev(logs) / math.sqrt(6), counting)
+    [faults] = [each for each in found.compared if each.name == "page_faults"]
+    assert math.log(faults.ratio.estimate) == pytest.approx(statistics.mean(logs))
+    assert math.log(faults.ratio.low) == pytest.approx(statistics.mean(logs) - half)
+    assert not faults.moved
+
+
+def test_nothing_that_was_counted_differs_is_said(store):
+    def alike(platform, operations, random):
+        return {("guest", "page_faults"): float(random.poisson(operations * 0.5))}
+
+    stored(store, alike)
+    result = CliRunner().invoke(group, ["explain"])
+    assert result.exit_code == 0, result.output
+    assert "Nothing that was counted differs" in " ".join(result.output.split())
+
+
+def test_a_run_whose_platforms_are_equivalent_has_nothing_to_explain(store):
+    stored(store, script, slowdown=1.0, noise=0.001)
+    [contrast] = [row for s in source_of(store).analysis.sections for p in s.points for row in p.rows if row.verdict]
+    assert contrast.verdict.kind == "equivalent"
+    result = CliRunner().invoke(group, ["explain", "counted-1"])
+    assert "no difference to explain" in " ".join(result.output.split())
+
+
+def test_counts_of_few_events_that_agree_by_chance_do_not_move(store):
+    def rare(platform, operations, random):
+        return {("guest", "major_page_faults"): 1.0 if platform == "sandbox" else 0.0}
+
+    stored(store, rare, slowdown=1.5, trials=1, blocks=5)
+    [found] = explained_of(store)
+    [faults] = found.compared
+    assert not faults.moved
+    assert faults.ratio.se_log > 0.3
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [("Mbit/s", "GB"), ("MiB/s", "GB"), ("events/s", "events"), ("1/s", "operation"), ("ns/op", "op"), ("MiB", "s")],
+)
+def test_the_unit_of_work_fits_the_metric(store, unit, expected):
+    stored(store, script, unit=unit)
+    assert explained_of(store)[0].work == expected
+
+
+def test_a_time_of_the_whole_trial_is_one_piece_of_work(store):
+    def slow(platform, operations, random):
+        return {("guest", "page_faults"): 100.0 + float(random.poisson(10))}
+
+    stored(store, slow, unit="µs")  # 25 000 to 100 000 µs of 2 s: no whole trial
+    assert explained_of(store)[0].work == "s"
+    stored(store, slow, unit="ms", name="counted-2")  # 25 s and 100 s
+    assert explained_of(store)[0].work == "trial"
+
+
+def test_json_has_every_counter_and_the_report_the_section(store, tmp_path):
+    stored(store, script, host={"not_counted": {"cycles": "no counters", "instructions": "no counters"}})
+    result = CliRunner().invoke(group, ["explain", "counted-1", "--json"])
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.output)["explain"]
+    assert printed["not_counted"] == {"cycles": "no counters", "instructions": "no counters"}
+    [contrast] = printed["contrasts"]
+    assert contrast["work"] == "operations"
+    by_name = {each["name"]: each for each in contrast["counters"]}
+    assert by_name["context_switches"]["moved"]
+    assert not by_name["page_faults"]["moved"]
+    assert by_name["timer_interrupts"]["follows_time"]
+    text = as_markdown(views()["explain"].document(source_of(store), Options("report")))
+    assert "context\\_switches" in text or "context_switches" in text
+    assert "need not be its cause" in text
+    assert "cycles, instructions" in text
+
+
+def test_filters_narrow_what_is_explained(store):
+    stored(store, script)
+    result = CliRunner().invoke(group, ["explain", "--platform", "native", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["explain"]["contrasts"] == []
