@@ -1,7 +1,7 @@
 """How often `vtax explain` says that a counter moved where none did, by simulation.
 
-A platform is slower than the baseline; its counters per unit of work are those of the baseline in truth. Every counter
-has noise of its own kind: none but the counting, log-normal noise of blocks, of trials, rare events, steps of 10 ms.
+A platform is slower than the baseline; its counters per unit of work are those of the baseline in truth. Every
+counter has noise of its own kind: that of counting alone, of blocks, of trials, of rare events, of steps of 10 ms.
 The family error is the share of simulated tables in which at least one counter is said to have moved; the promise is
 at most 5 %. Then one counter of every kind truly grows, and the share that is found is shown.
 
@@ -74,10 +74,10 @@ def simulated(blocks: int, random: np.random.Generator, growth: float) -> tuple[
     counted: dict[tuple[int, str, str], tuple[Any, Any, float]] = {}
     for kind, counter in KINDS.items():
         for copy in range(COPIES):
-            noise = random.normal(0, 1, (blocks, 2))
+            of_blocks = random.normal(0, 1, (blocks, 2))
             grown = growth if copy == 0 else 1.0
             values = [
-                counts(kind, rate * TRIAL_S * (grown if c else 1.0), noise[b, c], random)
+                counts(kind, rate * TRIAL_S * (grown if c else 1.0), of_blocks[b, c], random)
                 for (b, c, _), rate in zip(order, rates, strict=True)
             ]
             for c in range(2):

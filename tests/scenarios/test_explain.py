@@ -158,6 +158,17 @@ def test_json_has_every_counter_and_the_report_the_section(store, tmp_path):
     assert "cycles, instructions" in text
 
 
+def test_a_guest_that_counts_nothing_is_set_apart_and_a_host_that_counts_more_is_not(store):
+    def silent(platform, operations, random):
+        switches = operations if platform == "native" else 0.0
+        return {("guest", "context_switches"): switches, ("host", "context_switches"): operations - switches}
+
+    stored(store, silent)
+    [found] = explained_of(store)
+    assert [each.place for each in found.moved] == ["host"]
+    assert [each.place for each in found.silent] == ["guest"]
+
+
 def test_filters_narrow_what_is_explained(store):
     stored(store, script)
     result = CliRunner().invoke(group, ["explain", "--platform", "native", "--json"])

@@ -61,6 +61,12 @@ class Compared:
         return self.moved and self.per_second is not None and not _differs(self.per_second)
 
     @property
+    def is_silent(self) -> bool:
+        """Whether a guest reports nothing but zero on one side: it may not count that at all."""
+        of_guest = self.place not in (table.HOST, table.LAYER, LINK)
+        return self.moved and of_guest and min(self.baseline, self.treatment) == 0
+
+    @property
     def certain(self) -> float:
         """How far from 1 the ratio is at least, as a logarithm: the bound of the interval that is nearest to 1."""
         low = math.log(self.ratio.low) if self.ratio.low > 0 else -math.inf
@@ -86,13 +92,18 @@ class Explained:
     @property
     def moved(self) -> tuple[Compared, ...]:
         """Those that moved otherwise than the time for the work did, largest first."""
-        found = [each for each in self.compared if each.moved and not each.follows_time]
+        found = [each for each in self.compared if each.moved and not (each.follows_time or each.is_silent)]
         return tuple(sorted(found, key=lambda each: -each.certain))
+
+    @property
+    def silent(self) -> tuple[Compared, ...]:
+        """Those that stay at zero in the guests of one side."""
+        return tuple(each for each in self.compared if each.is_silent)
 
     @property
     def with_time(self) -> tuple[Compared, ...]:
         """Those that moved as the time for the work did, largest first."""
-        found = [each for each in self.compared if each.follows_time]
+        found = [each for each in self.compared if each.follows_time and not each.is_silent]
         return tuple(sorted(found, key=lambda each: -each.certain))
 
 
@@ -190,7 +201,10 @@ def _pair(
         events = [value.sum() * trials / counter.step for value in some]
         least_se = 0.0 if counter.is_gauge else math.sqrt(sum(1 / total for total in events))
         logs[key] = counter, float(per_work[0].mean()), float(per_work[1].mean()), log, of_time, least_se
-    one_sided = sorted({f"{place}.{name}" for place, name in set(sides[0]) ^ set(sides[1])})
+    one_sided = sorted(
+        {f"{place}.{name}" for place, name in set(sides[0]) ^ set(sides[1])},
+        key=lambda name: (not name.startswith(table.LAYER), name),
+    )
     return _Pair(section, point, rows[0], unit, logs, tuple(one_sided))
 
 

@@ -52,8 +52,9 @@ def document(source: Source, options: Options) -> Document:
 
 
 def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool, has_contrasts: bool) -> Document:
-    """The document of the contrasts. is_full: list all counters that moved. has_contrasts: some are not equivalent."""
-    data = {"not_counted": dict(analysis.host.get("not_counted", {})), "contrasts": [_plain(each) for each in found]}
+    """The document of the contrasts. is_full: list all that moved. has_contrasts: some are not equivalent."""
+    missing = _missing(analysis)
+    data = {"not_counted": missing, "contrasts": [_plain(each) for each in found]}
     if not found:
         text = (
             msg("nothing was counted around the trials that differ")
@@ -72,7 +73,7 @@ def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool
             ),
             "muted",
         ),
-        *_not_counted(analysis.host.get("not_counted", {})),
+        *_not_counted(missing),
     ]
     return Document(VIEW.title, (*parts, *ending), data=data)
 
@@ -84,10 +85,10 @@ def _section(found: Explained, baseline: str, *, is_full: bool) -> Titled:
 
 
 def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
-    moved, with_time = found.moved, found.with_time
+    moved, with_time, silent = found.moved, found.with_time, found.silent
     shown = moved if is_full else moved[:_BRIEF]
     parts: list[Part] = []
-    if not moved and not with_time:
+    if not (moved or with_time or silent):
         blocks = found.row.ratio.n_blocks if found.row.ratio else 0
         parts.append(
             Paragraph(
@@ -117,6 +118,18 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
                     "{count} counter moved as the time for the work did, and did not differ per second: {names}",
                     "{count} counters moved as the time for the work did, and did not differ per second: {names}",
                     len(with_time), names=_some(names, len(with_time)),
+                ),
+                "muted",
+            )
+        )  # fmt: skip
+    if silent:
+        names = [f"{each.place} {each.name}" for each in (silent if is_full else silent[:_NAMED])]
+        parts.append(
+            Paragraph(
+                plural(
+                    "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
+                    "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
+                    len(silent), names=_some(names, len(silent)),
                 ),
                 "muted",
             )
@@ -195,12 +208,18 @@ def _unit(work: str) -> Inline:
     return msg("per {unit}", unit=work)
 
 
+def _missing(analysis: Analysis) -> dict[str, str]:
+    """What the host of the run could not count, with the reason."""
+    stored = analysis.host.get("not_counted")
+    return {str(what): str(why) for what, why in stored.items()} if isinstance(stored, Mapping) else {}
+
+
 def _not_counted(missing: Mapping[str, str]) -> list[Part]:
     if not missing:
         return []
     reasons: dict[str, list[str]] = {}
     for what, reason in missing.items():
-        reasons.setdefault(str(reason), []).append(str(what))
+        reasons.setdefault(reason, []).append(what)
     items = [msg("{what}: {reason}", what=", ".join(what), reason=reason) for reason, what in reasons.items()]
     return [Paragraph(msg("Not available on this host:"), "muted"), Bullets(tuple(items))]
 
@@ -231,6 +250,7 @@ def _plain(found: Explained) -> dict[str, Any]:
                 "per_second": _bounds(each.per_second),
                 "moved": each.moved,
                 "follows_time": each.follows_time,
+                "is_silent": each.is_silent,
             }
             for each in order
         ],
