@@ -73,8 +73,8 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
     has_methods = any(run.analysis.rule.method > 1 for side in sides for run in side.runs)
     for number, verdict in zip(ratios, verdicts, strict=True):
         is_withheld = has_methods and ratios[number].n_sessions == 1
-        pair = pairs[number].compared
-        timed = warranted(verdict, pair.section.metric, clock_is_wrong=pair.clock_is_wrong)
+        compared = pairs[number].compared
+        timed = warranted(verdict, compared.section.metric, clock_is_wrong=compared.clock_is_wrong)
         result[number] = replace(
             result[number], ratio=ratios[number], verdict=_of_two_sessions(timed) if is_withheld else timed,
             relative=_relative(pairs[number], baseline, level, confidence),
