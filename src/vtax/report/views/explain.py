@@ -110,47 +110,44 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
                 "muted",
             )
         )
+    return parts + _set_apart(found, is_full=is_full)
+
+
+def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
+    """Counters that are only named: those that moved with time, that may not be counted, and of one side alone."""
+    with_time, silent = ([f"{each.place} {each.name}" for each in of] for of in (found.with_time, found.silent))
+    sentences: list[Inline] = []
     if with_time:
-        names = [f"{each.place} {each.name}" for each in (with_time if is_full else with_time[:_NAMED])]
-        parts.append(
-            Paragraph(
-                plural(
-                    "{count} counter moved as the time for the work did, and did not differ per second: {names}",
-                    "{count} counters moved as the time for the work did, and did not differ per second: {names}",
-                    len(with_time), names=_some(names, len(with_time)),
-                ),
-                "muted",
+        sentences.append(
+            plural(
+                "{count} counter moved as the time for the work did, and did not differ per second: {names}",
+                "{count} counters moved as the time for the work did, and did not differ per second: {names}",
+                len(with_time), names=_some(with_time, is_full=is_full),
             )
         )  # fmt: skip
     if silent:
-        names = [f"{each.place} {each.name}" for each in (silent if is_full else silent[:_NAMED])]
-        parts.append(
-            Paragraph(
-                plural(
-                    "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
-                    "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
-                    len(silent), names=_some(names, len(silent)),
-                ),
-                "muted",
+        sentences.append(
+            plural(
+                "{count} counter stays at zero in the guests of one platform, which may not count it: {names}",
+                "{count} counters stay at zero in the guests of one platform, which may not count them: {names}",
+                len(silent), names=_some(silent, is_full=is_full),
             )
         )  # fmt: skip
     if found.one_sided:
-        parts.append(
-            Paragraph(
-                plural(
-                    "{count} counter exists on one of the two platforms alone: {names}",
-                    "{count} counters exist on one of the two platforms alone: {names}",
-                    len(found.one_sided), names=_some(found.one_sided[:_NAMED], len(found.one_sided)),
-                ),
-                "muted",
+        sentences.append(
+            plural(
+                "{count} counter exists on one of the two platforms alone: {names}",
+                "{count} counters exist on one of the two platforms alone: {names}",
+                len(found.one_sided), names=_some(found.one_sided, is_full=is_full),
             )
         )  # fmt: skip
-    return parts
+    return [Paragraph(sentence, "muted") for sentence in sentences]
 
 
-def _some(names: Sequence[str], total: int) -> Inline:
-    more = [msg("{count} more", count=Count(total - len(names)))] if total > len(names) else []
-    return listed([*names, *more])
+def _some(names: Sequence[str], *, is_full: bool) -> Inline:
+    shown = names if is_full else names[:_NAMED]
+    more = [msg("{count} more", count=Count(len(names) - len(shown)))] if len(names) > len(shown) else []
+    return listed([*shown, *more])
 
 
 def _difference(found: Explained, baseline: str) -> Inline:
