@@ -47,8 +47,8 @@ def test_a_run_with_blocks_a_factor_and_a_network_has_them_all(store: Store) -> 
         )
     source = source_of(store)
     assert chapters(source) == [
-        "answer", "not-tested", "missed", "results", "ranking", "interaction", "variance", "counters", "warnings",
-        "guests", "audit", "sessions", "host", "method", "reproduce",
+        "answer", "not-tested", "missed", "results", "ranking", "interaction", "variance", "counters", "explain",
+        "warnings", "guests", "audit", "sessions", "host", "method", "reproduce",
     ]  # fmt: skip
     text = markdown(report(source))
     for shown in (
