@@ -91,6 +91,30 @@ def test_the_accounts_of_a_trial_are_whole_and_plausible(platform, image, privat
         assert hops[name]["drops"] < 0.1 * (hops[name]["rx_packets"] + hops[name]["tx_packets"])
     assert "lab.br0" not in hops  # the kernel counts there only what is the bridge's own
     assert cell["drops"] <= sum(hop["drops"] for hop in hops.values())
+    counted_everywhere(cell["counters"], platform, maximum)
+
+
+PARTS = {"docker": {"daemon"}, "lxc": {"runtime"}, "qemu-tcg": {"vcpu", "qemu"}, "gvisor-systrap": {"sentry"}}
+
+
+def counted_everywhere(counted, platform, maximum):
+    """Program, guest, layer by part, host and clock. counted: `PLACE.NAME` -> mean."""
+    assert counted["host.context_switches"] > 100
+    assert counted["host.timer_interrupts"] > 0
+    assert counted["host.softirq_net_rx"] > 0
+    assert counted["program.max_rss_bytes"] > 1 << 20
+    assert counted["program.user_cpu_s"] + counted["program.system_cpu_s"] > 0
+    assert counted["guest.clock_rate"] == pytest.approx(1, abs=0.02 + counted["guest.clock_rate_error"])
+    parts = {name.split(".")[1] for name in counted if name.endswith(".thread_cpu_s")}
+    assert parts >= PARTS.get(platform, set())
+    assert platform in PARTS or not parts
+    spent = {part: counted[f"layer.{part}.thread_cpu_s"] for part in parts}
+    assert all(0 <= cpu_s < maximum for cpu_s in spent.values())
+    if platform == "qemu-tcg":
+        assert spent["vcpu"] > 0.1
+        assert counted["layer.qemu.peak_memory_bytes"] > 64 << 20
+        assert counted["guest.device_interrupts"] > 0
+        assert sum(spent.values()) < 1.1 * counted["layer.host_cpu_s"] + 0.1
 
 
 @pytest.mark.parametrize(
