@@ -39,7 +39,9 @@ class Endpoint:
 class Counting:
     """Reads counters of every end, of the layer, of the links and of the host around the foreground commands."""
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], links: Links | None) -> None:
+    def __init__(self, endpoints: Mapping[str, Endpoint], links: Links | None, margin: float = 1.0) -> None:
+        """margin: by which the rate of the guest's clock may be off without a warning."""
+        self._margin = margin
         self._endpoints = endpoints
         self._links = links
         self._host = HostCounters()
@@ -68,7 +70,8 @@ class Counting:
         last = {**self._read(), **_at(HOST, on_host)}
         self.differences = {**differences(first, last), **_at(GUEST, clocks)}
         here = sum(not end.running.is_remote for end in self._endpoints.values())
-        self.warnings = host_warnings(host, sample, own_cpu_s(self.differences, here))
+        of_host = host_warnings(host, sample, own_cpu_s(self.differences, here))
+        self.warnings = (*of_host, *clock_warnings(self.differences, self._margin))
 
     def _clock(self) -> ClockReading | None:
         end = self._endpoints.get(GUEST)

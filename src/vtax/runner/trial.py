@@ -22,7 +22,7 @@ from vtax.host.guest_memory import merged_bytes
 from vtax.network.links import Links
 from vtax.runner import density
 from vtax.runner.containment import Failure, contained, named_packages, parsing
-from vtax.runner.counting import Counting, Endpoint, clock_warnings, of_programs
+from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.disks import on_host
 from vtax.runner.lanes import Lane, LaneRun, of_guest, run_lanes
 from vtax.runner.plan import Cell
@@ -72,7 +72,7 @@ def run_trial(
     of the study, by which the rate of the guest's clock may be off.
     """
     started_at = time.time()
-    counted = Counting(ends, links)
+    counted = Counting(ends, links, margin)
     started: list[LaneRun] = []
     failure, outcome = Failure(), Outcome({})
     with contained(failure), named_packages(cell.point.benchmark):
@@ -94,7 +94,6 @@ def run_trial(
         *(("link", text) for text in (links.warnings if links else ())),
         *counted.warnings,
         *_skew(foreground),
-        *clock_warnings(counted.differences, margin),
         *cut,
     )
     return TrialResult(
