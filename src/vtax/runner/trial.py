@@ -79,8 +79,7 @@ def run_trial(
         for lane in lanes:
             started.append(LaneRun(lane, cell.point))
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
-        outcome = _outcome(cell, started)
-        outcome = on_host(outcome, counted.differences)
+        outcome = on_host(_outcome(cell, started), counted.differences)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)
