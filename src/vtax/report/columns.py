@@ -177,6 +177,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("blocks", "list", "", "blocks with values, from 0"),
         Field("block_means", "list", "unit", "the mean of each"),
         Field("ratio", "object", "", "ratio to the baseline; null for the baseline and without an answer"),
+        Field("timeouts", "object", "", "trials of fixed work that timed out; null without any"),
         Field("typical", "object", "", "ratio of typical trials; null where trials or blocks are too few"),
         Field("efficiency", "object", "", "ratio where higher is better, else 1 / ratio; see statistics.md"),
         Field("overhead", "object", "", "1 - efficiency"),
@@ -227,6 +228,17 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("between_sd", "number", "", "standard deviation of the logarithm between sessions; null for one"),
         Field("predicted_low", "number", "", "lower bound of the ratio of one more session; null for one"),
         Field("predicted_high", "number", "", "upper bound of it"),
+    ),
+    "results[].points[].rows[].timeouts": (
+        Field("timed_out", "whole number", "", "trials that the timeout ended"),
+        Field("tried", "whole number", "", "trials"),
+        Field("timeout_s", "number", "s", "after which they were ended; the longest of several"),
+        Field(
+            "slower_at_least",
+            "number",
+            "",
+            "lower bound of how many times as long as the baseline's a trial lasts; 0 without one",
+        ),
     ),
     "results[].points[].rows[].typical": (
         Field("estimate", "number", "", "20 % trimmed mean of the ratios of medians within blocks, by logarithms"),

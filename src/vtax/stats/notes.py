@@ -101,6 +101,14 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "no verdict: each side is one run, and what differs between the two sessions is in the ratio, not in its "
         "interval", "",
     ),
+    "timed-out": (
+        "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than the "
+        "ratio says", "",
+    ),
+    "timed-out-at-least": (
+        "{failed} of {tried} trials timed out after {timeout} s: of the same work, trials are at least {times} times "
+        "slower than on the baseline", "",
+    ),
     "pauses": (
         "pauses: few trials or blocks, far slower than the others, move the ratio by {percent}\N{NO-BREAK SPACE}%; "
         "the typical ratio leaves them out", "",

@@ -12,6 +12,7 @@ from vtax.report.document import (
     Factor,
     Inline,
     Interval,
+    Number,
     Ratio,
     Share,
     joined,
@@ -21,6 +22,7 @@ from vtax.report.document import (
     plural,
     stored,
 )
+from vtax.stats.censoring import floored
 from vtax.stats.checks import Better
 from vtax.stats.verdict import Kind
 
@@ -85,6 +87,7 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
             certain = list(_certain(these, analysis)) if kind == "undecided" else []
             parts.append(joined([_part(kind, these, len(contrasts), analysis), *certain, *_needed(these)], "; "))
     parts += _pauses(contrasts)
+    parts += _timed_out(contrasts)
     if without := [c for c in contrasts if c.row.verdict is None]:
         reason = without[0].row.reason
         parts.append(msg("has no result on {names}: {reason}", names=_names(without), reason=reason))
@@ -146,6 +149,15 @@ def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
         elif _FAR < found.low < math.inf:
             times = Ratio(found.low)
             yield msg("at least {times} times faster on {name}, not yet a verdict", times=times, name=each.name)
+
+
+def _timed_out(contrasts: list[_Found]) -> Iterator[Inline]:
+    """What trials that timed out say for certain, each contrast by itself."""
+    bounded = [c for c in contrasts if c.row.timeouts is not None and c.row.timeouts.slower_at_least > 1]
+    for each in bounded[:_MAX_NAMED]:
+        assert each.row.timeouts is not None
+        times = Number(floored(each.row.timeouts.slower_at_least), 2)
+        yield msg("at least {times} times slower on {name}, where trials timed out", times=times, name=each.name)
 
 
 def _pauses(contrasts: list[_Found]) -> Iterator[Inline]:

@@ -18,6 +18,7 @@ from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
 from vtax.report.analysis.targets import Aim, Targets, failures, judged, missed_targets
+from vtax.report.analysis.timeouts import timeouts_of
 from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, lending_group, place_of
 from vtax.report.analysis.warnings import warnings_of
 from vtax.report.document import Place
@@ -31,7 +32,7 @@ from vtax.stats.ratio import block_contrast, noise_ratio
 from vtax.stats.sessions import half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
-from vtax.store.records import MetricRecord
+from vtax.store.records import CellRecord, MetricRecord
 from vtax.store.store import LAST, Store
 
 _NONE: NDArray[Any] = np.zeros(0)
@@ -158,6 +159,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
     order = np.argsort(group, kind="stable")
     trial, value, group = trial[order], value[order], group[order]
     failed = np.bincount(trials.cell[~trials.is_ok & ~trials.is_warmup], minlength=len(run.cells))
+    ended = timeouts_of(data, rule)
     attempted = set(trials.cell[~trials.is_ok | ~trials.is_warmup].tolist())
     platforms = {platform.name: platform for platform in run.platforms}
     metrics_of: dict[str, list[int]] = {}
@@ -169,9 +171,11 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
         for metric_index in metrics_of.get(cell.benchmark, []):
             number = cell_index * len(run.metrics) + metric_index
             span = slice(*np.searchsorted(group, [number, number + 1]))
+            is_fixed_work = _averaged(run.metrics[metric_index], cell) == "harmonic"
             rows[cell_index, metric_index] = _row(
                 Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
-                    reason="" if cell_index in attempted else _NOT_YET, clock_is_wrong=cell_index in wrong),
+                    reason="" if cell_index in attempted else _NOT_YET, clock_is_wrong=cell_index in wrong,
+                    timeouts=ended.get(cell_index) if is_fixed_work else None),
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
             )  # fmt: skip
     return rows
@@ -180,7 +184,7 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
 def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidence: float) -> Row:
     if not values.size:
         return replace(row, reason=row.reason or Note("no-trial-went-well"))
-    average = average_with(_average(metric), metric.fixed_work, row.cell.parameters)
+    average = _averaged(metric, row.cell)
     try:
         summary, labels, means, medians = describe_blocks(values, confidence, blocks=blocks, average=average)
     except StatsError as error:
@@ -210,11 +214,12 @@ def _over_sessions(rows: Mapping[tuple[int, int], Row], session_of: Mapping[int,
     return found
 
 
-def _average(metric: MetricRecord) -> Average:
+def _averaged(metric: MetricRecord, cell: CellRecord) -> Average:
+    """How a cell's trials are averaged: harmonically where each is a rate over fixed work."""
     found: Average = "arithmetic"
     for known in get_args(Average):
         found = known if metric.average == known else found
-    return found
+    return average_with(found, metric.fixed_work, cell.parameters)
 
 
 def _sections(data: RunData, rows: Mapping[tuple[int, int], Row]) -> list[Section]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.sessions import MeasuredSession
 from vtax.report.document import Inline, Place, Share, Warning, levels_of
+from vtax.stats.censoring import Timeouts
 from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
 from vtax.stats.ratio import BlockMeans, Ratio
@@ -34,7 +35,8 @@ class Row:
     is no answer; reason then says why. blocks, block_means: one value per block, in order; nothing is hidden.
     failed: trials. target_missed: what the rule declared for it is not reached. typical: beside the ratio, where
     trials and blocks suffice. block_medians, fewest_trials: of the trials of every block, and of the block with the
-    fewest. clock_is_wrong: of its guests, see `clock`. warnings: all that the statistics say about this row.
+    fewest. clock_is_wrong: of its guests, see `clock`. timeouts: of a metric over fixed work, where trials timed out.
+    warnings: all that the statistics say about this row.
     """
 
     cell: CellRecord
@@ -51,6 +53,7 @@ class Row:
     block_medians: Floats = field(default_factory=lambda: np.zeros(0))
     fewest_trials: int = 0
     clock_is_wrong: bool = False
+    timeouts: Timeouts | None = None
 
     @property
     def means_of_blocks(self) -> BlockMeans:
@@ -72,6 +75,8 @@ class Row:
         for part in (self.summary, self.ratio, self.verdict, self.typical):
             if part is not None:
                 found += part.warnings
+        if self.timeouts is not None:
+            found.append(self.timeouts.note)
         if self.ratio and self.summary and self.summary.outliers and self.summary.n == self.summary.blocks:
             twice = outlier_warnings(len(self.ratio.outliers), self.ratio.n_blocks, "blocks")
             found = [text for text in found if text not in twice]

@@ -110,6 +110,7 @@ def _row(row: Row, better: Better) -> dict[str, Any]:
         "blocks": row.blocks.tolist(),
         "block_means": row.block_means.tolist(),
         "ratio": None,
+        "timeouts": None if row.timeouts is None else vars(row.timeouts),
         "typical": None if row.typical is None else vars(row.typical),
         "verdict": None,
         "target_missed": row.target_missed,

@@ -1,0 +1,79 @@
+"""Trials of fixed work that the timeout ended: what they bound, from the durations of a cell's and the baseline's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from vtax.stats.censoring import Timeouts, slower_at_least
+from vtax.stats.ratio import BlockMeans
+from vtax.stats.stopping import Rule, interval_confidence
+from vtax.store.query import RunData
+
+_KILLED = re.compile(r" was killed after (?P<seconds>\d+(?:\.\d+)?) s\b")  # as the runner says it
+
+
+def timeouts_of(data: RunData, rule: Rule) -> dict[int, Timeouts]:
+    """Cell index -> what its time-outs say, of every cell that has some; the bounds hold together (Bonferroni).
+
+    The work of its trials must be fixed, which the caller knows. There is no bound where the baseline timed out too.
+    """
+    ended = _timed_out(data)
+    cells = [cell for cell in ended if not data.run.platforms[_platform(data, cell)].is_baseline]
+    found = {}
+    for cell in cells:
+        base = _baseline_of(data, cell)
+        times, blocks = 0.0, int(np.unique(data.trials.block[data.trials.cell == cell]).size)
+        level = 1 - (1 - interval_confidence(rule, blocks)) / len(cells)
+        if base is not None and base not in ended:
+            times = slower_at_least(_durations(data, cell, ended[cell]), _durations(data, base, {}), level)
+        tried = int((~data.trials.is_warmup & (data.trials.cell == cell)).sum())
+        found[cell] = Timeouts(len(ended[cell]), tried, max(ended[cell].values()), times)
+    return found
+
+
+def _timed_out(data: RunData) -> dict[int, dict[tuple[int, int], float]]:
+    """Cell index -> (block, number) of its trials that timed out -> after how many seconds."""
+    found: dict[int, dict[tuple[int, int], float]] = {}
+    for failure in data.failures:
+        killed = _KILLED.search(failure.error)
+        if killed and not failure.is_warmup:
+            found.setdefault(failure.cell, {})[failure.block, failure.number] = float(killed["seconds"])
+    return found
+
+
+def _platform(data: RunData, cell: int) -> int:
+    return next(n for n, p in enumerate(data.run.platforms) if p.name == data.run.cells[cell].platform)
+
+
+def _baseline_of(data: RunData, cell: int) -> int | None:
+    """The index of the same point's cell on the baseline."""
+    names = {platform.name for platform in data.run.platforms if platform.is_baseline}
+    own = data.run.cells[cell]
+    alike = (
+        index
+        for index, other in enumerate(data.run.cells)
+        if (other.label, other.point) == (own.label, own.point) and other.platform in names
+    )
+    return next(alike, None)
+
+
+def _durations(data: RunData, cell: int, ended: dict[tuple[int, int], float]) -> BlockMeans:
+    """Mean duration of a cell's trials by block: as measured, or as long as one that timed out was given."""
+    blocks: dict[int, list[float]] = {}
+    for block, seconds in _trials_of(data, cell, ended):
+        blocks.setdefault(block, []).append(seconds)
+    known = sorted(blocks)
+    return BlockMeans(np.array(known, dtype=np.int64), np.array([np.mean(blocks[block]) for block in known]))
+
+
+def _trials_of(data: RunData, cell: int, ended: dict[tuple[int, int], float]) -> Iterator[tuple[int, float]]:
+    trials = data.trials
+    for place in np.flatnonzero((trials.cell == cell) & ~trials.is_warmup).tolist():
+        block, number, seconds = int(trials.block[place]), int(trials.number[place]), float(trials.outside_s[place])
+        if (block, number) in ended:
+            yield block, ended[block, number]
+        elif trials.is_ok[place] and seconds == seconds:
+            yield block, seconds
