@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from unittest.mock import patch
 
 import numpy as np
 from methods import holm_passes, log_ratios
@@ -24,9 +25,10 @@ from noise import Array, Noise, randomized
 from scipy import special
 
 from vtax.stats.analysis import Comparison, Contrast, analyse
-from vtax.stats.assumptions import unequal_noise
+from vtax.stats.assumptions import spread_ratio, unequal_noise
 from vtax.stats.interaction import interaction, paired_interaction
 from vtax.stats.moderation import moderated_families
+from vtax.stats.outlook import Outlook
 from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import decide_studies
 from vtax.stats.steadiness import find_drift, find_warmup
@@ -118,13 +120,14 @@ def judged(rule: Rule, logs: Array, noise: Hard, members: int) -> list[Compariso
     contrasts = {
         str(k): Contrast(
             logs[k] - logs[0], "lower", unequal_noise(logs[k], logs[0]),
-            "emulated" if noise.marked and k == FAMILY else "",
+            "emulated" if noise.marked and k == FAMILY else "", observed_noise=spread_ratio(logs[k], logs[0]),
         )
         for k in range(FAMILY, FAMILY - members, -1)
     }  # fmt: skip
     return [c for c in analyse(rule, contrasts).values() if isinstance(c, Comparison)]
 
 
+@patch("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None))  # it takes most of the time
 def assumptions(noise: Hard, studies: int) -> list[str]:
     """Coverage of the worst contrast at 10 and 20 blocks; any false alarm, and false `equivalent` at the margin."""
     row = [f"{noise.name}"]
@@ -164,13 +167,25 @@ def _any(stop: str, logs: Array, noise: Hard, members: int, method: int, kinds: 
 
 
 def _stopped(rule: Rule, study: Array, noise: Hard, members: int) -> int:
-    """Blocks after which the run would have ended: when the boundaries have decided every contrast."""
+    """Blocks after which the run would have ended: when every contrast has its verdict."""
     rows = study[FAMILY : FAMILY - members : -1] - study[0]
+    fewest, last = _looked(rule, rows, noise, members), study.shape[-1]
+    if rule.method == 1:
+        return fewest
+    return next((n for n in range(fewest, last) if _are_decided(judged(rule, study[:, :n], noise, members))), last)
+
+
+def _are_decided(comparisons: list[Comparison]) -> bool:
+    return all(comparison.verdict.kind != "undecided" for comparison in comparisons)
+
+
+def _looked(rule: Rule, rows: Array, noise: Hard, members: int) -> int:
+    """Blocks after which the boundaries have decided every contrast."""
     groups = None
     if rule.is_moderated:
         groups = ["emulated" if noise.marked and k == 0 else "" for k in range(members)]
     _, at = decide_studies(rows[None], rule.margin, rule.alpha, *rule.looks, groups)
-    return int(min(at.max(), study.shape[-1]))
+    return int(min(at.max(), rows.shape[-1]))
 
 
 def percent(value: float) -> str:

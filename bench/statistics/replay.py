@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from vtax.host.home import Home
 from vtax.report.analysis import analyse as analyse_run
 from vtax.report.analysis.values import Row, lending_group
-from vtax.stats.analysis import Comparison, Contrast, analyse
-from vtax.stats.ratio import BlockMeans, block_contrast, noise_ratio
+from vtax.stats.analysis import Comparison, analyse
+from vtax.stats.contrasts import paired_contrast
+from vtax.stats.ratio import BlockMeans
 from vtax.stats.stopping import Rule
 from vtax.store.store import Store
 
@@ -50,11 +51,8 @@ def main() -> None:
 
             for better, pairs in families:
                 contrasts = {
-                    str(k): Contrast(
-                        block_contrast(part(row, kept), part(base, kept)),
-                        better,
-                        noise_ratio(part(row, kept), part(base, kept)),
-                        lending_group(row.platform),
+                    str(k): paired_contrast(
+                        part(row, kept), part(base, kept), better, lending_group(row.platform)
                     )
                     for k, (row, base) in enumerate(pairs)
                 }  # fmt: skip

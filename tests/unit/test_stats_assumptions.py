@@ -4,13 +4,22 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from vtax.runner.resume import stored_study
-from vtax.stats.analysis import Contrast, analyse
-from vtax.stats.assumptions import allow_for_dependence, dependence, effective_blocks, unequal_noise
+from vtax.stats.analysis import Contrast, analyse, missed
+from vtax.stats.assumptions import (
+    allow_for_dependence,
+    dependence,
+    effective_blocks,
+    likely_correlation,
+    skewness_z,
+    spread_ratio,
+    unequal_noise,
+)
 from vtax.stats.moderation import moderate_family
 from vtax.stats.ratio import BlockMeans, noise_ratio, p_above, ratio_of_logs, skewed_t, unskewed_t, widened
-from vtax.stats.stopping import Rule, decide, rule_of
+from vtax.stats.stopping import Rule, decide, half_width, rule_of
 
 rng = np.random.default_rng(5)
 
@@ -64,6 +73,8 @@ def test_noise_of_one_side_is_distinguished_from_noise_of_both():
     assert unequal_noise(shared + 0.01 * quiet, shared + 0.1 * loud) < 1 / 3
     assert unequal_noise(shared + 0.01 * loud, shared + 0.01 * quiet) == 1
     assert unequal_noise(loud[:4], 0.001 * quiet[:4]) == 1
+    assert spread_ratio(loud, 0.5 * loud[::-1]) == pytest.approx(2)
+    assert spread_ratio(loud[:4], 0.001 * quiet[:4]) == 1
 
 
 def test_noise_is_compared_over_the_blocks_that_both_sides_have():
@@ -200,3 +211,72 @@ def test_a_budget_that_ends_before_its_fewest_blocks_gives_no_plain_interval():
     logs = {"a": Contrast(0.01 * rng.standard_normal(4), "higher")}
     old, new = (analyse(Rule("budget", budget_s=1.0, method=method), logs)["a"].ratio for method in (1, 2))
     assert new.half_width > 1.2 * old.half_width
+
+
+def test_skewness_is_tested_as_scipy_does():
+    for n in (8, 10, 30):
+        logs = rng.standard_exponential(n)
+        assert skewness_z(logs) == pytest.approx(stats.skewtest(logs).statistic)
+    assert skewness_z(rng.standard_exponential(7)) == 0
+    assert skewness_z(np.ones(10)) == 0
+
+
+TAIL = np.array([-0.004, -0.003, -0.002, -0.001, 0.0, 0.0, -0.001, -0.003, -0.002, 0.016])
+
+
+@pytest.mark.parametrize(
+    ("better", "sign", "mean", "observed", "kind"),
+    [
+        ("lower", 1, -0.2, 2.0, "undecided"),  # favours the treatment, which was slow once
+        ("higher", -1, 0.2, 2.0, "undecided"),
+        ("lower", -1, -0.2, 2.0, "faster"),  # the tail is not on its side
+        ("lower", 1, -0.2, 1.1, "faster"),  # noise is alike
+        ("lower", 1, 0.2, 2.0, "slower"),  # against the noisier side
+        ("lower", -1, 0.2, 0.5, "undecided"),  # favours the baseline, which was slow once
+    ],
+)
+def test_a_verdict_for_the_side_that_looks_noisier_and_skewed_is_withheld(better, sign, mean, observed, kind):
+    contrast = Contrast(mean + sign * TAIL, better, observed_noise=observed)
+    found = analyse(Rule("fixed", method=2), {"a": contrast})["a"].verdict
+    assert found.kind == kind
+    assert [w.code for w in found.warnings] == (["withheld-skewed"] if kind == "undecided" else [])
+    assert analyse(Rule("fixed"), {"a": contrast})["a"].verdict.kind != "undecided"
+
+
+@pytest.mark.parametrize(("observed", "kind"), [(1.5, "undecided"), (1.0, "faster")])
+def test_a_contrast_that_is_quiet_among_noisy_ones_gives_its_noisier_side_no_verdict(observed, kind):
+    quiet = -0.05 + 0.004 * np.array([1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
+    noisy = {str(k): Contrast(0.15 * rng.standard_normal(6), "lower") for k in range(5)}
+    found = analyse(Rule("fixed", method=2), {"a": Contrast(quiet, "lower", observed_noise=observed), **noisy})["a"]
+    assert found.verdict.kind == kind
+    assert [w.code for w in found.verdict.warnings] == (["withheld-quiet"] if kind == "undecided" else [])
+
+
+def test_equivalence_must_stand_with_the_correlation_that_blocks_show_though_it_may_be_chance():
+    values = 0.012 * np.array([1.0, 0.8, -0.2, -0.9, -1.0, 0.3, 0.9, 0.7, -0.6, -1.0])
+    logs, apart = values[[2, 9, 3, 6, 0, 4, 8, 7, 5, 1]], values[[4, 6, 2, 7, 3, 5, 9, 0, 8, 1]]
+    assert likely_correlation(logs) == pytest.approx(0.33, abs=0.01)
+    assert likely_correlation(apart) == 0
+    kinds = {}
+    for name, each in (("follow", logs), ("apart", apart)):
+        found = analyse(Rule("fixed", method=2, margin=0.0075), {"a": Contrast(each, "lower")})["a"]
+        kinds[name] = found.verdict.kind, [w.code for w in found.verdict.warnings]
+        assert found.ratio.effective_blocks is None
+    assert kinds == {"follow": ("undecided", ["withheld-likely-dependent"]), "apart": ("equivalent", [])}
+
+
+def test_a_run_goes_on_while_its_verdict_is_withheld_or_its_interval_is_widened():
+    skewed = {"a": Contrast(-0.2 + TAIL, "lower", observed_noise=2.0)}
+    rule = Rule("verdict", method=2)
+    assert missed(rule, skewed, {}) == ("a",)
+    plain, as_judged = (
+        decide(rule, {"a": skewed["a"].logs}, 10, missed_by=by)
+        for by in (None, lambda given: missed(rule, {name: skewed[name] for name in given}, {}))
+    )
+    assert plain.reached
+    assert as_judged.open == ("a",)
+    following_blocks = {"a": Contrast(0.01 * following(0.7, 30)[0], "higher")}
+    width = analyse(Rule("precision", method=2), following_blocks)["a"].ratio.half_width
+    assert width > 1.2 * half_width(Rule("precision", method=2), following_blocks["a"].logs)
+    for target, expected in ((width * 1.01, ()), (width * 0.99, ("a",))):
+        assert missed(Rule("precision", precision=target, method=2), following_blocks, {}) == expected

@@ -18,7 +18,9 @@ from vtax.errors import BadInput
 from vtax.runner.host_sessions import rule_in
 from vtax.runner.plan import Cell, Plan
 from vtax.runner.points import Point
-from vtax.stats.checks import Array, StatsError
+from vtax.stats.analysis import Contrast, missed
+from vtax.stats.checks import StatsError
+from vtax.stats.contrasts import paired_contrast
 from vtax.stats.means import Average, average_of, average_with
 from vtax.stats.ratio import BlockMeans, block_contrast
 from vtax.stats.stopping import Decision, decide, within_budget
@@ -37,6 +39,7 @@ class Stopping:
         except StatsError as error:
             raise BadInput(str(error), where="[design]") from error
         self._plan = plan
+        self._session = session
         self._keys: dict[str, list[str]] = defaultdict(list)
         for cell in plan.cells:
             self._keys[cell.point.key].append(cell.key)
@@ -69,7 +72,14 @@ class Stopping:
         families = {self._name(cell, metric): f"{cell.point.label} {metric.name}" for cell, metric in self._judged()}
         marks = {entry.platform.name: ", ".join(entry.probe.marks) for entry in self._plan.platforms}
         groups = {self._name(cell, metric): marks.get(cell.platform.name, "") for cell, metric in self._judged()}
-        goal = decide(self._rule, self._contrasts(blocks), blocks, families, groups)
+        contrasts = self._contrasts(blocks, groups)
+
+        def missed_by(names: Iterable[str]) -> tuple[str, ...]:
+            return missed(self._rule, {name: contrasts[name] for name in names}, families)
+
+        logs = {name: contrast.logs for name, contrast in contrasts.items()}
+        is_plain = self._rule.method == 1 or self._is_alone or self._session > 1  # of a single platform: of means
+        goal = decide(self._rule, logs, blocks, families, groups, None if is_plain else missed_by)
         left = self.pending(goal) - done
         if not left:
             return goal
@@ -87,11 +97,14 @@ class Stopping:
         baseline = {c.key for c in self._plan.cells if self._is_baseline(c) and c.point.key in points}
         return frozenset({cell.key for cell in open_cells} | baseline)
 
+    @property
+    def _is_alone(self) -> bool:
+        return len({cell.platform.name for cell in self._plan.cells}) == 1
+
     def _judged(self) -> Iterator[tuple[Cell, Metric]]:
         """Every cell and primary metric that has a contrast; of a single platform, the cells themselves."""
-        alone = len({c.platform.name for c in self._plan.cells}) == 1
         for cell in self._plan.cells:
-            if alone or not self._is_baseline(cell):
+            if self._is_alone or not self._is_baseline(cell):
                 yield from ((cell, metric) for metric in self._given(cell.point))
 
     def _given(self, point: Point) -> list[Metric]:
@@ -106,19 +119,25 @@ class Stopping:
     def _name(self, cell: Cell, metric: Metric) -> str:
         return f"{cell.platform.name} {cell.point.label} {cell.key} {metric.name}"
 
-    def _contrasts(self, blocks: int) -> dict[str, Array]:
+    def _contrasts(self, blocks: int, groups: Mapping[str, str]) -> dict[str, Contrast]:
+        """As the report builds them, but for failed trials: further blocks do not decide what they withhold."""
         baseline = {c.point.key: c for c in self._plan.cells if self._is_baseline(c)}
         contrasts = {}
         for cell, metric in self._judged():
             parameters = cell.point.parameters.model_dump()
             average = average_with(metric.average, metric.fixed_work, parameters)
             base = baseline[cell.point.key]
+            name = self._name(cell, metric)
             try:
-                sides = [cell] if cell is base else [cell, base]
-                logs = block_contrast(*(self._means(side, metric.name, average, blocks) for side in sides))
+                means = self._means(cell, metric.name, average, blocks)
+                if cell is base:
+                    found = Contrast(block_contrast(means), metric.better)
+                else:
+                    baseline_means = self._means(base, metric.name, average, blocks)
+                    found = paired_contrast(means, baseline_means, metric.better, groups.get(name, ""))
             except StatsError:
-                logs = np.full(blocks, np.inf)  # the report refuses it too: see `decide`
-            contrasts[self._name(cell, metric)] = logs
+                found = Contrast(np.full(blocks, np.inf), metric.better)  # the report refuses it too: see `decide`
+            contrasts[name] = found
         return contrasts
 
     def _means(self, cell: Cell, metric: str, average: Average, blocks: int) -> BlockMeans:

@@ -3,57 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vtax.stats.assumptions import (
-    FEWEST_OF_UNEQUAL,
-    allow_for_dependence,
-    dependence,
-    effective_blocks,
-    skewness_of,
-)
-from vtax.stats.checks import Array, Better, StatsError
+from vtax.stats.assumptions import allow_for_dependence, dependence, effective_blocks, skewness_of
+from vtax.stats.checks import Better, StatsError
+from vtax.stats.contrasts import Contrast as Contrast
 from vtax.stats.intervals import bootstrap_means
 from vtax.stats.moderation import moderate_family
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp, ratio_of_logs, widened
 from vtax.stats.sequential import sequential_verdicts, t_levels
-from vtax.stats.sessions import Labels, ratio_over_sessions
+from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence, look_level
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, with_outlook
-
-MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One log-ratio per block in the order of the blocks (NaN: none), and which way is better for its metric.
-
-    noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`. group:
-    contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`. failed, tried: trials
-    of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: fewest of a
-    block on either side. sessions: of each log-ratio the number of its session; None: all are of one.
-    """
-
-    logs: Array
-    better: Better
-    noise: float = 1.0
-    group: str = ""
-    failed: tuple[int, int] = (0, 0)
-    tried: tuple[int, int] = (0, 0)
-    medians: Array | None = None
-    trials: int = 1
-    sessions: Labels | None = None
-
-    @property
-    def lost(self) -> float:
-        """Share of the treatment's trials that failed, less the baseline's: slow trials fail first."""
-        shares = [failed / tried if tried else 0.0 for failed, tried in zip(self.failed, self.tried, strict=True)]
-        return shares[0] - shares[1]
+from vtax.stats.withholding import warranted
 
 
 @dataclass(frozen=True)
@@ -103,7 +70,8 @@ def analyse(
         )
     if rule.method > 1:
         verdicts = tuple(
-            _warranted(v, ratios[name], contrasts[name], rule) for name, v in zip(names, verdicts, strict=True)
+            warranted(v, ratios[name], contrasts[name], rule, others)
+            for name, v, others in zip(names, verdicts, _noise_of_others(names, contrasts), strict=True)
         )
     typical = _typical(rule, ratios, contrasts) if rule.method > 1 else {}
     result.update(
@@ -116,6 +84,27 @@ def _ratio(contrast: Contrast, confidence: float) -> Ratio:
     if contrast.sessions is None:
         return ratio_of_logs(contrast.logs, confidence)
     return ratio_over_sessions(contrast.logs, contrast.sessions, confidence)
+
+
+def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str, str]) -> tuple[str, ...]:
+    """Contrasts that miss the target of the rule `precision` or `verdict`, each judged in its family as by `analyse`.
+
+    For `stopping.decide`, so that a run ends when its result has what was declared, neither sooner nor later.
+    """
+    members: dict[str, dict[str, Contrast]] = {}
+    for name, contrast in contrasts.items():
+        members.setdefault(families.get(name, ""), {})[name] = contrast
+    found = {name: answer for family in members.values() for name, answer in analyse(rule, family).items()}
+    return tuple(name for name in contrasts if misses(rule, found[name]))
+
+
+def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
+    """Whether a contrast misses the target of the rule `precision` or `verdict`; one without an answer does."""
+    if isinstance(answer, StatsError):
+        return True
+    if rule.stop == "verdict":
+        return answer.verdict.kind == "undecided"
+    return answer.ratio.n_blocks < rule.min_blocks or not answer.ratio.half_width <= rule.precision
 
 
 def _without_assumptions(
@@ -156,6 +145,16 @@ def _without_assumptions(
     return result
 
 
+def _noise_of_others(names: Sequence[str], contrasts: Mapping[str, Contrast]) -> Iterator[float]:
+    """For each contrast the mean variance of the others of its group, from block to block; 0 without any."""
+    known = {name: contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names}
+    variances = {name: float(logs.var(ddof=1)) for name, logs in known.items() if logs.size > 1}
+    for name in names:
+        group = contrasts[name].group
+        others = [v for other, v in variances.items() if other != name and contrasts[other].group == group]
+        yield sum(others) / len(others) if others else 0.0
+
+
 def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]) -> dict[str, Typical]:
     """The typical ratios that can be given, and which of them show pauses: judged as one family.
 
@@ -180,30 +179,6 @@ def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Co
 def _failures(contrast: Contrast) -> Note:
     (failed, others), (tried, total) = contrast.failed, contrast.tried
     return Note("failures-differ", failed=failed, tried=tried, others=others, total=total)
-
-
-def _warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> Verdict:
-    """The verdict, withheld where it stands on an assumption that the blocks contradict or are too few to test."""
-    if verdict.kind == "undecided":
-        return verdict
-    inside = ratio.low > 1 - rule.margin and ratio.high < 1 + rule.margin
-    agrees = inside if verdict.kind == "equivalent" else (ratio.low > 1 or ratio.high < 1)
-    unlucky = "faster" if contrast.noise > 1 else "slower"
-    times = round(max(contrast.noise, 1 / contrast.noise), 1)
-    note = None
-    spared = "faster" if contrast.lost > 0 else "slower"
-    if abs(contrast.lost) > MOST_LOST and verdict.kind in (spared, "equivalent"):
-        note = Note("withheld-failures")
-    elif contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
-        if ratio.n_blocks < FEWEST_OF_UNEQUAL or not agrees:
-            note = Note("withheld-noisier", times=times, minimum=FEWEST_OF_UNEQUAL)
-    elif ratio.effective_blocks is not None and not agrees:
-        note = Note("withheld-dependent")
-    if note is None:
-        return verdict
-    return replace(
-        verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=(*verdict.warnings, note)
-    )
 
 
 def _with_bootstrap(

@@ -96,6 +96,32 @@ def unequal_noise(treatment: Array, baseline: Array) -> float:
     return times if is_unequal else 1.0
 
 
+def spread_ratio(treatment: Array, baseline: Array) -> float:
+    """How many times noisier the treatment is in these blocks, by chance or not: 1 where `unequal_noise` has none."""
+    if treatment.size < 5:
+        return 1.0
+    spreads = float(treatment.std()), float(baseline.std())
+    return spreads[0] / spreads[1] if min(spreads) > 1e-13 else 1.0
+
+
+def likely_correlation(logs: Array) -> float:
+    """Correlation of neighbouring blocks as estimated, chance or not; 0 below FEWEST_TO_TEST blocks."""
+    if logs.size < FEWEST_TO_TEST or float(np.ptp(logs)) <= 1e-13:
+        return 0.0
+    return _unbiased(_lag(logs), logs.size)
+
+
+def skewness_z(logs: Array) -> float:
+    """Skewness as a standard normal deviate of normal values (D'Agostino, Biometrika 1970); 0 of too few blocks."""
+    n, g = logs.size, skewness_of(logs)
+    if g == 0.0:
+        return 0.0
+    y = g * math.sqrt((n + 1) * (n + 3) / (6 * (n - 2)))
+    b = 3 * (n * n + 27 * n - 70) * (n + 1) * (n + 3) / ((n - 2) * (n + 5) * (n + 7) * (n + 9))
+    w = math.sqrt(2 * (b - 1)) - 1
+    return math.asinh(y / math.sqrt(2 / (w - 1))) / math.sqrt(math.log(w) / 2)
+
+
 def skewness_of(logs: Array) -> float:
     """The moment coefficient g1; 0 of fewer than FEWEST_TO_TEST blocks, which do not show it, and of equal ones."""
     centred = logs - logs.mean()

@@ -1,4 +1,4 @@
-"""Contrasts other than platform against baseline in the same block: across runs, hosts, or differing blocks.
+"""What a contrast holds, and contrasts other than platform against baseline in the same block.
 
 Within one run every contrast is paired (`paired_ratio`): platform against platform, and level against level of a
 factor, since a block holds every cell. Blocks of two runs have nothing in common, so their logarithms are compared as
@@ -8,13 +8,63 @@ two samples. A ratio of ratios (does the overhead differ between hosts?) is the 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from vtax.stats.checks import Values, as_array, check_confidence, check_positive, without_missing
+from vtax.stats.checks import Array, Better, Values, as_array, check_confidence, check_positive, without_missing
 from vtax.stats.intervals import t_quantile
 from vtax.stats.notes import Note
-from vtax.stats.ratio import Ratio, exp, standard_error, tail
+from vtax.stats.ratio import (
+    BlockMeans,
+    Ratio,
+    block_contrast,
+    exp,
+    noise_ratio,
+    observed_noise_ratio,
+    standard_error,
+    tail,
+)
+from vtax.stats.sessions import Labels
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One log-ratio per block in the order of the blocks (NaN: none), and which way is better for its metric.
+
+    noise: how many times noisier the treatment is than the baseline, see `assumptions.unequal_noise`; observed_noise:
+    the same where it may be chance, see `assumptions.spread_ratio`. group:
+    contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`. failed, tried: trials
+    of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: fewest of a
+    block on either side. sessions: of each log-ratio the number of its session; None: all are of one.
+    """
+
+    logs: Array
+    better: Better
+    noise: float = 1.0
+    group: str = ""
+    failed: tuple[int, int] = (0, 0)
+    tried: tuple[int, int] = (0, 0)
+    medians: Array | None = None
+    trials: int = 1
+    observed_noise: float = 1.0
+    sessions: Labels | None = None
+
+    @property
+    def lost(self) -> float:
+        """Share of the treatment's trials that failed, less the baseline's: slow trials fail first."""
+        shares = [failed / tried if tried else 0.0 for failed, tried in zip(self.failed, self.tried, strict=True)]
+        return shares[0] - shares[1]
+
+
+def paired_contrast(treatment: BlockMeans, baseline: BlockMeans, better: Better, group: str = "") -> Contrast:
+    """The contrast of two cells of one run, as both a run's stopping rule and its report judge it.
+
+    Raises StatsError for means that are not positive or too large.
+    """
+    sides = treatment, baseline
+    logs, noise = block_contrast(*sides), noise_ratio(*sides)
+    return Contrast(logs, better, noise, group, observed_noise=observed_noise_ratio(*sides))
 
 
 def unpaired_ratio(left: Values, right: Values, confidence: float = 0.95) -> Ratio:

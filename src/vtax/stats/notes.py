@@ -86,6 +86,18 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "the verdict is withheld: it favours the side whose noise is {times} times the other's, and fewer than "
         "{minimum} blocks, or a wide interval, cannot exclude rare slow blocks", "",
     ),
+    "withheld-skewed": (
+        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and skewed blocks "
+        "cannot exclude rare slow ones", "",
+    ),
+    "withheld-quiet": (
+        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and does not stand "
+        "with the noise of the table's other comparisons", "",
+    ),
+    "withheld-likely-dependent": (
+        "the verdict is withheld: neighbouring blocks correlate by {correlation}, which may be chance; were it not, "
+        "the two would not be equivalent", "",
+    ),
     "failures-differ": (
         "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "
         "flatters the side that failed more", "",

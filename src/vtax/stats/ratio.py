@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vtax.stats.assumptions import unequal_noise
+from vtax.stats.assumptions import spread_ratio, unequal_noise
 from vtax.stats.checks import (
     Array,
     Better,
@@ -161,13 +161,24 @@ def noise_ratio(treatment: BlockMeans, baseline: BlockMeans) -> float:
 
     Over the blocks that both sides have. Raises StatsError for means that are not positive or too large.
     """
+    sides = _common_logs(treatment, baseline)
+    return unequal_noise(*sides) if sides[0].size else 1.0
+
+
+def observed_noise_ratio(treatment: BlockMeans, baseline: BlockMeans) -> float:
+    """The same, chance or not: see `spread_ratio`."""
+    return spread_ratio(*_common_logs(treatment, baseline))
+
+
+def _common_logs(treatment: BlockMeans, baseline: BlockMeans) -> tuple[Array, Array]:
+    """Logarithms of both sides over the blocks that both have."""
     sides = [as_array(side.means) for side in (treatment, baseline)]
     if not np.array_equal(treatment.blocks, baseline.blocks):
         _, left, right = np.intersect1d(treatment.blocks, baseline.blocks, return_indices=True)
         sides = [sides[0][left], sides[1][right]]
     for side in sides:
         check_positive(side, "values")
-    return unequal_noise(np.log(sides[0]), np.log(sides[1])) if sides[0].size else 1.0
+    return np.log(sides[0]), np.log(sides[1])
 
 
 def ratio_of_logs(logs: Values, confidence: float = 0.95) -> Ratio:

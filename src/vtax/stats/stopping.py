@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from vtax.stats.verdict import check_margin
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
 Stop = Literal["fixed", "precision", "verdict", "budget"]
 Spend = Literal["widest", "evenly"]
+Missed = Callable[[Mapping[str, Array]], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Decision:
 
 def decide(
     rule: Rule, contrasts: Mapping[str, Array], blocks: int, families: Mapping[str, str] | None = None,
-    groups: Mapping[str, str] | None = None,
+    groups: Mapping[str, str] | None = None, missed_by: Missed | None = None,
 ) -> Decision:  # fmt: skip
     """Whether to stop after `blocks` whole blocks, time left out of account (see `within_budget`).
 
@@ -115,6 +116,8 @@ def decide(
     Nor does one keep a run going that had no value in the last MAX_LOST blocks made for it: its platform is lost.
     families: name -> the family it is judged in, which must be that of the result; absent, all are one.
     groups: name -> the group within which variances are moderated, likewise.
+    missed_by: which of the contrasts that can be judged miss the target, as the result judges (`analysis.missed`).
+    None: by plain intervals and boundaries, which is what method 1 does.
     """
     if rule.stop == "budget":
         return Decision(False, False, "time is left", _widest(rule, contrasts, blocks))
@@ -127,7 +130,9 @@ def decide(
     if not contrasts:
         return Decision(True, False, "there is nothing to compare", (), ("no contrast has data in any block",))
     judged = _judgeable(contrasts)
-    if rule.stop == "precision":
+    if missed_by is not None:
+        missed = missed_by(judged)
+    elif rule.stop == "precision":
         missed = _imprecise(rule, judged)
     else:
         missed = _undecided(rule, judged, families or {}, groups or {})

@@ -25,8 +25,8 @@ from vtax.report.document import Inline
 from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
+from vtax.stats.contrasts import paired_contrast
 from vtax.stats.notes import Note
-from vtax.stats.ratio import block_contrast, noise_ratio
 from vtax.store.records import CellRecord
 from vtax.store.store import LAST, Store
 
@@ -275,14 +275,12 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
     for number, pair in enumerate(pairs):
         try:
             check(pair)
-            logs = block_contrast(pair.left.means_of_blocks, pair.right.means_of_blocks)
-            if np.isnan(logs).all():
+            means = pair.left.means_of_blocks, pair.right.means_of_blocks
+            found = paired_contrast(*means, pair.section.better, lending_group(pair.left.platform))
+            if np.isnan(found.logs).all():
                 raise StatsError(Note("no-shared-block"))
-            noise = noise_ratio(pair.left.means_of_blocks, pair.right.means_of_blocks)
             sessions = labels(side.analysis, np.union1d(pair.left.blocks, pair.right.blocks))
-            contrasts[str(number)] = Contrast(
-                logs, pair.section.better, noise, lending_group(pair.left.platform), sessions=sessions
-            )
+            contrasts[str(number)] = replace(found, sessions=sessions)
         except StatsError as error:
             result[number] = replace(pair, reason=error.note)
     for name, answer in judge(side.analysis.rule, contrasts).items():

@@ -22,13 +22,14 @@ from vtax.report.analysis.timeouts import timeouts_of
 from vtax.report.analysis.values import Analysis, Floats, Ints, ResultPoint, Row, Section, lending_group, place_of
 from vtax.report.analysis.warnings import warnings_of
 from vtax.report.document import Place
-from vtax.stats.analysis import Contrast
+from vtax.stats.analysis import Comparison, Contrast
 from vtax.stats.analysis import analyse as judge
 from vtax.stats.checks import StatsError
+from vtax.stats.contrasts import paired_contrast
 from vtax.stats.describe import describe_blocks, with_bootstrap
 from vtax.stats.means import Average, average_with
 from vtax.stats.notes import Note
-from vtax.stats.ratio import block_contrast, noise_ratio
+from vtax.stats.ratio import block_contrast
 from vtax.stats.sessions import half_width_over_sessions
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.query import RunData, load
@@ -294,18 +295,17 @@ def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[in
 
 
 def _contrast(row: Row, base: Row | None, section: Section, session_of: Mapping[int, int]) -> Contrast:
-    logs = _logs(row, base)
+    if base is None or base.summary is None:
+        raise StatsError(Note("no-baseline-here"))
+    found = paired_contrast(row.means_of_blocks, base.means_of_blocks, section.better, lending_group(row.platform))
     sessions = None
-    if base is not None and len(set(session_of.values())) > 1:
+    if len(set(session_of.values())) > 1:
         sessions = np.array([session_of[block] for block in np.union1d(row.blocks, base.blocks).tolist()])
-    noise = noise_ratio(row.means_of_blocks, base.means_of_blocks) if base else 1.0
-    failed = (row.failed, base.failed if base else 0)
-    tried = (_tried(row), _tried(base) if base else 0)
-    found = Contrast(logs, section.better, noise, lending_group(row.platform), failed, tried, sessions=sessions)
-    if base is None:
-        return found
     medians = block_contrast(row.medians_of_blocks, base.medians_of_blocks)
-    return replace(found, medians=medians, trials=min(row.fewest_trials, base.fewest_trials))
+    return replace(
+        found, medians=medians, trials=min(row.fewest_trials, base.fewest_trials),
+        failed=(row.failed, base.failed), tried=(_tried(row), _tried(base)), sessions=sessions,
+    )  # fmt: skip
 
 
 def _tried(row: Row) -> int:
@@ -329,7 +329,10 @@ def _aims(data: RunData, sections: tuple[Section, ...]) -> Iterator[Aim]:
                 if section.metric.is_primary and (is_alone or row is not base):
                     logs = _own_logs(row) if is_alone else _logs_or_none(row, base)
                     name, group = _aim_name(section, row), lending_group(row.platform)
-                    yield Aim(name, section.name, place_of(section, point, row), logs, group)
+                    answer = None
+                    if row.ratio is not None and row.verdict is not None:
+                        answer = Comparison(row.ratio, row.verdict)
+                    yield Aim(name, section.name, place_of(section, point, row), logs, group, answer)
 
 
 def _aim_name(section: Section, row: Row) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from vtax.report.analysis.warnings import place_of
 from vtax.report.document import Count, Inline, Place, Share, joined, msg, plural, stored
+from vtax.stats.analysis import Comparison, misses
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
 
@@ -20,7 +21,8 @@ _MISSES = {"precision", "verdict"}  # rules with a target for every contrast
 class Aim:
     """A contrast of a primary metric, or, of a single platform, a cell. logs: as `decide` takes them.
 
-    name: unique in the run. family: what its verdict is judged in. group: see `stats.analysis.Contrast`.
+    name: unique in the run. family: what its verdict is judged in. group: see `stats.analysis.Contrast`. answer: the
+    result's, which decides under method 2; None of a single platform's cell, and where there is none.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Aim:
     place: Place
     logs: NDArray[np.float64]
     group: str = ""
+    answer: Comparison | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,14 @@ class Targets:
 def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
     """Whether a run of so many blocks met the targets of its rule, and which aims did not."""
     families, groups = {a.name: a.family for a in aims}, {a.name: a.group for a in aims}
-    decision = decide(rule, {a.name: a.logs for a in aims}, blocks, families, groups)
+    known = {a.name: a.answer for a in aims}
+
+    def missed_by(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if (answer := known[name]) is None or misses(rule, answer))
+
+    is_plain = rule.method == 1 or not any(answer and answer.ratio.n_sessions == 1 for answer in known.values())
+    logs = {a.name: a.logs for a in aims}
+    decision = decide(rule, logs, blocks, families, groups, None if is_plain else missed_by)
     return Targets(decision, frozenset(decision.open if rule.stop in _MISSES else ()))
 
 
@@ -95,5 +105,6 @@ def _lack(rule: Rule, aim: Aim) -> Inline:
             "{count} block, at least {minimum} requested", "{count} blocks, at least {minimum} requested",
             made, minimum=Count(rule.min_blocks),
         )  # fmt: skip
-    found = Share(half_width(rule, aim.logs))
+    is_plain = rule.method == 1 or aim.answer is None
+    found = Share(half_width(rule, aim.logs) if is_plain or aim.answer is None else aim.answer.ratio.half_width)
     return msg("half-width ±{found}, requested ±{wanted}", found=found, wanted=wanted)
