@@ -22,6 +22,8 @@ from vtax.report.renderers import numbers
 from vtax.report.renderers.json import as_json
 from vtax.report.views import interaction, ranking
 
+WANDER = ": a trend or slow wander"
+
 
 def test_drift_is_measured_and_warned_of() -> None:
     data, analysis = measured(noisy(0.0, 0.001, drift=0.01), blocks=12)
@@ -32,7 +34,7 @@ def test_drift_is_measured_and_warned_of() -> None:
     assert drift.low < math.exp(0.11) - 1 < drift.high * 1.05
     (warning,) = [warning for warning in analysis.warnings if warning.code.startswith("drift")]
     assert re.fullmatch(
-        r"the figures of 6 cells drift over the run by \+11.\d\s% to \+1[12].\d\s% \(p < 0.001\)",
+        r"the figures of 6 cells drift over the run by \+11.\d\s% to \+1[12].\d\s% \(p < 0.001\)" + WANDER,
         sentence(warning),
     )
     assert (len(warning.places), warning.times) == (6, 1)
@@ -42,16 +44,18 @@ def test_drift_is_reported_in_words() -> None:
     blocks = np.arange(12)
     falling = 100 * 0.97**blocks + 0.1 * (-1.0) ** blocks
     (one,) = drift_warnings([(Place("here"), blocks, falling)], 0.95)
-    assert re.fullmatch(r"the figures drift over the run by −2\d.\d\s% \(p < 0.001\)", sentence(one))
+    assert re.fullmatch(r"the figures drift over the run by −2\d.\d\s% \(p < 0.001\)" + WANDER, sentence(one))
     (both,) = drift_warnings([(Place("here"), blocks, falling), (Place("there"), blocks, falling**0.5)], 0.95)
     assert re.fullmatch(
-        r"the figures of 2 cells drift over the run by −2\d.\d\s% to −1\d.\d\s% \(p < 0.001\)",
+        r"the figures of 2 cells drift over the run by −2\d.\d\s% to −1\d.\d\s% \(p < 0.001\)" + WANDER,
         sentence(both),
     )
     (same,) = drift_warnings(
         [(Place("here"), blocks[:6], falling[:6]), (Place("there"), blocks[:6], 2 * falling[:6])], 0.95
     )
-    assert re.fullmatch(r"the figures of 2 cells drift over the run by −\d+.\d\s% \(p = 0.0\d+\)", sentence(same))
+    assert re.fullmatch(
+        r"the figures of 2 cells drift over the run by −\d+.\d\s% \(p = 0.0\d+\)" + WANDER, sentence(same)
+    )
 
 
 def test_noise_alone_is_rarely_called_drift() -> None:

@@ -46,10 +46,14 @@ _OWN: Mapping[str, Sentence] = {
         "warning",
         msg("the guest's wall clock was {offset} off the host's; durations are measured on the host's clock"),
     ),
-    "drift": Sentence("warning", msg("the figures drift over the run by {change} ({p})")),
-    "drift-of-cells": Sentence("warning", msg("the figures of {cells} cells drift over the run by {change} ({p})")),
+    "drift": Sentence("warning", msg("the figures drift over the run by {change} ({p}): a trend or slow wander")),
+    "drift-of-cells": Sentence(
+        "warning",
+        msg("the figures of {cells} cells drift over the run by {change} ({p}): a trend or slow wander"),
+    ),
     "drift-of-cells-between": Sentence(
-        "warning", msg("the figures of {cells} cells drift over the run by {low} to {high} ({p})")
+        "warning",
+        msg("the figures of {cells} cells drift over the run by {low} to {high} ({p}): a trend or slow wander"),
     ),
 }
 _HOST = frozenset({"host-busy", "host-steal"})  # stored as texts, which older versions wrote with other words
