@@ -40,6 +40,7 @@ class Stopping:
             raise BadInput(str(error), where="[design]") from error
         self._plan = plan
         self._session = session
+        self._is_alone = len({cell.platform.name for cell in plan.cells}) == 1
         self._keys: dict[str, list[str]] = defaultdict(list)
         for cell in plan.cells:
             self._keys[cell.point.key].append(cell.key)
@@ -96,10 +97,6 @@ class Stopping:
         points = {cell.point.key for cell in open_cells}
         baseline = {c.key for c in self._plan.cells if self._is_baseline(c) and c.point.key in points}
         return frozenset({cell.key for cell in open_cells} | baseline)
-
-    @property
-    def _is_alone(self) -> bool:
-        return len({cell.platform.name for cell in self._plan.cells}) == 1
 
     def _judged(self) -> Iterator[tuple[Cell, Metric]]:
         """Every cell and primary metric that has a contrast; of a single platform, the cells themselves."""
