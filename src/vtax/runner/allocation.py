@@ -46,12 +46,14 @@ class Choice:
         found = self.allocation
         if found is None:
             return f"{chosen}, which shows no noise between trials"
-        return (
+        reason = (
             f"{chosen}: a block costs {format_duration(found.start_s)} to start and "
             f"{format_duration(found.trial_s)} per trial of every cell; {self.widest} varies by "
-            f"{100 * found.between:.2g} % between blocks and {100 * found.within:.2g} % between trials; "
-            f"{max(0.0, 100 * found.time_saved):.0f} % less time than with one trial in a block"
+            f"{100 * found.between:.2g} % between blocks and {100 * found.within:.2g} % between trials"
         )
+        if self.trials == 1:
+            return reason
+        return f"{reason}; {max(0.0, 100 * found.time_saved):.0f} % less time than with one trial in a block"
 
 
 def from_stored(plan: Plan, store: Store) -> Choice | None:
