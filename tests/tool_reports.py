@@ -40,6 +40,14 @@ REPORTS = [  # benchmark, its parameters, the program's role -> file with what i
     ("pi", {"digits": 1000}, {"single": "pi/cln-1.3.6.txt"}),
     ("pi-flint", {"digits": 1000}, {"single": "pi/flint-3.1.0-1-thread.txt"}),
     ("bonnie", {"size": 1073741824}, {"single": "bonnie/2.00a-1-gib-16-files.csv"}),
+    (
+        "fio",
+        {"rw": "write", "block_size": 1048576, "size": 16777216, "once": True},
+        {"single": "fio/3.39-write.json"},
+    ),
+    ("memcached", {}, {"client": "memcached/trixie.txt"}),
+    ("redis", {"requests": 20000}, {"client": "redis/8.0.csv"}),
+    ("sysbench-oltp", {"events": 10000}, {"client": "sysbench-oltp/10.11-point_select.txt"}),
 ]
 
 
