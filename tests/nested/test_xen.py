@@ -1,4 +1,4 @@
-"""Xen, every kind of domain, started by vtax in dom0 of a nested machine: what starts, what is left."""
+"""Xen, every kind of domain, started by vtax in dom0 of a nested machine: what starts, its order, what is left."""
 
 import json
 
@@ -6,8 +6,10 @@ import pytest
 from nested.report import keep
 
 pytestmark = pytest.mark.timeout(7200)
-DOMAINS = ["xen-pv", "xen-pvh"]
+DOMAINS = ["xen-pv", "xen-pvh", "xen-hvm-pv", "xen-hvm"]
 STUDY = "/root/vtax/tests/nested/xen.toml"
+MIN_RATIO = 5.0
+"""By how much paravirtual interfaces must send faster than an emulated one; 60 to 300 times were seen."""
 KILLED = """
 python3 -m vtax.conformance.killed platform vtax.platforms.xen >killed.txt 2>&1 & pid=$!
 for second in $(seq 900); do grep -q started killed.txt && break; sleep 1; done
@@ -43,7 +45,7 @@ def test_a_killed_run_leaves_no_domain_interface_disk_or_log_after_clean(dom0):
     assert "vif" not in after
 
 
-def test_a_small_study_over_dom0_and_every_domain_is_measured_and_marked(dom0):
+def test_paravirtual_interfaces_send_many_times_faster_than_an_emulated_one(dom0):
     ran = dom0.vtax("run", STUDY, timeout_s=6000, status=None)
     keep("xen-run.txt", ran.stdout + ran.stderr)
     assert ran.status == 0
@@ -52,4 +54,5 @@ def test_a_small_study_over_dom0_and_every_domain_is_measured_and_marked(dom0):
     figures = {result["label"]: result["points"][0]["rows"] for result in results if result["primary"]}
     assert set(figures) == {"sysbench-cpu", "stream", "dd", "iperf3"}
     assert all(row["summary"] is not None and row["failed"] == 0 for rows in figures.values() for row in rows)
-    assert all(row["marks"] == ["nested"] for rows in figures.values() for row in rows)
+    sent = {row["platform"]: row["summary"]["mean"] for row in figures["iperf3"]}
+    assert min(sent["xen-pv"], sent["xen-pvh"]) > MIN_RATIO * sent["xen-hvm"]

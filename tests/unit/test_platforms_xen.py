@@ -174,18 +174,28 @@ def test_a_domain_has_its_cpus_memory_and_two_channels_of_which_one_is_used() ->
     assert unpinned["cpus"] == "['0,1,2', '0,1,2']"
 
 
-@pytest.mark.parametrize(("platform", "kind"), [("xen-pv", "'pv'"), ("xen-pvh", "'pvh'")])
-def test_each_platform_has_its_type_disk_and_interface(platform, kind) -> None:
+@pytest.mark.parametrize(
+    ("platform", "kind", "vif", "device", "root"),
+    [
+        ("xen-pv", "'pv'", "type=vif", "vdev=xvda", "/dev/xvda"),
+        ("xen-pvh", "'pvh'", "type=vif", "vdev=xvda", "/dev/xvda"),
+        ("xen-hvm-pv", "'hvm'", "type=vif", "vdev=xvda", "/dev/xvda"),
+        ("xen-hvm", "'hvm'", "type=ioemu, model=e1000", "vdev=hda", "/dev/sda"),
+    ],
+)
+def test_each_platform_has_its_type_disk_and_interface(platform, kind, vif, device, root) -> None:
     values = written(**VARIANTS[platform])
     assert values["type"] == kind
-    assert "mac=02:76:74:00:02:00, type=vif, script=/guests/vtax-1/vif" in values["vif"]
-    assert "format=qcow2, vdev=xvda, access=rw, target=/guests/vtax-1/disk.qcow2" in values["disk"]
-    assert "vtax.root=/dev/xvda vtax.stream=/dev/hvc1" in values["cmdline"]
+    assert vif in values["vif"]
+    assert "mac=02:76:74:00:02:00" in values["vif"]
+    assert device in values["disk"]
+    assert f"vtax.root={root}" in values["cmdline"]
+    assert ("xen_emul_unplug=never" in values["cmdline"]) == (platform == "xen-hvm")
 
 
-def test_a_type_that_there_is_not_is_refused() -> None:
-    with pytest.raises(BadInput, match="option type"):
-        registry.make("mine", "xen", {"type": "pvx"})
+def test_only_a_domain_of_type_hvm_has_emulated_devices() -> None:
+    with pytest.raises(BadInput, match="has no emulated devices"):
+        registry.make("mine", "xen", {"type": "pv", "devices": "emulated"})
 
 
 def test_text_that_the_configuration_cannot_quote_is_refused() -> None:

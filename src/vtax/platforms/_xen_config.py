@@ -21,6 +21,8 @@ CHANNELS = ("vtax-0", "vtax-1")
 """Names of two channels, of which the one that becomes console 1 is used: libxl 4.17 takes the first for console 0,
 which is the kernel's, and leaves it out; later ones make it console 1."""
 _CONSOLE = "hvc0"
+_NO_PV_DEVICES = "xen_emul_unplug=never"
+"""The kernel's word that leaves the emulated disk and NICs in place and their PV drivers off (xen/platform_pci)."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,21 @@ def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot
         "maxmem": resources.memory_bytes >> 20,
         "tsc_mode": made.tsc_mode,
         "disk": [_disk(options, made.disk)],
-        "vif": [f"mac={interface.mac}, type=vif, script={made.vif_script}" for interface in made.interfaces],
+        "vif": [_vif(options, interface, made.vif_script) for interface in made.interfaces],
         "channel": [f"connection=socket,path={made.sockets / name},name={name}" for name in CHANNELS],
         "on_poweroff": "destroy",
         "on_reboot": "destroy",
         "on_crash": "destroy",
     }
+    if options.type == "hvm":
+        values |= {"vga": "none", "nographic": 1, "vnc": 0, "usb": 0, "hdtype": "ahci"}
     return text(values)
 
 
 def kernel_command_line(options: XenOptions) -> str:
-    """As every machine's, on its first console."""
-    return virtual_machine.kernel_command_line(_CONSOLE, options.modules, options.root_device, STREAM)
+    """As every machine's; on its first console, with the emulated devices left to it where they are wanted."""
+    more = () if options.devices == "pv" else (_NO_PV_DEVICES,)
+    return virtual_machine.kernel_command_line(_CONSOLE, options.modules, options.root_device, STREAM, more)
 
 
 def text(values: Mapping[str, Value]) -> str:
@@ -80,8 +85,13 @@ def text(values: Mapping[str, Value]) -> str:
 
 
 def _disk(options: XenOptions, overlay: Path) -> str:
-    device = options.root_device.removeprefix("/dev/")
+    device = options.root_device.removeprefix("/dev/").replace("sda", "hda")
     return f"format=qcow2, vdev={device}, access=rw, target={overlay}"
+
+
+def _vif(options: XenOptions, interface: Interface, script: Path) -> str:
+    kind = f"type=ioemu, model={options.nic}" if options.devices == "emulated" else "type=vif"
+    return f"mac={interface.mac}, {kind}, script={script}"
 
 
 def _quoted(value: str) -> str:

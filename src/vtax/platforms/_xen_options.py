@@ -1,11 +1,11 @@
-"""What can be chosen about a Xen domain, and the platforms that ship."""
+"""What can be chosen about a Xen domain, which choices go together, and the platforms that ship."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class XenOptions(BaseModel):
@@ -13,22 +13,40 @@ class XenOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    type: Literal["pv", "pvh"] = Field("pvh", description="type of the domain (xl.cfg: type)")
+    type: Literal["pv", "pvh", "hvm"] = Field("pvh", description="type of the domain (xl.cfg: type)")
+    devices: Literal["pv", "emulated"] = Field(
+        "pv", description="paravirtual disk and interfaces, or the emulated ones of a domain of type hvm"
+    )
+    nic: Literal["e1000", "rtl8139"] = Field("e1000", description="NIC model of emulated interfaces")
     tsc_mode: Literal["auto", "default", "always_emulate", "native", "native_paravirt"] = Field(
         "auto",
         description="time stamp counter (xl.cfg: tsc_mode); auto: default, native on emulated CPUs",
     )
     kernel: Literal["image", "host"] = Field("image", description="kernel of the guest: the image's or the host's")
 
+    @model_validator(mode="after")
+    def _choices_go_together(self) -> Self:
+        if self.devices == "emulated" and self.type != "hvm":
+            raise ValueError(f"type {self.type} has no emulated devices; use type hvm, or devices pv")
+        return self
+
     @property
     def modules(self) -> tuple[str, ...]:
         """Kernel modules the guest needs, without what those depend on."""
-        return ("xen_blkfront", "xen_netfront")
+        if self.devices == "pv":
+            return ("xen_blkfront", "xen_netfront")
+        return ("ahci", "sd_mod", {"e1000": "e1000", "rtl8139": "8139cp"}[self.nic])
 
     @property
     def root_device(self) -> str:
         """The disk as the guest's kernel calls it."""
-        return "/dev/xvda"
+        return "/dev/xvda" if self.devices == "pv" else "/dev/sda"
 
 
-VARIANTS: Mapping[str, Mapping[str, Any]] = {"xen-pv": {"type": "pv"}, "xen-pvh": {}}
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "xen-pv": {"type": "pv"},
+    "xen-pvh": {},
+    "xen-hvm": {"type": "hvm", "devices": "emulated"},
+    "xen-hvm-pv": {"type": "hvm"},
+}
+"""`xen-hvm` is a domain with emulated devices alone, as the papers measured it; `xen-hvm-pv` has PV drivers."""

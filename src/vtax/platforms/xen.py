@@ -1,4 +1,4 @@
-"""Xen: a domain started by xl in dom0, paravirtual (PV) or PVH, with paravirtual devices.
+"""Xen: a domain started by xl in dom0, paravirtual (PV), PVH or HVM, with emulated or paravirtual devices.
 
 A guest is a domain that boots the image's kernel from a copy-on-write overlay over the image's disk, as every machine
 does (see virtual_machine). It is made paused. The host's side of its interfaces, which dom0's kernel or the device
@@ -42,21 +42,23 @@ _VIF_SCRIPT = """#!/bin/sh
 # Called by xl for an interface of a domain: the lab joins it, so there is nothing to do but to say that it is there.
 [ "$1" != online ] || exec xenstore-write "$XENBUS_PATH/hotplug-status" connected
 """
-_MAX_MTU = 65517  # of netback and netfront: 65535 bytes less an Ethernet header with a VLAN tag
+_MAX_MTU = {"e1000": 16110, "rtl8139": 4096}
+_PV_MAX_MTU = 65517  # of netback and netfront: 65535 bytes less an Ethernet header with a VLAN tag
 
 
 class Xen(Driver):
     """See the module."""
 
     name = "xen"
-    summary = "a domain of Xen by xl: PV or PVH, paravirtual devices"
+    summary = "a domain of Xen by xl: PV, PVH or HVM, emulated or paravirtual devices"
     Options = XenOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned")
 
     def network_limits(self, options: XenOptions) -> NetworkLimits:
         """See platforms.base.Driver."""
-        return NetworkLimits(mtu=_MAX_MTU, queues=1, not_attached=("macvtap",))
+        mtu = _MAX_MTU[options.nic] if options.devices == "emulated" else _PV_MAX_MTU
+        return NetworkLimits(mtu=mtu, queues=1, not_attached=("macvtap",))
 
     def probe(self, options: XenOptions, image: Image | None) -> Probe:
         """Start it once, where this host is dom0."""
@@ -120,7 +122,7 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
             with claimed.group.procs_file() as join:
                 enter = _joining(join)
                 _create(path, claimed, enter, stderr)
-                ports = _join_interfaces(spec)
+                ports = _join_interfaces(options, spec)
                 process = _read_console(spec, claimed, enter, console, stderr)
             channel = Channel.to_unix_socket(
                 spec.directory / tools.channel_name(spec.name),
@@ -184,14 +186,15 @@ def _create(path: Path, claimed: Claim, enter: Callable[[], None], stderr: Path)
         raise PlatformError(f"xl create failed with status {status}", where=tools.errors(stderr.read_text()))
 
 
-def _join_interfaces(spec: GuestSpec) -> tuple[str, ...]:
+def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
     """Move the host's side of every interface into the lab; their names there."""
     if spec.plugboard is None:
         return ()
     domain = tools.find(spec.name)
     assert domain is not None
+    suffix = "-emu" if options.devices == "emulated" else ""
     count = len(spec.plugboard.interfaces)
-    return tuple(spec.plugboard.plug_devices([f"vif{domain.domid}.{number}" for number in range(count)]))
+    return tuple(spec.plugboard.plug_devices([f"vif{domain.domid}.{number}{suffix}" for number in range(count)]))
 
 
 def _read_console(
