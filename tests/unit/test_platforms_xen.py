@@ -198,6 +198,11 @@ def test_only_a_domain_of_type_hvm_has_emulated_devices() -> None:
         registry.make("mine", "xen", {"type": "pv", "devices": "emulated"})
 
 
+def test_a_domain_of_type_hvm_boots_the_images_kernel() -> None:
+    with pytest.raises(BadInput, match="type hvm boots the image's kernel"):
+        registry.make("mine", "xen", {"type": "hvm", "kernel": "host"})
+
+
 def test_text_that_the_configuration_cannot_quote_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot have"):
         config.text({"name": "it's"})

@@ -28,6 +28,8 @@ class XenOptions(BaseModel):
     def _choices_go_together(self) -> Self:
         if self.devices == "emulated" and self.type != "hvm":
             raise ValueError(f"type {self.type} has no emulated devices; use type hvm, or devices pv")
+        if self.type == "hvm" and self.kernel == "host":
+            raise ValueError("type hvm boots the image's kernel; kernel host needs type pv or pvh")
         return self
 
     @property

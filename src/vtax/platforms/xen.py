@@ -81,6 +81,8 @@ class Xen(Driver):
             tools.check_host()
             _check_room(spec)
             boot = virtual_machine.Boot(*virtual_machine.boot_files(options.kernel, options.modules, spec.image))
+            if options.type == "hvm":  # its device model loads packed kernels only
+                boot = replace(boot, kernel=spec.image.kernel)
             return _start(options, spec, boot, virtual_machine.overlay(spec))
         except PlatformError:
             raise
@@ -121,7 +123,7 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
             claimed = _claim(spec, undo)
             with claimed.group.procs_file() as join:
                 enter = _joining(join)
-                _create(path, claimed, enter, stderr)
+                _create(spec, path, claimed, enter, stderr)
                 ports = _join_interfaces(options, spec)
                 process = _read_console(spec, claimed, enter, console, stderr)
             channel = Channel.to_unix_socket(
@@ -166,7 +168,7 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
     return claimed
 
 
-def _create(path: Path, claimed: Claim, enter: Callable[[], None], stderr: Path) -> None:
+def _create(spec: GuestSpec, path: Path, claimed: Claim, enter: Callable[[], None], stderr: Path) -> None:
     """Make the domain, paused. xl stays as a daemon that destroys the domain when it ends. Raises PlatformError."""
     with stderr.open("wb") as errors:
         process = spawn(
@@ -183,7 +185,13 @@ def _create(path: Path, claimed: Claim, enter: Callable[[], None], stderr: Path)
             process.wait()
             raise CommandFailed("xl create did not end in time") from error
     if status != 0:
-        raise PlatformError(f"xl create failed with status {status}", where=tools.errors(stderr.read_text()))
+        raise PlatformError(f"xl create failed with status {status}", where=_complaints(spec, stderr))
+
+
+def _complaints(spec: GuestSpec, stderr: Path) -> str:
+    """The last line of the device model, then those of xl."""
+    _, model = log_files(spec.name)
+    return " | ".join(filter(None, (stdio.last_lines(model, 1), tools.errors(stderr.read_text()))))
 
 
 def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
