@@ -1,19 +1,20 @@
 """What vtax changes in a figure: the same tool typed by hand and run through vtax, alternating within pairs.
 
-By hand: the same binary of the same image, on the same CPU, started directly (chroot for sysbench; iperf3 in two
-network namespaces joined by a bridge as anyone would type it), with none of vtax's agent, channel or counters.
+By hand: the same binary of the same image, on the same CPU, started directly (chroot for sysbench and STREAM; iperf3
+in two network namespaces joined by a bridge as anyone would type it), with none of vtax's agent, channel or counters.
 
-    sudo .venv/bin/python bench/by_hand.py [--pairs 20] [--tool sysbench-cpu|iperf3] [--json]
+    sudo .venv/bin/python bench/by_hand.py [--pairs 20] [--tool sysbench-cpu|stream|iperf3] [--json]
 
 A pair is not one run of each but several, in an order that a drift of the host cannot favour (PATTERNS): what differs
 from one start of a tool to the next, such as where its memory lies, is most of the noise and averages out within the
 pair. Which way is A is drawn for every pair. What the figure cost in CPU is compared as well: for sysbench the events
-of a CPU second, for iperf3 the CPU seconds of both its ends for a gigabyte.
+of a CPU second, for STREAM the CPU seconds of a run, for iperf3 those of both its ends for a gigabyte.
 
 Measure on a quiet machine: beside other programs a guest's cgroup has a share of the CPU of its own, and what is
 typed by hand shares with everything else, so the hand looks slow. Twenty pairs of both tools take under ten minutes.
 
-The promise (docs/promises.md): the ratio is 1.00 within half a percent for sysbench, one percent for iperf3.
+The promise (docs/promises.md): the ratio is 1.00 within half a percent for sysbench and STREAM, one percent for
+iperf3.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from typing import Any
 
 import cleanup
 
-from vtax.benchmarks.base import Context
+from vtax.benchmarks.base import Command, Context
 from vtax.errors import BadInput, BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.host.home import Home
@@ -51,9 +52,10 @@ from vtax.study.load import LoadedStudy, validate
 
 STUDIES: dict[str, dict[str, Any]] = {
     "sysbench-cpu": {"name": "sysbench-cpu", "parameters": {"duration_s": 2}},
+    "stream": {"name": "stream", "parameters": {"array_size": "96MiB", "repetitions": 20}},
     "iperf3": {"name": "iperf3", "parameters": {"duration_s": 1}},
 }
-PATTERNS = {"sysbench-cpu": "ABBA", "iperf3": "ABBABAABBAABABBA"}
+PATTERNS = {"sysbench-cpu": "ABBA", "stream": "ABBA", "iperf3": "ABBABAABBAABABBA"}
 """The runs of a pair, one letter each. Beginnings of the Thue-Morse sequence: with 2^n letters both ways keep their
 means whatever polynomial of time below degree n is added to the figures."""
 CPU_S = "cpu_s"
@@ -95,7 +97,9 @@ def figures(plan: Plan) -> dict[str, Callable[[Values], float]]:
     """What is compared: the primary metric, and what it cost in CPU, which a crowded machine disturbs less."""
     name = next(m.name for m in plan.points[0].benchmark.metrics if m.primary)
     found: dict[str, Callable[[Values], float]] = {name: lambda values: values[name]}
-    if plan.points[0].benchmark.name == "sysbench-cpu":
+    if plan.points[0].benchmark.name == "stream":
+        found["CPU s"] = lambda values: values[CPU_S]
+    elif plan.points[0].benchmark.name == "sysbench-cpu":
         seconds = STUDIES["sysbench-cpu"]["parameters"]["duration_s"]
         found["events per CPU second"] = lambda values: values[name] * seconds / values[CPU_S]
     else:
@@ -109,28 +113,29 @@ def children_cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def by_hand(plan: Plan, argv: list[str], context: Context, role: str) -> Measure:
-    """Runs argv directly and parses what it prints with the same parser."""
+def by_hand(plan: Plan, argv: list[str], context: Context, command: Command) -> Measure:
+    """Runs argv, which ends in the command's, directly and parses what it prints with the same parser."""
+    environment = {**cleanup.environment(), **command.environment}
 
     def measure() -> Values:
         started_at, cpu_s = time.monotonic(), children_cpu_s()
-        done = subprocess.run(argv, capture_output=True, text=True, env=cleanup.environment(), check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
         seconds = time.monotonic() - started_at
         result = CommandResult(tuple(argv), done.returncode, done.stdout, done.stderr, seconds, seconds)
-        outcome = plan.points[0].benchmark.parse(plan.points[0].parameters, context, {role: result})  # type: ignore[dict-item]
+        outcome = plan.points[0].benchmark.parse(plan.points[0].parameters, context, {command.role: result})
         return {**outcome.values, CPU_S: children_cpu_s() - cpu_s}
 
     return measure
 
 
 @contextmanager
-def sysbench_by_hand(plan: Plan) -> Iterator[Measure]:
-    """`taskset -c CPU chroot TREE sysbench ...`"""
+def local_by_hand(plan: Plan) -> Iterator[Measure]:
+    """`taskset -c CPU chroot TREE TOOL ...`"""
     cpu, _ = split_cpus(1)
     context = plan.context()
     command = plan.points[0].benchmark.commands(plan.points[0].parameters, context)[0]
     argv = ["taskset", "-c", ",".join(map(str, cpu)), "chroot", str(plan.image.tree), *command.argv]
-    yield by_hand(plan, argv, context, command.role)
+    yield by_hand(plan, argv, context, command)
 
 
 @contextmanager
@@ -166,7 +171,7 @@ def iperf3_by_hand(plan: Plan) -> Iterator[Measure]:
         inside = ["chroot", str(plan.image.tree)]
         server_argv = [*typed(peer, peer_cpus), *inside, *commands["server"].argv]
         client_argv = [*typed(guest, guest_cpus), *inside, *commands["client"].argv]
-        measure_client = by_hand(plan, client_argv, context, "client")
+        measure_client = by_hand(plan, client_argv, context, commands["client"])
 
         null = subprocess.DEVNULL
 
@@ -202,7 +207,7 @@ def whole(way: Measure) -> Values:
 def compare(tool: str, pairs: int) -> list[dict[str, Any]]:
     """Every figure of a tool: its ratio over the pairs with a 95 % interval, and all values by pair."""
     plan = plan_for(tool)
-    hands = {"sysbench-cpu": sysbench_by_hand, "iperf3": iperf3_by_hand}
+    hands = {"sysbench-cpu": local_by_hand, "stream": local_by_hand, "iperf3": iperf3_by_hand}
     measured: dict[str, list[list[Values]]] = {"vtax": [], "hand": []}
     with through_vtax(plan) as vtax, hands[tool](plan) as hand:
         ways = {"vtax": vtax, "hand": hand}

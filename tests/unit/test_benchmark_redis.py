@@ -4,7 +4,7 @@ import pytest
 from service_reports import CONTEXT, client, commands, read, version_output
 
 from vtax.benchmarks.redis import BENCHMARK, RedisParameters
-from vtax.errors import BenchmarkError
+from vtax.errors import BadInput, BenchmarkError
 
 
 def parse(text, *, outside_s=10.0, cpu_s=0.0, status=0, stderr="", **parameters):
@@ -45,6 +45,12 @@ def test_the_server_keeps_nothing_unless_requested():
     assert (server.ready_port, remote.place) == (6382, "peer")
     assert remote.argv[remote.argv.index("-P") : remote.argv.index("-P") + 2] == ("-P", "4")
     assert commands(BENCHMARK, append_only=True)[0].argv[-1] == "yes"
+
+
+def test_values_beyond_the_memory_of_the_guest_are_refused_with_both_numbers():
+    with pytest.raises(BadInput, match=r"values of 63212 keys need about 61.7 GiB of memory, and the guest has "):
+        commands(BENCHMARK, value_size=2**20)
+    commands(BENCHMARK, value_size=2**20, requests=100)
 
 
 @pytest.mark.parametrize(("suite", "version"), [("bookworm", "7.0.15"), ("trixie", "8.0.2")])

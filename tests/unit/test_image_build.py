@@ -12,7 +12,7 @@ from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
 from vtax.image import build as images
-from vtax.image.recipe import DEFAULT
+from vtax.image.recipe import DEFAULT, DataSet
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -142,8 +142,15 @@ def test_a_layer_that_fails_leaves_its_base(home, as_root, monkeypatch):
 
 def test_too_little_space_is_said_beforehand(home, as_root, monkeypatch):
     monkeypatch.setattr(images.shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 500 * 2**20))
-    with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs 2048 MiB free, and 500 MiB are"):
+    with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs about 2 GiB free, and 500 MiB are"):
         images.build(home, DEFAULT, journal)
+
+
+def test_data_that_the_disk_does_not_hold_are_refused_before_anything_is_built(home, as_root, monkeypatch):
+    monkeypatch.setattr(images.shutil, "disk_usage", lambda path: Usage(10**12, 10**12, 400 * 2**30))
+    recipe = DEFAULT.with_data([DataSet("tables", "true", 150 * 2**30)])
+    with Journal(home.journal) as journal, pytest.raises(BadInput, match="needs about 452 GiB free, and 400 GiB are"):
+        images.build(home, recipe, journal)
 
 
 def test_a_missing_program_names_its_package(home, as_root, monkeypatch):

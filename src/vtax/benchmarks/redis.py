@@ -12,12 +12,14 @@ is a warning.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.local import check_memory
 from vtax.benchmarks.service import Client, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -79,6 +81,8 @@ class Redis:
     def commands(self, parameters: RedisParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""
         p = parameters
+        keys_set = -math.expm1(-p.requests / p.keys) * p.keys  # expected number of different ones
+        check_memory("redis: value_size", f"values of {keys_set:.0f} keys", int(keys_set * p.value_size), context)
         directory, port = f"{context.scratch}/vtax-redis-{context.flow}", str(PORT + context.flow)
         remove = ("rm", "-rf", directory)
         server = (

@@ -32,9 +32,10 @@ from vtax.image.export import DISK_BYTES, write_archive, write_disk
 from vtax.image.image import MODULES, Image
 from vtax.image.initrd import build_initrd, collect_modules, write_modules
 from vtax.image.kernel import elf_of
-from vtax.image.layer import make_layer
+from vtax.image.layer import FORMS, make_layer
 from vtax.image.recipe import DEFAULT, PROGRAMS, Recipe
 from vtax.image.tree import BuildRoot, make_build_root, make_tree, package_versions
+from vtax.study.units import about_size
 
 Progress = Callable[[str], None]
 
@@ -87,7 +88,7 @@ def build(home: Home, recipe: Recipe, journal: Journal, progress: Progress = lam
     progress: called with one line as each stage begins. Raises ImageError when a stage fails, BadInput when this
     host cannot build at all; either removes what it made.
     """
-    _check_host(home)
+    _check_host(home, recipe)
     with _build_lock(home, progress):
         return _build(home, recipe, journal, progress)
 
@@ -216,7 +217,7 @@ def _adopt(parent: Image, image: Image) -> dict[str, Any]:
     return record
 
 
-def _check_host(home: Home) -> None:
+def _check_host(home: Home, recipe: Recipe) -> None:
     """Raises BadInput when this host cannot build: architecture, programs, space. Makes the home."""
     if os.geteuid() != 0:
         raise BadInput("building an image needs root", hint="sudo vtax image build")
@@ -227,9 +228,10 @@ def _check_host(home: Home) -> None:
             raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
     home.ensure()
     free = shutil.disk_usage(home.images).free
-    if free < SPACE_NEEDED_BYTES:
+    needed = SPACE_NEEDED_BYTES + FORMS * sum(data.size_bytes for data in recipe.data)
+    if free < needed:
         raise BadInput(
-            f"building an image needs {SPACE_NEEDED_BYTES // 1024**2} MiB free, and {free // 1024**2} MiB are",
+            f"building this image needs about {about_size(needed)} free, and {about_size(free)} are",
             where=str(home.images),
             hint="make room there, or set VTAX_HOME to a directory on a larger disk",
         )

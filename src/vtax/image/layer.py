@@ -22,7 +22,7 @@ from vtax.image.recipe import Recipe
 from vtax.image.tree import add_layer, make_data, package_versions
 
 _DISK_STEP_BYTES = 64 * 1024**2
-_FORMS = 3  # that the files of an image exist in: tree, archive, disk
+FORMS = 3  # that the files of an image exist in: tree, archive, disk
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 _APT_ANSWER = re.compile(r"After this operation, ([0-9.,]+) ([kMG]?B) of additional disk space will be used")
 
@@ -74,7 +74,7 @@ def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:
     the image's. Changes nothing.
     """
     forms = sum(disk_usage_bytes(path) for path in (base.tree, base.archive, base.disk))
-    forms += _FORMS * sum(data.size_bytes for data in recipe.data)
+    forms += FORMS * sum(data.size_bytes for data in recipe.data)
     if not recipe.layer:
         return forms, True
     try:
@@ -91,4 +91,4 @@ def estimated_bytes(recipe: Recipe, base: Image) -> tuple[int, bool]:
     if not (found := _APT_ANSWER.search(answer)):
         return forms, False
     added_bytes = int(float(found[1].replace(",", "")) * _UNITS[found[2]])
-    return forms + _FORMS * added_bytes, True
+    return forms + FORMS * added_bytes, True

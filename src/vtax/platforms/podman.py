@@ -109,6 +109,7 @@ def command_line(options: PodmanOptions, spec: GuestSpec, root: Root, parent: st
         f"--memory={memory}",
         f"--memory-swap={memory}",
         f"--shm-size={memory}",
+        "--pids-limit=-1",  # Podman's own is 2048; the memory limits processes, as on the other platforms
         *([f"--uidmap={root.ids.colons}", f"--gidmap={root.ids.colons}"] if root.ids else []),
         *(["--security-opt=no-new-privileges"] if options.no_new_privileges else []),
         "--rootfs",

@@ -1,6 +1,7 @@
 """What the disks of the host did while a tool worked on that of a guest: below the cache of the guest is another.
 
-The counters are of the whole host, so other programs' reads and writes are in them: a ratio above 1 may be theirs.
+The counters are of the whole host, so other programs' reads and writes are in them: a ratio above 1 may be theirs,
+or the journal of a file system.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ RATIO = "host_disk_ratio"
 """Bytes that the host's disks moved over those that the tool did: an effective setting of trials of disks."""
 _READ_BYTES, _WRITES, _WRITTEN_BYTES = (DISK_COLUMNS[column].name for column in (5, 7, 9))
 _MIN_RATIO = 0.5  # below it, more than half of what went past the guest's cache stopped at another
+_MIN_WRITES = 0.5  # per flush of new data, which is one write or more; below it, more than half reached no disk
 
 
 def on_host(outcome: Outcome, counted: Mapping[tuple[str, str], float]) -> Outcome:
@@ -29,9 +31,13 @@ def on_host(outcome: Outcome, counted: Mapping[tuple[str, str], float]) -> Outco
     read_bytes, written_bytes, writes = (value or 0.0 for value in found)
     ratio = (read_bytes + written_bytes) / work.moved_bytes
     warnings = []
-    if work.flushes and not writes:
+    if work.flushes * _MIN_WRITES > writes:
         count = "a flush" if work.flushes == 1 else f"{work.flushes} flushes"
-        warnings.append(f"{count} (fsync) of the guest reached no device: no disk of the host completed a write")
+        warnings.append(
+            f"{count} (fsync) of the guest: most reached no device, as the host's disks completed {writes:.0f} writes"
+            if writes
+            else f"{count} (fsync) of the guest reached no device: no disk of the host completed a write"
+        )
     if work.is_direct and ratio < _MIN_RATIO:
         warnings.append(
             f"direct: the host's disks moved {ratio:.0%} of the bytes; a cache below the guest had the rest"
