@@ -181,10 +181,15 @@ def test_a_run_measures_every_platform_at_every_level_and_contrasts_levels(
     assert list(private_home.guests.iterdir()) == list(private_home.journal.iterdir()) == []
 
 
-def test_a_machine_of_the_users_own_is_refused_at_levels_it_cannot_have(image, private_home, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli_run, "measuring_lock", partial(measuring_lock, path=tmp_path / "lock"))
+def test_a_machine_of_the_users_own_is_not_tested_at_levels_it_cannot_have(image, private_home, tmp_path):
     study = tmp_path / "tuned.toml"
     study.write_text(STUDY.format(platforms='["native", "ssh:nowhere.invalid"]', levels='["pinned"]'))
-    result = CliRunner().invoke(group, ["run", str(study)], standalone_mode=False)
-    assert "ssh:nowhere.invalid cannot be pinned" in str(result.exception)
-    assert "tuned.toml: key tuning" in str(result.exception)
+    result = CliRunner().invoke(group, ["run", str(study), "--dry-run", "--json"], standalone_mode=False)
+    (remote,) = [each for each in json.loads(result.stdout)["platforms"] if each["name"] != "native"]
+    assert (remote["available"], remote["reason"]) == (
+        False, "ssh:nowhere.invalid cannot be pinned, as tuning level 'pinned' asks"
+    )  # fmt: skip
+    named = CliRunner().invoke(
+        group, ["run", str(study), "--dry-run", "--platform", "ssh:nowhere.invalid"], standalone_mode=False
+    )
+    assert "ssh:nowhere.invalid cannot be pinned" in str(named.exception)

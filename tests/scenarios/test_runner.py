@@ -547,25 +547,6 @@ def test_every_guest_is_given_what_its_level_says_and_the_host_is_as_before(
     assert [guest.facts["tuning"] for guest in load_run(store.engine, run).guests] == levels
 
 
-@pytest.mark.parametrize(
-    ("tunings", "level", "what"),
-    [
-        (("pinned",), "default", "cannot run unpinned, as tuning level 'default' asks"),
-        (("default", "pinned"), "pinned+hugepages", "cannot have its memory in huge pages"),
-        (("pinned", "hugepages"), "hugepages", "cannot run unpinned"),
-        ((), "pinned", "cannot be pinned"),
-    ],
-)
-def test_a_platform_that_cannot_follow_a_level_is_refused_before_the_run(
-    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, tunings: tuple[str, ...], level: str, what: str
-) -> None:
-    monkeypatch.setattr(driver, "tunings", tunings, raising=False)
-    with pytest.raises(BadInput, match=what) as caught:
-        plan_of(study(tuning=[level]))
-    assert caught.value.where == "test: key tuning"
-    assert driver.started == []
-
-
 def test_must_match_compares_guests_of_one_tuning(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

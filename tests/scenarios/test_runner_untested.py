@@ -13,8 +13,10 @@ from scripted import ScriptedDriver, StopAfter, executed, install, plan_of, stud
 from shown import drawn, english, source_of, values
 
 from vtax.errors import BadInput, RunInterrupted
+from vtax.host import huge_pages
 from vtax.host.home import Home
 from vtax.image.image import Image
+from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform, Probe
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers
@@ -175,3 +177,62 @@ def test_a_platform_that_carries_nothing_is_not_started(
     assert (other.available, other.reason, other.hint) == (False, REASON.what, REASON.hint)
     assert store.open_run("last").untested == ()
     assert {cell.platform for cell in run.cells} == {"native", "third"}
+
+
+@pytest.mark.parametrize(
+    ("tunings", "level", "what"),
+    [
+        (("pinned",), "default", "cannot run unpinned, as tuning level 'default' asks"),
+        (("default", "pinned"), "pinned+hugepages", "cannot have its memory in huge pages"),
+        (("pinned", "hugepages"), "hugepages", "cannot run unpinned"),
+        ((), "pinned", "cannot be pinned"),
+    ],
+)
+def test_a_baseline_that_cannot_follow_a_level_is_refused(
+    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, tunings: tuple[str, ...], level: str, what: str
+) -> None:
+    monkeypatch.setattr(driver, "tunings", tunings, raising=False)
+    with pytest.raises(BadInput, match=f"native {what}") as caught:
+        plan_of(study(tuning=[level]))
+    assert caught.value.where == "test: key tuning"
+    assert driver.started == []
+
+
+def test_a_platform_has_no_cells_at_a_level_that_it_cannot_follow(
+    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, store: Store, home: Home
+) -> None:
+    fewer = ScriptedDriver()
+    monkeypatch.setattr(fewer, "name", "fewer", raising=False)
+    monkeypatch.setattr(fewer, "tunings", ("pinned",), raising=False)
+    monkeypatch.setattr(fewer, "variants", {"other": {}}, raising=False)
+    monkeypatch.setattr(driver, "variants", {"native": {}}, raising=False)
+    monkeypatch.setattr(platform_registry, "drivers", lambda: {"scripted": driver, "fewer": fewer})
+    run = executed(plan_of(study(tuning=["pinned", "default"], benchmark=TABLES[1:])), store, home)
+    assert run.status == "finished"
+    levels = [(cell.platform, cell.levels["tuning"]) for cell in run.cells]
+    assert set(levels) == {("native", "pinned"), ("native", "default"), ("other", "pinned")}
+    untested = store.open_run("last").untested
+    assert {(each.platform, each.levels["tuning"], each.reason) for each in untested} == {
+        ("other", "default", "other cannot run unpinned, as tuning level 'default' asks")
+    }
+    text = drawn(views()["result"].document(source_of(analyse(store)), Options("brief")), 400)
+    assert "cannot run unpinned, as tuning level 'default' asks" in text
+    alone = plan_of(study(tuning=["default"], benchmark=TABLES[1:]))
+    assert {cell.platform.name for cell in alone.cells} == {"native"}
+    (other,) = [entry for entry in alone.platforms if entry.platform.name == "other"]
+    assert other.probe.reason == "other cannot run unpinned, as tuning level 'default' asks"
+
+
+def test_a_host_without_huge_pages_runs_the_other_levels(
+    driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(huge_pages.available, "__defaults__", (tmp_path,))
+    plan = plan_of(study(tuning=["pinned", "pinned+hugepages"], benchmark=TABLES[1:]))
+    assert {(cell.platform.name, cell.point.tuning) for cell in plan.cells} == {
+        ("native", "pinned"), ("other", "pinned")
+    }  # fmt: skip
+    reasons = {(each.platform.name, each.point.tuning, each.error.what) for each in plan.untested}
+    why = "this host's kernel has no transparent huge pages"
+    assert reasons == {(name, "pinned+hugepages", why) for name in ("native", "other")}
+    with pytest.raises(BadInput, match=f"the baseline native does not run here: {why}"):
+        plan_of(study(tuning=["hugepages"]))

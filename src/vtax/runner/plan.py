@@ -228,7 +228,6 @@ def make_plan(
     study = loaded.study
     checked, named = checked_study(loaded, image)
     untested = _untested(study, named, checked, image, loaded.source)
-    tuning.refuse_beyond_platforms(study.tuning, named, loaded.source)
     own = {point.benchmark.name: point.benchmark for point in checked if isinstance(point.benchmark, Program)}
     programs = (*platform_programs(study, loaded.source), *consent.of_programs(study, own))
     if not dry:

@@ -9,7 +9,6 @@ its kernel uses huge pages, too. Without the factor everything is `pinned`.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,23 +49,30 @@ def apply_inside(level: str, guest: Guest) -> None:
         guest.run(["/bin/sh", "-c", f"{own_kernel} && test -w {_POLICY} && echo always >{_POLICY}"], timeout_s=30.0)
 
 
-def refuse_beyond_platforms(levels: Sequence[str], platforms: Sequence[Platform], source: str) -> None:
-    """Raise BadInput for a level that a platform of the study, or this host, cannot have."""
-    for level in levels:
-        for word in _needed(level):
-            unable = [platform.name for platform in platforms if word not in platform.driver.tunings]
-            if unable:
-                raise BadInput(
-                    f"{unable[0]} cannot {_MEANING[word]}, as tuning level {level!r} asks",
-                    where=f"{source}: key tuning",
-                    hint=f"take the level out, or leave {', '.join(unable)} out of platforms",
-                )
-        if _HUGE in level and not huge_pages.available():
-            raise BadInput(
-                "this host's kernel has no transparent huge pages",
+def why_not(platform: Platform, level: str, source: str) -> BadInput | None:
+    """Why a platform's guests cannot be started at a level (empty: no such factor); None when they can.
+
+    source: the study.
+    """
+    for word in _needed(level) if level else ():
+        if word not in platform.driver.tunings:
+            return BadInput(
+                f"{platform.name} cannot {_MEANING[word]}, as tuning level {level!r} asks",
                 where=f"{source}: key tuning",
-                hint=f"take {level!r} out",
+                hint=f"take the level out, or leave {platform.name} out of platforms",
             )
+    return None
+
+
+def why_nowhere(level: str, source: str) -> BadInput | None:
+    """Why no guest on this host can be started at a level; None when some can. source: the study."""
+    if _HUGE in level and not huge_pages.available():
+        return BadInput(
+            "this host's kernel has no transparent huge pages",
+            where=f"{source}: key tuning",
+            hint=f"take {level!r} out",
+        )
+    return None
 
 
 def _needed(level: str) -> list[str]:

@@ -6,7 +6,7 @@ from vtax.benchmarks.base import StartsGuests
 from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.platforms.base import Platform
-from vtax.runner import networks
+from vtax.runner import networks, tuning
 from vtax.runner.check import host_memory
 from vtax.runner.points import Point
 from vtax.study.units import about_size
@@ -15,14 +15,20 @@ from vtax.study.units import about_size
 def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadInput | None:
     """Why a platform cannot do what a point requests; None when it can. source: the study."""
     return (
-        networks.why_not(platform, point, source)
+        tuning.why_not(platform, point.tuning, source)
+        or networks.why_not(platform, point, source)
         or _why_not_started(platform, point, image, source)
         or _why_not_several(platform, point, source)
     )
 
 
 def why_nowhere(point: Point, memory_bytes: int, source: str) -> BadInput | None:
-    """Why no platform can run a point here: its guests, of so much memory each, need more than the host has."""
+    """Why no platform can run a point here; None when some may.
+
+    The host lacks what its level of tuning needs, or the memory for its guests, of so much each.
+    """
+    if error := tuning.why_nowhere(point.tuning, source):
+        return error
     needed, has = point.guests * memory_bytes, host_memory()
     if point.colocation.total == 1 or needed <= has:
         return None
