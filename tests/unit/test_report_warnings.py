@@ -12,7 +12,8 @@ from synthetic_run import begin, fill, trial
 
 from vtax.counters.host import HostSample, host_warnings
 from vtax.report.analysis import Row, analyse, legacy
-from vtax.report.document import Number, Range, Share, Warning
+from vtax.report.document import Count, Number, Range, Share, Warning
+from vtax.report.document.sentences import CODES
 from vtax.report.views.result import notes_under
 from vtax.store.store import Store
 
@@ -48,20 +49,44 @@ def test_texts_of_older_runs_that_differ_in_numbers_alone_are_one_warning(store:
             "steal 3\N{NO-BREAK SPACE}% to 10\N{NO-BREAK SPACE}%: "
             "the machine below this host kept its CPUs from it for that share",
         ),
+        (
+            "host-memory", [{"memory_stall_s": 0.5}, {"memory_stall_s": 3.0}],
+            {"share": Range(Share(0.05, "whole"), Share(0.3, "whole"))},
+            "programs on the host waited for memory 5\N{NO-BREAK SPACE}% to 30\N{NO-BREAK SPACE}% of the time",
+        ),
+        (
+            "host-swap", [{"swapped_pages": 7.0}, {"swapped_pages": 12345.0}],
+            {"pages": Range(Count(7), Count(12345))},
+            "the host swapped 7 to 12345 pages during the trial",
+        ),
+        (
+            "host-frequency", [{"frequency_hz": 1.5e9}, {"frequency_hz": 2.2e9}],
+            {"change": Range(Share(-0.25, "change"), Share(0.1, "change"))},
+            "the CPU frequency changed by \N{MINUS SIGN}25\N{NO-BREAK SPACE}% to +10\N{NO-BREAK SPACE}% "
+            "from before the trial to after it",
+        ),
+        (
+            "host-throttled", [{"throttled": 2.0}, {"throttled": 9.0}],
+            {"times": Range(Count(2), Count(9))},
+            "a CPU was slowed 2 to 9 times because it was hot",
+        ),
     ],
 )  # fmt: skip
 def test_what_the_host_warns_of_has_typed_data(
     store: Store, code: str, changes: list[dict[str, float]], data: dict[str, Range], message: str
 ) -> None:
-    before = HostSample(0.0, dict.fromkeys(("user", "system", "idle", "steal"), 0.0), 0.0, 0.0, None, None, None)
+    before = HostSample(0.0, dict.fromkeys(("user", "system", "idle", "steal"), 0.0), 0.0, 0.0, 0.0, 2e9, 0.0)
     run = begin(store)
-    for block, spent in enumerate(changes):
-        after = replace(before, monotonic_s=10.0, cpu_s={**before.cpu_s, **spent})
+    for block, changed in enumerate(changes):
+        spent = {kind: changed.get(kind, 0.0) for kind in before.cpu_s}
+        others = {name: value for name, value in changed.items() if name not in spent}
+        after = replace(before, monotonic_s=10.0, cpu_s=spent, **others)
         given = host_warnings(before, after, 7.0)
         made = tuple(each for each in given if each[0] == code)
         run.add_trial(trial(run.cells[0], block=block, position=block, warnings=made))
     (warning,) = [w for w in analyse(store).warnings if w.code == code]
     assert warning.data == data
+    assert set(CODES[code].units) == set(data)
     assert sentence(warning) == message
 
 

@@ -8,25 +8,46 @@ warning, and what has a code and data never comes here.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from vtax.report.document import Inline, Number, Share
+from vtax.report.document import Count, Inline, Number, Share
 from vtax.report.document.sentences import TEXT
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _WHOLE_NUMBER = re.compile(r"((?:(?<![\w.])[-+])?(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d))")  # of no name
 
 
-_BUSY = re.compile(r"other programs kept (\d+\.\d+) of the host's CPUs busy during the trial")
-_STEAL = re.compile(r"steal (\d+) %: the machine below this host kept its CPUs from it for that share")
+_OF_HOST: Mapping[str, tuple[str, str, Callable[[str], Inline]]] = {
+    "host-busy": (
+        r"other programs kept (\d+\.\d+) of the host's CPUs busy during the trial",
+        "cpus", lambda text: Number(float(text), 2),
+    ),
+    "host-steal": (
+        r"steal (\d+) %: the machine below this host kept its CPUs from it for that share",
+        "share", lambda text: Share(int(text) / 100, "whole"),
+    ),
+    "host-memory": (
+        r"programs on the host waited for memory (\d+) % of the time",
+        "share", lambda text: Share(int(text) / 100, "whole"),
+    ),
+    "host-swap": (r"the host swapped (\d+) pages during the trial", "pages", lambda text: Count(int(text))),
+    "host-frequency": (
+        r"the CPU frequency changed by ([-+]\d+) % from before the trial to after it",
+        "change", lambda text: Share(int(text) / 100, "change"),
+    ),
+    "host-throttled": (
+        r"a CPU was slowed (\d+) times because it was hot", "times", lambda text: Count(int(text)),
+    ),
+}  # fmt: skip
+"""Code -> (its text, name of the number in it, the number as a typed value)."""
 
 
 def data_of(code: str, text: str) -> dict[str, Inline]:
-    """What a stored text of the host says, as data of its code's sentence: `cpus`, `share`; the text of any other."""
-    if code == "host-busy" and (found := _BUSY.fullmatch(text)):
-        return {"cpus": Number(float(found[1]), 2)}
-    if code == "host-steal" and (found := _STEAL.fullmatch(text)):
-        return {"share": Share(int(found[1]) / 100, "whole")}
+    """What a stored text of the host says, as data of its code's sentence, see _OF_HOST; the text of any other."""
+    if code in _OF_HOST:
+        pattern, name, value = _OF_HOST[code]
+        if found := re.fullmatch(pattern, text):
+            return {name: value(found[1])}
     return {TEXT: one_line(text)}
 
 

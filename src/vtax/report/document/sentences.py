@@ -7,7 +7,7 @@ as older runs and plug-ins have, carries its sentence as `text`; so does a code 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vtax.report.document.text import Message, msg, stored
 from vtax.report.document.warnings import Severity, Warning
@@ -19,13 +19,15 @@ SESSION_EFFECTS = "session-effects"
 
 @dataclass(frozen=True)
 class Sentence:
-    """The sentence of a code. template: names its data."""
+    """The sentence of a code. template: names its data. units: of the data, by name."""
 
     severity: Severity
     template: Message
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
-_OWN: Mapping[str, Sentence] = {
+_DRIFT = {"change": "fraction", "p": "p-value"}
+CODES: Mapping[str, Sentence] = {
     "emulated-host": Sentence(
         "warning",
         msg("the CPU of this host is emulated: figures, including native ones, say little about physical CPUs"),
@@ -37,34 +39,60 @@ _OWN: Mapping[str, Sentence] = {
             "tenants) are part of every ratio and of no interval; several runs per side would show them"
         ),
     ),
-    "host-busy": Sentence("warning", msg("other programs kept {cpus} of the host's CPUs busy during the trial")),
+    "host-busy": Sentence(
+        "warning", msg("other programs kept {cpus} of the host's CPUs busy during the trial"), {"cpus": "CPUs"}
+    ),
     "host-steal": Sentence(
-        "warning", msg("steal {share}: the machine below this host kept its CPUs from it for that share")
+        "warning",
+        msg("steal {share}: the machine below this host kept its CPUs from it for that share"),
+        {"share": "fraction of the CPU time"},
+    ),
+    "host-memory": Sentence(
+        "warning",
+        msg("programs on the host waited for memory {share} of the time"),
+        {"share": "fraction of the time"},
+    ),
+    "host-swap": Sentence("warning", msg("the host swapped {pages} pages during the trial"), {"pages": "pages"}),
+    "host-frequency": Sentence(
+        "warning",
+        msg("the CPU frequency changed by {change} from before the trial to after it"),
+        {"change": "fraction of the frequency before"},
+    ),
+    "host-throttled": Sentence(
+        "warning", msg("a CPU was slowed {times} times because it was hot"), {"times": "times"}
     ),
     "failed-without-message": Sentence("error", msg("the trial failed")),
     "clock": Sentence(
         "warning",
         msg("the guest's wall clock was {offset} off the host's; durations are measured on the host's clock"),
+        {"offset": "s"},
     ),
-    "drift": Sentence("warning", msg("the figures drift over the run by {change} ({p}): a trend or slow wander")),
+    "drift": Sentence(
+        "warning", msg("the figures drift over the run by {change} ({p}): a trend or slow wander"), _DRIFT
+    ),
     "drift-of-cells": Sentence(
         "warning",
         msg("the figures of {cells} cells drift over the run by {change} ({p}): a trend or slow wander"),
+        {"cells": "cells", **_DRIFT},
     ),
     "drift-of-cells-between": Sentence(
         "warning",
         msg("the figures of {cells} cells drift over the run by {low} to {high} ({p}): a trend or slow wander"),
+        {"cells": "cells", "low": "fraction", "high": "fraction", "p": "p-value"},
     ),
 }
-_HOST = frozenset({"host-busy", "host-steal"})  # stored as texts, which older versions wrote with other words
+"""Code -> its sentence, of every code with typed data that the statistics do not have."""
+_HOST = frozenset(
+    code for code in CODES if code.startswith("host-")
+)  # stored as texts, which older versions wrote with other words
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "lost-guest"})
 _NOTES = frozenset({"tuned", "warmup", "trials", "resumed"})
 
 
 def severity_of(code: str) -> Severity:
     """How severe a warning of a code is; one that is not known is a warning."""
-    if code in _OWN:
-        return _OWN[code].severity
+    if code in CODES:
+        return CODES[code].severity
     return "error" if code in _ERRORS else "note" if code in _NOTES else "warning"
 
 
@@ -73,8 +101,8 @@ def template_of(code: str, *, is_text: bool = False) -> tuple[str, str]:
 
     is_text: whether the data is a text, whatever sentence the code has.
     """
-    if code in _OWN and not is_text:
-        return _OWN[code].template.template, ""
+    if code in CODES and not is_text:
+        return CODES[code].template.template, ""
     return SENTENCES.get(code, ("{text}", ""))
 
 
