@@ -74,16 +74,17 @@ def invoke(arguments: Sequence[str]) -> str:
 
 
 def test_a_contrast_is_a_view_of_a_run_and_the_command_shows_the_same(store: Store) -> None:
-    assert views()["contrast"].arguments == ("LEFT", "RIGHT")
+    assert views()["contrast"].arguments == ("TREATMENT", "BASELINE")
     fill(begin(store, started_at=1.0))
     fill(begin(store, "tour-2", started_at=2.0, declared={**DECLARED, "question": "?"}, image_key="other"), seed=2)
     both = json.loads(invoke(["show", "tour-1", "--contrast", "docker", "lxc", "--ranking", "--json"]))
     assert {"contrast", "ranking"} <= set(both)
     assert both["contrast"] == json.loads(invoke(["contrast", "tour-1:docker", "tour-1:lxc", "--json"])) | {
-        side: {**both["contrast"][side], "text": name} for side, name in (("left", "docker"), ("right", "lxc"))
+        side: {**both["contrast"][side], "text": name}
+        for side, name in (("treatment", "docker"), ("baseline", "lxc"))
     }
-    assert both["contrast"]["left"]["run"] == "tour-1"
-    assert json.loads(invoke(["contrast", "docker", "tour-1:docker", "--json"]))["left"]["run"] == "tour-2"
+    assert both["contrast"]["treatment"]["run"] == "tour-1"
+    assert json.loads(invoke(["contrast", "docker", "tour-1:docker", "--json"]))["treatment"]["run"] == "tour-2"
     assert re.search(
         r"docker / tour-2:docker, two samples", invoke(["show", "tour-1", "--contrast", "docker", "tour-2:docker"])
     )

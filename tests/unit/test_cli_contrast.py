@@ -44,9 +44,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
-def refused(store: Store, left: str, right: str, **options: str) -> BadInput:
+def refused(store: Store, treatment: str, baseline: str, **options: str) -> BadInput:
     with pytest.raises(BadInput) as caught:
-        contrast(store, left, right, **options)
+        contrast(store, treatment, baseline, **options)
     return caught.value
 
 
@@ -76,13 +76,13 @@ def test_swapping_the_sides_inverts_the_ratio(store: Store) -> None:
 def test_levels_of_a_factor_are_compared_on_one_platform(store: Store) -> None:
     found = contrast(store, "tour-1:qemu-tcg@direction=receive", "tour-1:qemu-tcg@direction=SEND")
     assert ratios(found) == {"iperf3 throughput": pytest.approx(0.135**-0.5, rel=0.05)}
-    assert found.right.levels == {"direction": "send"}
+    assert found.baseline.levels == {"direction": "send"}
 
 
 def test_a_level_named_on_one_side_holds_on_both(store: Store) -> None:
     found = contrast(store, "tour-1:lxc@direction=send", "tour-1:docker")
     (each,) = found.compared
-    assert (each.left.cell.key, each.right.cell.key) == ("s-lxc", "s-docker")
+    assert (each.treatment.cell.key, each.baseline.cell.key) == ("s-lxc", "s-docker")
 
 
 def test_runs_are_compared_as_two_samples_and_what_differs_is_said(store: Store) -> None:
@@ -142,7 +142,7 @@ def test_platform_names_may_hold_colons_and_at_signs(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "what", "hint"),
+    ("treatment", "what", "hint"),
     [
         ("tour-1:dokcer", "tour-1 has no platform 'dokcer'", "did you mean docker?"),
         ("tuor-1:lxc", "there is no run 'tuor-1'", "tour-1"),
@@ -155,8 +155,8 @@ def test_platform_names_may_hold_colons_and_at_signs(store: Store) -> None:
         ("tour-1:docker", "tour-1:docker and tour-1:docker are the same cells", "vary"),
     ],
 )
-def test_what_does_not_exist_is_refused_with_near_names(store: Store, left: str, what: str, hint: str) -> None:
-    error = refused(store, left, "tour-1:docker")
+def test_what_does_not_exist_is_refused_with_near_names(store: Store, treatment: str, what: str, hint: str) -> None:
+    error = refused(store, treatment, "tour-1:docker")
     assert what in error.what
     assert hint in error.hint
 
@@ -177,7 +177,7 @@ def test_metrics_and_benchmarks_can_be_named(store: Store) -> None:
         ([5.0] * 6, ""),
         ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], "zero or a negative number"),
         ([-1.0] * 6, "zero or a negative number"),
-        ([math.nan] * 6, "the left side has no values"),
+        ([math.nan] * 6, "the treatment has no values"),
         ([math.nan, 5.0, 5.1, math.nan, 5.2, 5.0, 5.1], ""),
     ],
 )
@@ -221,8 +221,8 @@ def test_the_command_prints_a_table_or_json(store: Store, monkeypatch: pytest.Mo
                      "images differ"):  # fmt: skip
         assert expected in text
     plain = json.loads(output("tour-1:qemu-tcg", "tour-2:docker", "--json"))
-    assert plain["schema"] == "vtax.contrast/1"
-    assert plain["left"] == {
+    assert plain["schema"] == "vtax.contrast/2"
+    assert plain["treatment"] == {
             "text": "tour-1:qemu-tcg", "run": "tour-1", "runs": ["tour-1"], "platform": "qemu-tcg", "levels": {},
         }  # fmt: skip
     assert [each["verdict"]["kind"] for each in plain["contrasts"]] == ["slower"] * 3

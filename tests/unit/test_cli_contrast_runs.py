@@ -60,7 +60,7 @@ def _repeat(run: RunHandle) -> None:
 
 def test_every_platform_and_point_that_both_have_is_compared_as_one_family(store: Store) -> None:
     found = contrast(store, "tour-2", "tour-1")
-    names = {(c.left.platform.name, c.section.label, c.name) for c in found.compared}
+    names = {(c.treatment.platform.name, c.section.label, c.name) for c in found.compared}
     assert names == {
         (platform, *of)
         for platform in ("native", "docker", "qemu-tcg")
@@ -72,7 +72,7 @@ def test_every_platform_and_point_that_both_have_is_compared_as_one_family(store
         assert each.ratio is not None
         assert each.verdict is not None
         assert each.verdict.family == 6
-        assert each.left.platform.name == each.right.platform.name
+        assert each.treatment.platform.name == each.baseline.platform.name
         if each.section.label == "sysbench-cpu":
             assert each.ratio.estimate == pytest.approx(1.10, rel=0.03)
             assert each.verdict.kind == "faster"
@@ -80,18 +80,18 @@ def test_every_platform_and_point_that_both_have_is_compared_as_one_family(store
 
 def test_a_factor_that_one_run_fixes_is_matched_at_its_value(store: Store) -> None:
     (each,) = (c for c in contrast(store, "tour-2", "tour-1").compared
-               if (c.left.platform.name, c.section.label) == ("docker", "iperf3"))  # fmt: skip
-    assert each.left.cell.levels == {}
-    assert each.right.cell.levels == {"direction": "send"}
+               if (c.treatment.platform.name, c.section.label) == ("docker", "iperf3"))  # fmt: skip
+    assert each.treatment.cell.levels == {}
+    assert each.baseline.cell.levels == {"direction": "send"}
 
 
 def test_cells_that_one_run_alone_has_are_named(store: Store) -> None:
-    left, right = contrast(store, "tour-2", "tour-1").unmatched
-    assert left == ()
-    assert {cell.key for cell in right} == {"c-lxc", "s-lxc", "r-lxc", "r-native", "r-docker", "r-qemu-tcg"}
+    treatment, baseline = contrast(store, "tour-2", "tour-1").unmatched
+    assert treatment == ()
+    assert {cell.key for cell in baseline} == {"c-lxc", "s-lxc", "r-lxc", "r-native", "r-docker", "r-qemu-tcg"}
     plain = json.loads(output_of("contrast", "tour-1", "tour-2", "--json"))
-    assert {cell["cell"] for cell in plain["unmatched"]["left"]} == {cell.key for cell in right}
-    assert plain["unmatched"]["right"] == []
+    assert {cell["cell"] for cell in plain["unmatched"]["treatment"]} == {cell.key for cell in baseline}
+    assert plain["unmatched"]["baseline"] == []
     text = output_of("contrast", "tour-1", "tour-2")
     assert "Only in tour-1, not compared" in text
     assert "lxc, sysbench-cpu\n" in text
@@ -112,13 +112,13 @@ def test_one_run_a_side_is_warned_of_with_a_code(sides: tuple[str, str]) -> None
 
 def test_the_json_has_an_entry_per_platform_metric_and_point() -> None:
     plain = json.loads(output_of("contrast", "tour-2", "tour-1", "--json", "--benchmark", "sysbench-cpu"))
-    assert plain["schema"] == "vtax.contrast/1"
-    assert plain["left"] == {
+    assert plain["schema"] == "vtax.contrast/2"
+    assert plain["treatment"] == {
         "text": "tour-2", "run": "tour-2", "runs": ["tour-2"], "platform": "", "levels": {},
     }  # fmt: skip
     assert [each["platform"] for each in plain["contrasts"]] == ["native", "docker", "qemu-tcg"]
     assert [each["verdict"]["kind"] for each in plain["contrasts"]] == ["faster"] * 3
-    assert {cell["label"] for cell in plain["unmatched"]["right"]} == {"sysbench-cpu"}
+    assert {cell["label"] for cell in plain["unmatched"]["baseline"]} == {"sysbench-cpu"}
 
 
 @pytest.mark.parametrize("width", [80, 120, 160])
@@ -132,11 +132,11 @@ def test_the_table_fits_and_the_summary_counts_the_verdicts(store: Store, width:
 
 
 def test_the_newest_run_may_be_called_last(store: Store) -> None:
-    assert contrast(store, "last", "tour-1").left.analysis.name == "tour-2"
+    assert contrast(store, "last", "tour-1").treatment.analysis.name == "tour-2"
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "what", "hint"),
+    ("treatment", "baseline", "what", "hint"),
     [
         ("tour-1", "docker", "tour-1 is a whole run, and docker a platform of one", "tour-1:docker"),
         ("tour-1:docker", "tour-2", "tour-2 is a whole run", "tour-2:docker"),
@@ -148,9 +148,11 @@ def test_the_newest_run_may_be_called_last(store: Store) -> None:
         ("tour-1", "tour-2:dokcer", "tour-2 has no platform 'dokcer'", "docker"),
     ],
 )
-def test_what_is_no_pair_of_runs_is_refused(store: Store, left: str, right: str, what: str, hint: str) -> None:
+def test_what_is_no_pair_of_runs_is_refused(
+    store: Store, treatment: str, baseline: str, what: str, hint: str
+) -> None:
     with pytest.raises(BadInput) as caught:
-        contrast(store, left, right)
+        contrast(store, treatment, baseline)
     assert what in caught.value.what
     assert hint in caught.value.hint
 
@@ -194,9 +196,9 @@ def test_points_with_other_settings_are_not_compared(changes: dict[str, Any], re
     assert [each["label"] for each in plain["contrasts"]] == ["sysbench-cpu"]
     assert plain["family"] == 1
     (mismatch,) = plain["mismatched"]
-    assert mismatch["left"]["cell"] == mismatch["right"]["cell"] == "s-native"
+    assert mismatch["treatment"]["cell"] == mismatch["baseline"]["cell"] == "s-native"
     assert mismatch["reasons"] == [reason]
-    assert plain["unmatched"] == {"left": [], "right": []}
+    assert plain["unmatched"] == {"treatment": [], "baseline": []}
     assert "runs-differ" not in [each["code"] for each in plain["coded_warnings"]]
     text = " ".join(output_of("contrast", "old-1", "new-1").split())
     assert "Settings differ, not compared" in text

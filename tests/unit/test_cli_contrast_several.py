@@ -70,7 +70,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def test_the_run_is_the_unit_of_several_runs_a_side(store: Store) -> None:
     found = contrast(store, "b-1,b-2,b-3", "a-1,a-2,a-3")
     assert found.family == 3
-    (native,) = (each for each in found.compared if each.left.platform.name == "native")
+    (native,) = (each for each in found.compared if each.treatment.platform.name == "native")
     assert native.ratio is not None
     assert native.verdict is not None
     means = [[np.mean(LOGS[f"{side}-{n}"]["native"]) for n in (1, 2, 3)] for side in "ba"]
@@ -79,9 +79,9 @@ def test_the_run_is_the_unit_of_several_runs_a_side(store: Store) -> None:
     assert native.ratio.n_sessions == 3
     assert (native.ratio.low, native.ratio.high) == pytest.approx((np.exp(interval.low), np.exp(interval.high)))
     assert native.ratio.p_value == pytest.approx(expected.pvalue)
-    assert native.left.summary is not None
-    assert native.left.summary.n == 3
-    (emulated,) = (each for each in found.compared if each.left.platform.name == "qemu-tcg")
+    assert native.treatment.summary is not None
+    assert native.treatment.summary.n == 3
+    (emulated,) = (each for each in found.compared if each.treatment.platform.name == "qemu-tcg")
     assert emulated.verdict is not None
     assert {native.verdict.kind, emulated.verdict.kind} == {"faster"}
     words = " ".join(output_of("contrast", "b-1,b-2,b-3", "a-1,a-2,a-3").split())
@@ -91,7 +91,7 @@ def test_the_run_is_the_unit_of_several_runs_a_side(store: Store) -> None:
 
 
 def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store: Store) -> None:
-    found = {each.left.platform.name: each for each in contrast(store, "b-1", "a-1").compared}
+    found = {each.treatment.platform.name: each for each in contrast(store, "b-1", "a-1").compared}
     assert all(each.verdict is not None and each.verdict.kind == "undecided" for each in found.values())
     assert found["native"].relative is None  # it is the baseline
     docker = found["docker"]
@@ -109,7 +109,7 @@ def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store: Store) -> No
 
 def test_the_ratio_of_ratios_of_several_runs_is_over_runs(store: Store) -> None:
     plain = json.loads(output_of("contrast", "b-1,b-2:docker", "a-1,a-2:docker", "--json"))
-    assert (plain["left"]["runs"], plain["right"]["runs"]) == (["b-1", "b-2"], ["a-1", "a-2"])
+    assert (plain["treatment"]["runs"], plain["baseline"]["runs"]) == (["b-1", "b-2"], ["a-1", "a-2"])
     (entry,) = plain["contrasts"]
     labels = np.repeat([1, 2], BLOCKS)
     logs = [
@@ -133,7 +133,7 @@ def test_sessions_of_one_run_a_side_are_units_too(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "what"),
+    ("treatment", "baseline", "what"),
     [
         ("a-1,a-1", "b-1", "a-1,a-1 names a-1 twice"),
         ("a-1,a-2", "a-2,b-1", "a-2 is on both sides"),
@@ -144,7 +144,7 @@ def test_sessions_of_one_run_a_side_are_units_too(store: Store) -> None:
         ("a-1,a-2:docker", "a-1:docker", "a-1 is on both sides"),
     ],
 )
-def test_runs_that_cannot_be_sides_are_refused(store: Store, left: str, right: str, what: str) -> None:
+def test_runs_that_cannot_be_sides_are_refused(store: Store, treatment: str, baseline: str, what: str) -> None:
     with pytest.raises(BadInput) as caught:
-        contrast(store, left, right)
+        contrast(store, treatment, baseline)
     assert what in caught.value.what

@@ -237,7 +237,7 @@ def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Lang
         fill(begin(store, "tour-2", image_key="other", host={"cpu_model": "Other"}), trials=1, warmup=0, seed=2)
         found = contrast(store, "tour-1:docker", "tour-2:docker")
     text = terminal(contrast_view.document_of(found), wide)
-    known = data_words(found.left.analysis) | data_words(found.right.analysis)
+    known = data_words(found.treatment.analysis) | data_words(found.baseline.analysis)
     assert set(re.findall(r"[A-Za-z]{2,}", text)) - known - UNITS - OURS == set()
 
 

@@ -11,13 +11,13 @@ from vtax.host.home import Home
 
 
 @click.command("contrast")
-@click.argument("left", shell_complete=sides)
-@click.argument("right", shell_complete=sides)
+@click.argument("treatment", shell_complete=sides)
+@click.argument("baseline", shell_complete=sides)
 @click.option("--metric", default="", help="Compare this metric; default: every primary one.")
 @click.option("--benchmark", "label", default="", help="Compare this benchmark (by its label); default: all.")
 @json_option
-def command(left: str, right: str, metric: str, label: str, as_json: bool) -> None:
-    """Compare LEFT with RIGHT: ratios LEFT / RIGHT with intervals and verdicts.
+def command(treatment: str, baseline: str, metric: str, label: str, as_json: bool) -> None:
+    """Compare TREATMENT with BASELINE: ratios TREATMENT / BASELINE with intervals and verdicts.
 
     Each argument is [RUN:]PLATFORM[@factor=level,...]; the default RUN is the last one. Two runs are compared on all
     platforms and points that both have. Several runs a side, RUN,RUN,..., show what differs between sessions of the
@@ -41,9 +41,9 @@ def command(left: str, right: str, metric: str, label: str, as_json: bool) -> No
     from vtax.store.store import LAST, Store
 
     store = Store.existing(Home.from_environment().store_url)
-    runs = [run_of(store, each)[0] for side in (left, right) for each in texts_of(store, side)]
+    runs = [run_of(store, each)[0] for side in (treatment, baseline) for each in texts_of(store, side)]
     source = source_of(store, LAST if store.open_run(LAST).name in runs else runs[0])
-    options = Options(arguments=(left, right), metric=metric, label=label)
+    options = Options(arguments=(treatment, baseline), metric=metric, label=label)
     document = views()["contrast"].document(source, options)
     if as_json:
         print_json(values_of(document))

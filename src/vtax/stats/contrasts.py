@@ -67,22 +67,24 @@ def paired_contrast(treatment: BlockMeans, baseline: BlockMeans, better: Better,
     return Contrast(logs, better, noise, group, observed_noise=observed_noise_ratio(*sides))
 
 
-def unpaired_ratio(left: Values, right: Values, confidence: float = 0.95) -> Ratio:
-    """Ratio left / right of two samples of block averages that share no blocks (Welch's t-interval on logarithms).
+def unpaired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
+    """Ratio treatment / baseline of two samples of block averages that share no blocks.
 
-    NaN are left out with a warning. Raises StatsError when a side is empty or holds zeros or negatives.
+    Welch's t-interval on logarithms. NaN are left out with a warning. Raises StatsError when a side is empty or holds
+    zeros or negatives.
     """
-    numerator, denominator = as_array(left, "values of the left side"), as_array(right, "values of the right side")
-    check_positive(numerator, "values of the left side")
-    check_positive(denominator, "values of the right side")
+    numerator = as_array(treatment, "values of the treatment")
+    denominator = as_array(baseline, "values of the baseline")
+    check_positive(numerator, "values of the treatment")
+    check_positive(denominator, "values of the baseline")
     return unpaired_ratio_of_logs(np.log(numerator), np.log(denominator), confidence)
 
 
-def unpaired_ratio_of_logs(left: Values, right: Values, confidence: float = 0.95) -> Ratio:
+def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
     """The same from logarithms: of values, or of ratios for a ratio of ratios. n_blocks: of the smaller side."""
     check_confidence(confidence)
-    a, warnings_a = without_missing(as_array(left, "logarithms"), "blocks of the left side")
-    b, warnings_b = without_missing(as_array(right, "logarithms"), "blocks of the right side")
+    a, warnings_a = without_missing(as_array(treatment, "logarithms"), "blocks of the treatment")
+    b, warnings_b = without_missing(as_array(baseline, "logarithms"), "blocks of the baseline")
     mean, n = float(a.mean() - b.mean()), min(a.size, b.size)
     warnings = (*warnings_a, *warnings_b, Note("across-runs"))
     if n == 1:

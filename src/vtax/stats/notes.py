@@ -73,8 +73,8 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "absent-platforms": ("without values, so not ranked: {platforms}", ""),
     "absent-levels": ("without values at some level, so left out: {platforms}", ""),
     "different-units": ("the two runs have different units", ""),
-    "left-without-values": ("the left side has no values", ""),
-    "right-without-values": ("the right side has no values", ""),
+    "treatment-without-values": ("the treatment has no values", ""),
+    "baseline-without-values": ("the baseline has no values", ""),
     "no-shared-block": ("no block holds both sides", ""),
     "dependent-blocks": (
         "blocks are autocorrelated: {blocks} are worth about {effective}, so the interval is widened", "",
@@ -144,8 +144,8 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
 """Code -> (sentence, sentence for other counts than one, which `count` decides; empty when there is one form)."""
 
 TERMS = (
-    "values", "blocks", "log-ratios", "values of the platform", "values of the baseline", "values of the left side",
-    "values of the right side", "blocks of the left side", "blocks of the right side", "logarithms", "p-values",
+    "values", "blocks", "log-ratios", "values of the platform", "values of the baseline", "values of the treatment",
+    "blocks of the treatment", "blocks of the baseline", "logarithms", "p-values",
     "positions", "values of a harmonic mean", "values of a geometric mean",
 )  # fmt: skip
 """What data of a note may name as `what`."""

@@ -45,16 +45,16 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """One metric of one pair of cells. ratio: left / right; None when there is no answer, reason then says why.
+    """One metric of one pair of cells. ratio: treatment / baseline; None without an answer, reason then says why.
 
-    left, right: of several runs, the means of sessions are the values. relative: the ratio of the two sides' ratios
-    to the baseline that they share, across runs; None where they share none, or compare it.
+    treatment, baseline: of several runs, the means of sessions are the values. relative: the ratio of both ratios
+    to the baseline that the runs share, across runs; None where they share none, or compare it.
     """
 
     section: Section
     levels: Mapping[str, Any]
-    left: Row
-    right: Row
+    treatment: Row
+    baseline: Row
     ratio: Ratio | None = None
     verdict: Verdict | None = None
     reason: str = ""
@@ -63,7 +63,7 @@ class Compared:
     @property
     def clock_is_wrong(self) -> bool:
         """Whether a clock of either side ran at a wrong rate, see `clock`."""
-        return self.left.clock_is_wrong or self.right.clock_is_wrong
+        return self.treatment.clock_is_wrong or self.baseline.clock_is_wrong
 
     @property
     def name(self) -> str:
@@ -82,21 +82,22 @@ class Compared:
 class Mismatch:
     """Two cells of whole runs, of one label and the same levels, whose settings differ. reasons: how."""
 
-    left: CellRecord
-    right: CellRecord
+    treatment: CellRecord
+    baseline: CellRecord
     reasons: tuple[Inline, ...]
 
 
 @dataclass(frozen=True)
 class Contrasts:
     """All contrasts of two sides. warnings: about the runs. unmatched: cells of whole runs that one run alone has.
-    mismatched: cells that both have with other settings, which are not compared. baseline: that of ratios of ratios.
+    mismatched: cells that both have with other settings, which are not compared. common_baseline: that of ratios of
+    ratios.
 
     margin, confidence: of the run; of two runs the smaller margin and the larger confidence.
     """
 
-    left: Side
-    right: Side
+    treatment: Side
+    baseline: Side
     is_paired: bool
     margin: float
     confidence: float
@@ -104,7 +105,7 @@ class Contrasts:
     warnings: tuple[Inline, ...] = ()
     unmatched: tuple[tuple[CellRecord, ...], tuple[CellRecord, ...]] = ((), ())
     mismatched: tuple[Mismatch, ...] = ()
-    baseline: str = ""
+    common_baseline: str = ""
 
     @property
     def family(self) -> int:
@@ -119,7 +120,7 @@ class Contrasts:
         lacks = [
             f"{side.text}: {row.reason or 'no values'}"
             for each in self.compared
-            for side, row in ((self.left, each.left), (self.right, each.right))
+            for side, row in ((self.treatment, each.treatment), (self.baseline, each.baseline))
             if row.summary is None
         ]
         return "; ".join(dict.fromkeys(lacks or [each.reason for each in self.compared]))

@@ -32,7 +32,7 @@ from vtax.store.store import LAST, Store
 
 
 def contrast(
-    store: Store, left: str, right: str, *, metric: str = "", label: str = "", run: Analysis | None = None
+    store: Store, treatment: str, baseline: str, *, metric: str = "", label: str = "", run: Analysis | None = None
 ) -> Contrasts:
     """Every contrast of two sides: all primary metrics they share, or the metric and benchmark label named.
 
@@ -41,18 +41,20 @@ def contrast(
     """
     runs = {run.name: run} if run else {}
     name = run.name if run else LAST
-    sides = sides_of(store, left, runs, name), sides_of(store, right, runs, name)
+    sides = sides_of(store, treatment, runs, name), sides_of(store, baseline, runs, name)
     _check_alike(sides)
     _check_names(sides, metric, label)
     pairs = list(_pairs(sides[0], sides[1], metric, label))
     if not pairs:
         raise BadInput(
-            f"{left} and {right} have nothing in common that was measured",
+            f"{treatment} and {baseline} have nothing in common that was measured",
             hint="name runs with the same benchmarks and levels, or a metric with --metric",
         )
     pairs, mismatched = _split(pairs) if sides[0].is_run else (pairs, ())
-    if pairs and all(pair.left is pair.right for pair in pairs):
-        raise BadInput(f"{left} and {right} are the same cells", hint="vary the platform, a level, or the run")
+    if pairs and all(pair.treatment is pair.baseline for pair in pairs):
+        raise BadInput(
+            f"{treatment} and {baseline} are the same cells", hint="vary the platform, a level, or the run"
+        )
     is_paired = sides[0].analysis.name == sides[1].analysis.name
     rules = [run.analysis.rule for side in sides for run in side.runs]
     margin, confidence = min(rule.margin for rule in rules), max(rule.confidence for rule in rules)
@@ -62,8 +64,8 @@ def contrast(
     found = [_of_all_runs(pair, sides, metric, label) for pair in pairs]
     judged = unpaired(found, sides, margin, confidence)
     unmatched = (
-        _unmatched(sides[0], [*(p.left.cell for p in pairs), *(m.left for m in mismatched)], metric, label),
-        _unmatched(sides[1], [*(p.right.cell for p in pairs), *(m.right for m in mismatched)], metric, label),
+        _unmatched(sides[0], [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)], metric, label),
+        _unmatched(sides[1], [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)], metric, label),
     )
     return Contrasts(
         sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(_differences(sides, pairs)),
@@ -147,11 +149,11 @@ def _check_alike(sides: tuple[Side, Side]) -> None:
         (other,) = (side for side in sides if not side.is_run)
         hint = f"write {runs[0].text}:{other.platform}, or two runs"
         raise BadInput(f"{runs[0].text} is a whole run, and {other.text} a platform of one", hint=hint)
-    left, right = ({run.analysis.name for run in side.runs} for side in sides)
-    if len(runs) == 2 and left == right:
-        what = "run" if len(left) == 1 else "runs"
+    treatment, baseline = ({run.analysis.name for run in side.runs} for side in sides)
+    if len(runs) == 2 and treatment == baseline:
+        what = "run" if len(treatment) == 1 else "runs"
         raise BadInput(f"{sides[0].text} and {sides[1].text} are the same {what}", hint="name another run: vtax list")
-    if both := sorted(left & right) if len(left) > 1 or len(right) > 1 or len(runs) == 2 else []:
+    if both := sorted(treatment & baseline) if len(treatment) > 1 or len(baseline) > 1 or len(runs) == 2 else []:
         raise BadInput(f"{both[0]} is on both sides", hint="a run belongs to one side")
 
 
@@ -166,44 +168,47 @@ def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
             raise unknown("metric", metric, metrics, "--metric", side.analysis.name)
 
 
-def _pairs(left: Side, right: Side, metric: str, label: str) -> Iterator[Compared]:
+def _pairs(treatment: Side, baseline: Side, metric: str, label: str) -> Iterator[Compared]:
     """Cells of the two sides that are alike but for what the sides say."""
-    others = {(s.label, s.benchmark, s.metric.name): s for s in right.analysis.sections}
-    fixed = (*left.levels, *right.levels)
-    for section in left.analysis.sections:
+    others = {(s.label, s.benchmark, s.metric.name): s for s in baseline.analysis.sections}
+    fixed = (*treatment.levels, *baseline.levels)
+    for section in treatment.analysis.sections:
         if not (section.metric.name == metric if metric else section.metric.is_primary):
             continue
         other = others.get((section.label, section.benchmark, section.metric.name))
         if other is None or (label and section.label != label):
             continue
-        if left.is_run:
+        if treatment.is_run:
             factors = sorted(
                 {factor for each in (section, other) for point in each.points for factor in point.levels}
             )
-            of_left, of_right = _every_row(section, factors), _every_row(other, factors)
+            of_treatment, of_baseline = _every_row(section, factors), _every_row(other, factors)
         else:
-            of_left, of_right = _rows(left, right, section, fixed), _rows(right, left, other, fixed)
+            of_treatment, of_baseline = (
+                _rows(treatment, baseline, section, fixed),
+                _rows(baseline, treatment, other, fixed),
+            )
         reason = "" if section.metric.unit == other.metric.unit else Note("different-units")
-        for common in (key for key in of_left if key in of_right):
-            levels = {**of_right[common].cell.levels, **of_left[common].cell.levels}
+        for common in (key for key in of_treatment if key in of_baseline):
+            levels = {**of_baseline[common].cell.levels, **of_treatment[common].cell.levels}
             levels = {f: v for f, v in levels.items() if f not in fixed}
-            yield Compared(section, levels, of_left[common], of_right[common], reason=reason)
+            yield Compared(section, levels, of_treatment[common], of_baseline[common], reason=reason)
 
 
 def _of_all_runs(pair: Compared, sides: tuple[Side, Side], metric: str, label: str) -> Pair:
     """A pair with the rows that the further runs of its sides have of the same cells."""
-    lead = (sides[0].analysis, pair.section, pair.left), (sides[1].analysis, pair.section, pair.right)
+    lead = (sides[0].analysis, pair.section, pair.treatment), (sides[1].analysis, pair.section, pair.baseline)
     found: tuple[list[Measured], list[Measured]] = [], []
     for run in sides[0].further:
         for other in _pairs(run, sides[1], metric, label):
-            if other.right is pair.right and other.left.platform.name == pair.left.platform.name:
-                found[0].append((run.analysis, other.section, other.left))
+            if other.baseline is pair.baseline and other.treatment.platform.name == pair.treatment.platform.name:
+                found[0].append((run.analysis, other.section, other.treatment))
     for run in sides[1].further:
         for other in _pairs(sides[0], run, metric, label):
-            if other.left is pair.left and other.right.platform.name == pair.right.platform.name:
-                found[1].append((run.analysis, section_of(run.analysis, other.right), other.right))
-    right = (sides[1].analysis, section_of(sides[1].analysis, pair.right), pair.right)
-    return Pair(pair, (lead[0], *found[0]), (right, *found[1]))
+            if other.treatment is pair.treatment and other.baseline.platform.name == pair.baseline.platform.name:
+                found[1].append((run.analysis, section_of(run.analysis, other.baseline), other.baseline))
+    baseline = (sides[1].analysis, section_of(sides[1].analysis, pair.baseline), pair.baseline)
+    return Pair(pair, (lead[0], *found[0]), (baseline, *found[1]))
 
 
 def _every_row(section: Section, factors: Sequence[str]) -> dict[tuple[str, ...], Row]:
@@ -226,9 +231,9 @@ def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, .
     """
     same, others = [], dict[tuple[str, str], Mismatch]()
     for pair in pairs:
-        left, right = pair.left.cell, pair.right.cell
-        if reasons := tuple(setting_differences(left, right, {*left.levels, *right.levels})):
-            others[left.key, right.key] = Mismatch(left, right, reasons)
+        treatment, baseline = pair.treatment.cell, pair.baseline.cell
+        if reasons := tuple(setting_differences(treatment, baseline, {*treatment.levels, *baseline.levels})):
+            others[treatment.key, baseline.key] = Mismatch(treatment, baseline, reasons)
         else:
             same.append(pair)
     return same, tuple(others.values())
@@ -275,11 +280,11 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
     for number, pair in enumerate(pairs):
         try:
             check(pair)
-            means = pair.left.means_of_blocks, pair.right.means_of_blocks
-            found = paired_contrast(*means, pair.section.better, lending_group(pair.left.platform))
+            means = pair.treatment.means_of_blocks, pair.baseline.means_of_blocks
+            found = paired_contrast(*means, pair.section.better, lending_group(pair.treatment.platform))
             if np.isnan(found.logs).all():
                 raise StatsError(Note("no-shared-block"))
-            sessions = labels(side.analysis, np.union1d(pair.left.blocks, pair.right.blocks))
+            sessions = labels(side.analysis, np.union1d(pair.treatment.blocks, pair.baseline.blocks))
             contrasts[str(number)] = replace(found, sessions=sessions)
         except StatsError as error:
             result[number] = replace(pair, reason=error.note)
@@ -296,11 +301,11 @@ def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
 
 
 def _differences(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:
-    left, right = sides
-    fixed = {*left.levels, *right.levels}
-    platforms = {pair.left.platform.name for pair in pairs} & {pair.right.platform.name for pair in pairs}
-    cells = [(pair.left.cell, pair.right.cell) for pair in pairs]
-    yield from differences(left.analysis, right.analysis, platforms, cells, fixed)
+    treatment, baseline = sides
+    fixed = {*treatment.levels, *baseline.levels}
+    platforms = {pair.treatment.platform.name for pair in pairs} & {pair.baseline.platform.name for pair in pairs}
+    cells = [(pair.treatment.cell, pair.baseline.cell) for pair in pairs]
+    yield from differences(treatment.analysis, baseline.analysis, platforms, cells, fixed)
     for side in sides:
         for other in side.further:
             yield from differences(side.analysis, other.analysis, platforms, (), fixed)

@@ -27,64 +27,75 @@ def differences(
     for fact in facts:
         yield _of_hosts(fact_name(fact), a.host.get(fact), b.host.get(fact))
     if a.image_key != b.image_key:
-        yield msg("images differ: {left} and {right}", left=a.image_key, right=b.image_key)
+        yield msg("images differ: {treatment} and {baseline}", treatment=a.image_key, baseline=b.image_key)
     if a.vtax_version != b.vtax_version:
-        yield msg("versions of vtax differ: {left} and {right}", left=a.vtax_version, right=b.vtax_version)
+        yield msg(
+            "versions of vtax differ: {treatment} and {baseline}", treatment=a.vtax_version, baseline=b.vtax_version
+        )
     for key in ("guest", "design"):
         yield from _unlike(key, a.declared.get(key) or {}, b.declared.get(key) or {})
     versions = {p.name: p.version for p in b.platforms if p.name in platforms}
     for platform in a.platforms:
         if versions.get(platform.name, platform.version) != platform.version:
             yield _versions(platform.name, platform.version, versions[platform.name])
-    found = [text for left, right in cells for text in _of_cells(left, right, fixed)]
+    found = [text for treatment, baseline in cells for text in _of_cells(treatment, baseline, fixed)]
     yield from {repr(each): each for each in found}.values()
 
 
-def _of_hosts(fact: Inline, left: Any, right: Any) -> Inline:
+def _of_hosts(fact: Inline, treatment: Any, baseline: Any) -> Inline:
     """How a fact differs; of one that has fields, which of them."""
-    if not isinstance(left, Mapping) and not isinstance(right, Mapping):
-        return msg("hosts differ in {fact}: {left} and {right}", fact=fact, left=_short(left), right=_short(right))
-    if not isinstance(left, Mapping) or not isinstance(right, Mapping):
+    if not isinstance(treatment, Mapping) and not isinstance(baseline, Mapping):
+        return msg(
+            "hosts differ in {fact}: {treatment} and {baseline}",
+            fact=fact,
+            treatment=_short(treatment),
+            baseline=_short(baseline),
+        )
+    if not isinstance(treatment, Mapping) or not isinstance(baseline, Mapping):
         return msg("hosts may differ in {fact}: one of the runs did not record them", fact=fact)
-    names = [str(name) for name in sorted({*left, *right}) if left.get(name) != right.get(name)]
+    names = [str(name) for name in sorted({*treatment, *baseline}) if treatment.get(name) != baseline.get(name)]
     if len(names) <= _MAX_NAMED:
         return msg("hosts differ in {fact}: {names}", fact=fact, names=", ".join(names))
     shown, more = ", ".join(names[:_MAX_NAMED]), Count(len(names) - _MAX_NAMED)
     return msg("hosts differ in {fact}: {names} and {count} more", fact=fact, names=shown, count=more)
 
 
-def _versions(of: str, left: str, right: str) -> Inline:
-    return msg("versions of {name} differ: {left} and {right}", name=of, left=left, right=right)
+def _versions(of: str, treatment: str, baseline: str) -> Inline:
+    return msg(
+        "versions of {name} differ: {treatment} and {baseline}", name=of, treatment=treatment, baseline=baseline
+    )
 
 
-def _of_cells(left_cell: CellRecord, right_cell: CellRecord, fixed: Collection[str]) -> Iterator[Inline]:
-    if left_cell.tool_version != right_cell.tool_version:
-        yield _versions(left_cell.benchmark, left_cell.tool_version, right_cell.tool_version)
-    yield from setting_differences(left_cell, right_cell, fixed)
+def _of_cells(treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Collection[str]) -> Iterator[Inline]:
+    if treatment_cell.tool_version != baseline_cell.tool_version:
+        yield _versions(treatment_cell.benchmark, treatment_cell.tool_version, baseline_cell.tool_version)
+    yield from setting_differences(treatment_cell, baseline_cell, fixed)
 
 
-def setting_differences(left_cell: CellRecord, right_cell: CellRecord, fixed: Collection[str]) -> Iterator[Inline]:
+def setting_differences(
+    treatment_cell: CellRecord, baseline_cell: CellRecord, fixed: Collection[str]
+) -> Iterator[Inline]:
     """How topology, parameters and link of two cells differ. fixed: factors that are not looked at."""
-    if left_cell.topology != right_cell.topology:
-        sides = {"left": left_cell.topology, "right": right_cell.topology}
-        yield msg("topologies of {name} differ: {left} and {right}", name=left_cell.label, **sides)
+    if treatment_cell.topology != baseline_cell.topology:
+        sides = {"treatment": treatment_cell.topology, "baseline": baseline_cell.topology}
+        yield msg("topologies of {name} differ: {treatment} and {baseline}", name=treatment_cell.label, **sides)
     parameters, links = (
-        [{k: v for k, v in getattr(cell, kind).items() if k not in fixed} for cell in (left_cell, right_cell)]
+        [{k: v for k, v in getattr(cell, kind).items() if k not in fixed} for cell in (treatment_cell, baseline_cell)]
         for kind in ("parameters", "link")
     )
-    yield from _unlike(msg("parameters of {name}", name=left_cell.label), *parameters)
-    yield from _unlike(msg("link of {name}", name=left_cell.label), *links)
+    yield from _unlike(msg("parameters of {name}", name=treatment_cell.label), *parameters)
+    yield from _unlike(msg("link of {name}", name=treatment_cell.label), *links)
 
 
-def _unlike(what: Inline, left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Inline]:
-    for key in sorted({*left, *right}):
-        if isinstance(left.get(key), Mapping) and isinstance(right.get(key), Mapping):
-            inner = [{f"{key}.{name}": value for name, value in side[key].items()} for side in (left, right)]
+def _unlike(what: Inline, treatment: Mapping[str, Any], baseline: Mapping[str, Any]) -> Iterator[Inline]:
+    for key in sorted({*treatment, *baseline}):
+        if isinstance(treatment.get(key), Mapping) and isinstance(baseline.get(key), Mapping):
+            inner = [{f"{key}.{name}": value for name, value in side[key].items()} for side in (treatment, baseline)]
             yield from _unlike(what, *inner)
-        elif left.get(key) != right.get(key):
-            values = [_short(side[key]) if key in side else msg("not set") for side in (left, right)]
-            sides = dict(zip(("left", "right"), values, strict=True))
-            yield msg("{what} differs in {key}: {left} and {right}", what=what, key=key, **sides)
+        elif treatment.get(key) != baseline.get(key):
+            values = [_short(side[key]) if key in side else msg("not set") for side in (treatment, baseline)]
+            sides = dict(zip(("treatment", "baseline"), values, strict=True))
+            yield msg("{what} differs in {key}: {treatment} and {baseline}", what=what, key=key, **sides)
 
 
 def _short(value: Any) -> Inline:

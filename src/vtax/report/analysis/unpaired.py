@@ -34,8 +34,8 @@ class Pair:
     """What is compared, and the rows of it that each run of a side has; the first are those of `compared`."""
 
     compared: Compared
-    left: tuple[Measured, ...]
-    right: tuple[Measured, ...]
+    treatment: tuple[Measured, ...]
+    baseline: tuple[Measured, ...]
 
 
 def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, confidence: float) -> list[Compared]:
@@ -55,11 +55,11 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
             interval_confidence(analysis.rule, row.block_means.size)
             for number, pair in enumerate(pairs)
             if not result[number].reason
-            for analysis, _, row in (*pair.left, *pair.right)
+            for analysis, _, row in (*pair.treatment, *pair.baseline)
         ),
         default=confidence,
     )
-    baseline = shared_baseline(sides)
+    common = shared_baseline(sides)
     for number, pair in enumerate(pairs):
         if result[number].reason:
             continue
@@ -77,7 +77,7 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
         timed = warranted(verdict, compared.section.metric, clock_is_wrong=compared.clock_is_wrong)
         result[number] = replace(
             result[number], ratio=ratios[number], verdict=_of_two_sessions(timed) if is_withheld else timed,
-            relative=_relative(pairs[number], baseline, level, confidence),
+            relative=_relative(pairs[number], common, level, confidence),
         )  # fmt: skip
     return result
 
@@ -97,16 +97,16 @@ def check(pair: Compared) -> None:
     """Raises StatsError when a pair cannot be compared."""
     if pair.reason:
         raise StatsError(pair.reason)
-    for name, row in (("left", pair.left), ("right", pair.right)):
+    for name, row in (("treatment", pair.treatment), ("baseline", pair.baseline)):
         if row.summary is None:
             raise StatsError(Note(f"{name}-without-values"))
-        check_positive(row.block_means, f"values of the {name} side")
+        check_positive(row.block_means, f"values of the {name}")
 
 
 def _pooled(pair: Pair) -> Compared:
     """The pair with one row a side: of several runs, its values are the means of sessions."""
-    left, right = _pooled_row(pair.left), _pooled_row(pair.right)
-    return replace(pair.compared, left=left, right=right)
+    treatment, baseline = _pooled_row(pair.treatment), _pooled_row(pair.baseline)
+    return replace(pair.compared, treatment=treatment, baseline=baseline)
 
 
 def _pooled_row(measured: tuple[Measured, ...]) -> Row:
@@ -135,9 +135,11 @@ def labels(analysis: Analysis, blocks: Ints) -> Ints:
 
 
 def _ratio(pair: Pair, logs_of: Callable[[Measured], _Logs], level: float) -> Ratio:
-    """Left / right over sessions, or over the blocks of one session a side. Raises StatsError."""
-    left, right = _joined(pair.left, logs_of), _joined(pair.right, logs_of)
-    return unpaired_over_sessions(left, right, level) or unpaired_ratio_of_logs(left[0], right[0], level)
+    """Treatment / baseline over sessions, or over the blocks of one session a side. Raises StatsError."""
+    treatment, baseline = _joined(pair.treatment, logs_of), _joined(pair.baseline, logs_of)
+    return unpaired_over_sessions(treatment, baseline, level) or unpaired_ratio_of_logs(
+        treatment[0], baseline[0], level
+    )
 
 
 def _joined(measured: tuple[Measured, ...], logs_of: Callable[[Measured], _Logs]) -> _Logs:
@@ -158,9 +160,9 @@ def _own_logs(measured: Measured) -> _Logs:
     return block_contrast(row.means_of_blocks), labels(analysis, row.blocks)
 
 
-def _relative(pair: Pair, baseline: str, level: float, confidence: float) -> Ratio | None:
-    """The ratio of the two sides' ratios to the baseline; None where there is none."""
-    if not baseline or baseline in (pair.left[0][2].platform.name, pair.right[0][2].platform.name):
+def _relative(pair: Pair, common: str, level: float, confidence: float) -> Ratio | None:
+    """The ratio of the two sides' ratios to their common baseline; None where there is none."""
+    if not common or common in (pair.treatment[0][2].platform.name, pair.baseline[0][2].platform.name):
         return None
     try:
         found = _ratio(pair, _logs_to_baseline, level)

@@ -36,7 +36,7 @@ def parts(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
     level = Share(found.confidence, "declared")
     columns = [shared.PLATFORM, Column("metric", msg("metric"), wraps=True)]
     if has_relative:
-        title = msg("ratio of ratios\nto {baseline}", baseline=found.baseline)
+        title = msg("ratio of ratios\nto {baseline}", baseline=found.common_baseline)
         columns.append(Column("ratio_of_ratios", title, is_number=True))
         columns.append(Column("interval", msg("{level}\ninterval", level=level), joins=True))
     if has_sessions:
@@ -45,7 +45,7 @@ def parts(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
     rows = []
     for each in compared:
         name = joined([each.section.name, Factor(levels_of(each.levels)) if each.levels else ""])
-        cells: list[Inline] = [shared.platform_of(each.left.platform), name]
+        cells: list[Inline] = [shared.platform_of(each.treatment.platform), name]
         cells += _estimate(each.relative) if has_relative else []
         cells += _next(each.ratio) if has_sessions else []
         rows.append(TableRow(tuple(cells)))

@@ -37,9 +37,9 @@ def document(source: Source, options: Options) -> Document:
     """Two sides, which the arguments name; one that names no run is of this one. Raises BadInput."""
     if source.store is None:
         raise BadInput("a run without a store has nothing to be compared with")
-    left, right = options.arguments
+    treatment, baseline = options.arguments
     run = source.whole.analysis
-    found = contrast(source.store, left, right, metric=options.metric, label=options.label, run=run)
+    found = contrast(source.store, treatment, baseline, metric=options.metric, label=options.label, run=run)
     return document_of(found, source.analysis.filter)
 
 
@@ -48,15 +48,15 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
 
     only: what is shown of the family, whose verdicts stay as they are.
     """
-    table_of = run_contrast.table if found.left.is_run else _table
+    table_of = run_contrast.table if found.treatment.is_run else _table
     parts: list[Part] = []
-    compared = [each for each in found.compared if only.shows(each.left.cell) or only.shows(each.right.cell)]
+    compared = [each for each in found.compared if only.shows(each.treatment.cell) or only.shows(each.baseline.cell)]
     for section in {id(each.section): each.section for each in compared}.values():
         here = [each for each in compared if each.section is section]
         parts.append(Titled(shared.title_of(section), (table_of(here, found),), subtitle=shared.subtitle_of(section)))
     parts.append(Paragraph(_method(found), "muted"))
     parts += across_runs.parts(compared, found)
-    if found.left.is_run:
+    if found.treatment.is_run:
         parts += run_contrast.summary(found, compared)
     warnings = _warnings(found, compared)
     parts += shared.warnings_part(warnings)
@@ -67,7 +67,7 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
 def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[Warning, ...]:
     """About the runs, then about figures."""
     given = [
-        noted(text, Place(each.left.platform.name if found.left.is_run else "", each.section.name,
+        noted(text, Place(each.treatment.platform.name if found.treatment.is_run else "", each.section.name,
                           levels_of(each.levels)))
         for each in compared
         for text in each.warnings
@@ -83,21 +83,22 @@ def _method(found: Contrasts) -> Inline:
     if any(each.ratio and each.ratio.n_sessions > 1 for each in found.compared):
         how = msg("two samples of sessions") if not found.is_paired else msg("paired by block, over sessions")
     return plural(
-        "{left} / {right}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
-        "{left} / {right}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
-        found.family, left=found.left.text, right=found.right.text, how=how, margin=Share(found.margin, "declared"),
+        "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
+        "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
+        found.family, treatment=found.treatment.text, baseline=found.baseline.text, how=how,
+        margin=Share(found.margin, "declared"),
     )  # fmt: skip
 
 
 def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
-    """Both sides as two rows, the right one as what the left one is compared to."""
+    """Both sides as two rows, the baseline first."""
     points = []
     for each in compared:
-        right = replace(each.right.platform, name=found.right.text, is_baseline=True)
-        left = replace(each.left.platform, name=found.left.text, is_baseline=False)
+        baseline = replace(each.baseline.platform, name=found.baseline.text, is_baseline=True)
+        treatment = replace(each.treatment.platform, name=found.treatment.text, is_baseline=False)
         rows = (
-            replace(each.right, platform=right, ratio=None, verdict=None, target_missed=False),
-            replace(each.left, platform=left, ratio=each.ratio, verdict=each.verdict, reason=each.reason,
+            replace(each.baseline, platform=baseline, ratio=None, verdict=None, target_missed=False),
+            replace(each.treatment, platform=treatment, ratio=each.ratio, verdict=each.verdict, reason=each.reason,
                     target_missed=False),
         )  # fmt: skip
         points.append(ResultPoint(each.name, each.levels, rows))
@@ -106,7 +107,7 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
 
 
 def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Warning]) -> dict[str, Any]:
-    """Both sides, how they were compared, and one entry per metric and common point; ratios are left / right.
+    """Both sides, how they were compared, and one entry per metric and common point; ratios are treatment / baseline.
 
     Of whole runs one per platform too. `warnings`: the texts about the runs; `coded_warnings`: all, with codes.
     """
@@ -118,17 +119,17 @@ def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Wa
             "platform": side.platform,
             "levels": dict(side.levels),
         }
-        for name, side in (("left", found.left), ("right", found.right))
+        for name, side in (("treatment", found.treatment), ("baseline", found.baseline))
     }
     entries = [
         {
             **shared.named(each.section),
-            **({"platform": each.left.platform.name} if found.left.is_run else {}),
+            **({"platform": each.treatment.platform.name} if found.treatment.is_run else {}),
             "unit": each.section.metric.unit,
             "better": each.section.metric.better,
             "levels": dict(each.levels),
-            "left_mean": each.left.summary.mean if each.left.summary else None,
-            "right_mean": each.right.summary.mean if each.right.summary else None,
+            "treatment_mean": each.treatment.summary.mean if each.treatment.summary else None,
+            "baseline_mean": each.baseline.summary.mean if each.baseline.summary else None,
             "ratio": vars(each.ratio) if each.ratio else None,
             "ratio_of_ratios": vars(each.relative) if each.relative else None,
             "verdict": {**vars(each.verdict), "text": str(each.verdict)} if each.verdict else None,
@@ -138,15 +139,15 @@ def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Wa
         for each in compared
     ]
     return {
-        "schema": "vtax.contrast/1", **sides, "paired": found.is_paired, "margin": found.margin,
+        "schema": "vtax.contrast/2", **sides, "paired": found.is_paired, "margin": found.margin,
         "confidence": found.confidence, "family": found.family, "contrasts": entries, "warnings": found.warnings,
-        "coded_warnings": tuple(warnings), **(run_contrast.plain(found) if found.left.is_run else {}),
+        "coded_warnings": tuple(warnings), **(run_contrast.plain(found) if found.treatment.is_run else {}),
     }  # fmt: skip
 
 
 VIEW = View(
     "contrast", msg("Contrast"),
-    msg("LEFT against RIGHT, each [RUN:]PLATFORM[@factor=level,...], without RUN of the one shown; or two runs."),
+    msg("TREATMENT against BASELINE, each [RUN:]PLATFORM[@factor=level,...], without RUN of this run; or two runs."),
     document,
-    arguments=("LEFT", "RIGHT"),
+    arguments=("TREATMENT", "BASELINE"),
 )  # fmt: skip

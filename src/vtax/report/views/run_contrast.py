@@ -43,23 +43,23 @@ _KINDS: dict[Kind, Message] = {
 
 
 def table(compared: Sequence[Compared], found: Contrasts) -> Table:
-    """Of one metric: both means, their ratio with its interval, and the verdict on the left run."""
+    """Of one metric: both means, their ratio with its interval, and the verdict on the treatment."""
     scale = shared.scale_of(compared[0].section)
     level = Share(found.confidence, "declared")
     half = msg("±{level}", level=level)
     columns = (
         shared.PLATFORM,
-        Column("left_mean", _heading(found.left.name, scale), is_number=True),
-        Column("left_half_width", half, room="wide"),
-        Column("right_mean", _heading(found.right.name, scale), is_number=True),
-        Column("right_half_width", half, room="wide"),
+        Column("treatment_mean", _heading(found.treatment.name, scale), is_number=True),
+        Column("treatment_half_width", half, room="wide"),
+        Column("baseline_mean", _heading(found.baseline.name, scale), is_number=True),
+        Column("baseline_half_width", half, room="wide"),
         Column("ratio", msg("ratio"), is_number=True),
         Column("interval", msg("{level}\ninterval", level=level), joins=True),
         Column("verdict", msg("verdict")),
     )
     groups = [
         Group(
-            tuple(TableRow((shared.platform_of(each.left.platform), *_cells(each, scale))) for each in of_point),
+            tuple(TableRow((shared.platform_of(each.treatment.platform), *_cells(each, scale))) for each in of_point),
             Factor(levels) if levels else "",
         )
         for levels, of_point in groupby(compared, key=lambda each: levels_of(each.levels))
@@ -73,7 +73,7 @@ def _heading(run: str, scale: Scale) -> Inline:
 
 
 def _cells(each: Compared, scale: Scale) -> list[Inline]:
-    cells = [*_mean(each.left, scale), *_mean(each.right, scale)]
+    cells = [*_mean(each.treatment, scale), *_mean(each.baseline, scale)]
     if each.ratio is None or each.verdict is None:
         return [*cells, "", "", styled(each.reason, "error")]
     interval = muted(Interval(each.ratio.low, each.ratio.high, "ratio"))
@@ -93,17 +93,17 @@ def summary(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Part]:
     if shown:
         yield Titled(msg("Summary"), (Bullets(tuple(_counts(found, shown))),), key="answer", role="summary")
     if found.mismatched:
-        names = [joined([_name(each.left), joined(each.reasons, "; ")], ": ") for each in found.mismatched]
+        names = [joined([_name(each.treatment), joined(each.reasons, "; ")], ": ") for each in found.mismatched]
         title = msg("Settings differ, not compared")
         yield Titled(title, (Bullets(tuple(_named(names))),), key="mismatched")
-    for side, cells in zip((found.left, found.right), found.unmatched, strict=True):
+    for side, cells in zip((found.treatment, found.baseline), found.unmatched, strict=True):
         if cells:
             title = msg("Only in {run}, not compared", run=side.name)
             yield Titled(title, (Bullets(tuple(_named(list(map(_name, cells))))),), key=f"only-{side.analysis.name}")
 
 
 def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
-    run = found.left.name
+    run = found.treatment.name
     for kind, word in _KINDS.items():
         names = [_place(each) for each in shown if each.verdict is not None and each.verdict.kind == kind]
         if len(names) == len(shown):
@@ -120,7 +120,9 @@ def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
 
 
 def _place(each: Compared) -> Inline:
-    return joined([each.left.platform.name, each.section.name, Factor(levels_of(each.levels)) if each.levels else ""])
+    return joined(
+        [each.treatment.platform.name, each.section.name, Factor(levels_of(each.levels)) if each.levels else ""]
+    )
 
 
 def _name(cell: CellRecord) -> Inline:
@@ -136,10 +138,10 @@ def _named(names: Sequence[Inline]) -> Iterator[Inline]:
 
 def plain(found: Contrasts) -> dict[str, Any]:
     """The cells that are not compared: with other settings, with the reasons; and those that only one run has."""
-    sides = zip(("left", "right"), found.unmatched, strict=True)
+    sides = zip(("treatment", "baseline"), found.unmatched, strict=True)
     return {
         "mismatched": [
-            {"left": _plain(each.left), "right": _plain(each.right), "reasons": each.reasons}
+            {"treatment": _plain(each.treatment), "baseline": _plain(each.baseline), "reasons": each.reasons}
             for each in found.mismatched
         ],
         "unmatched": {side: list(map(_plain, cells)) for side, cells in sides},
