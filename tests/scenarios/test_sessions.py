@@ -17,7 +17,9 @@ from sqlalchemy import text
 from vtax.errors import BadInput, RunInterrupted
 from vtax.host.home import Home
 from vtax.report.analysis.source import source_of
+from vtax.report.document import Document, Paragraph
 from vtax.report.renderers.json import as_json
+from vtax.report.views import density, explain, neighbour, starts
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.runner import host_sessions
@@ -195,3 +197,32 @@ def test_a_run_of_before_there_were_sessions_is_one(store: Store, home: Home) ->
     found = shown(store, run.name, "sessions")
     assert [(each["number"], each["boot_id"], each["blocks"]) for each in found["sessions"]] == [(1, "", [1])]
     assert json.dumps(found["host_changes"]) == "[]"
+
+
+def test_drift_over_several_sessions_may_be_sessions_that_differ(store: Store, home: Home, tmp_path: Path) -> None:
+    code = f"echo >>{tmp_path}/count; n=$(wc -l <{tmp_path}/count); echo $((100 + n))"
+    table = {"name": "script", "parameters": {"code": code}}
+    plan = plan_of(study(design={"blocks": 8, "sessions": 2, "seed": 7}, benchmark=[table]))
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    next_session(run, plan, home, "b" * 32)
+    (warning,) = [each for each in source_of(store, run.name).analysis.warnings if each.code.startswith("drift")]
+    assert sentence_of(warning).endswith("a trend, slow wander, or sessions that differ, which this test of blocks "
+                                         "does not tell apart")  # fmt: skip
+
+
+@pytest.mark.parametrize("view", [density, explain, neighbour, starts])
+def test_views_of_blocks_say_so_of_a_run_with_several_sessions(
+    store: Store, home: Home, view: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(blocks=2, sessions=2)
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    monkeypatch.setattr(view, "document_of", lambda *_, **__: Document("t", (Paragraph("figures"),)))
+    sentence = "These figures are of blocks, as if sessions did not differ"
+    assert sentence not in drawn(view.document(source_of(store, run.name), Options("brief")))
+    next_session(run, plan, home, "b" * 32)
+    source = source_of(store, run.name)
+    assert sentence in drawn(view.document(source, Options("brief")))
+    monkeypatch.setattr(view, "document_of", lambda *_, **__: Document("t", (), nothing="nothing of that"))
+    assert sentence not in drawn(view.document(source, Options("brief")))

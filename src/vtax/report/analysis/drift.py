@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from vtax.report.analysis.warnings import Given, merged
-from vtax.report.document import Count, Place, PValue, Share, Warning
+from vtax.report.document import Count, Inline, Place, PValue, Share, Warning, msg
 from vtax.stats.checks import StatsError
 from vtax.stats.steadiness import find_drift
 from vtax.stats.verdict import holm
@@ -20,13 +20,18 @@ Series = tuple[Place, NDArray[np.int64], NDArray[np.float64]]
 
 
 def drift_warnings(
-    series: Sequence[Series], confidence: float, shown: Container[Place] | None = None, *, is_dependent: bool = False
+    series: Sequence[Series],
+    confidence: float,
+    shown: Container[Place] | None = None,
+    *,
+    is_dependent: bool = False,
+    sessions: int = 1,
 ) -> tuple[Warning, ...]:
     """One warning about all cells whose block means drift significantly over the run, Holm-adjusted over the cells.
 
     series: (place, blocks, block means) of every cell that is judged. shown: the places that the warning
     names, None for all; the others count in the family all the same. Nothing when no cell drifts.
-    is_dependent: see `find_drift`.
+    is_dependent: see `find_drift`. sessions: of the run; the test is of its blocks, whatever their session.
     """
     alpha = 1 - confidence
     first_step = -float(special.ndtri(alpha / 2 / max(1, len(series))))
@@ -47,7 +52,12 @@ def drift_warnings(
     if not drifting:
         return ()
     changes = [drift.change for _, drift, _ in drifting]
-    shared = {"p": PValue(max(p for _, _, p in drifting), is_named=True)}
+    cause = (
+        msg("a trend or slow wander")
+        if sessions == 1
+        else msg("a trend, slow wander, or sessions that differ, which this test of blocks does not tell apart")
+    )
+    shared: dict[str, Inline] = {"p": PValue(max(p for _, _, p in drifting), is_named=True), "cause": cause}
     low, high = (Share(each, "signed decimal") for each in (min(changes), max(changes)))
     if len(changes) == 1:
         found_here = Given("drift", {"change": low, **shared})

@@ -87,7 +87,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
     run, rule, measured = data.run, found.rule, ~data.trials.is_warmup
     part = narrowed(data, only.shows) if only else data
     sections = tuple(_sections_shown(found.sections, only)) if only else found.sections
-    rows = _placed(sections)
+    rows, sessions = _placed(sections), measured_sessions(data)
     places = {place for place, _, _ in rows}
     missed = []
     if run.status == "finished":
@@ -120,11 +120,13 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         untested=tuple(filter(only.shows, run.untested)),
         warnings=(
             *warnings_of(part, rows),
-            *drift_warnings(_series(found.sections), rule.confidence, places, is_dependent=rule.method > 1),
+            *drift_warnings(
+                _series(found.sections), rule.confidence, places, is_dependent=rule.method > 1, sessions=len(sessions)
+            ),
         ),
         missed_targets=(*failures(part), *missed),
         filter=only,
-        sessions=measured_sessions(data),
+        sessions=sessions,
     )
 
 

@@ -26,7 +26,7 @@ class Sentence:
     units: Mapping[str, str] = field(default_factory=dict)
 
 
-_DRIFT = {"change": "fraction", "p": "p-value"}
+_DRIFT = {"change": "fraction", "p": "p-value", "cause": "text"}
 CODES: Mapping[str, Sentence] = {
     "emulated-host": Sentence(
         "warning",
@@ -67,18 +67,16 @@ CODES: Mapping[str, Sentence] = {
         msg("the guest's wall clock was {offset} off the host's; durations are measured on the host's clock"),
         {"offset": "s"},
     ),
-    "drift": Sentence(
-        "warning", msg("the figures drift over the run by {change} ({p}): a trend or slow wander"), _DRIFT
-    ),
+    "drift": Sentence("warning", msg("the figures drift over the run by {change} ({p}): {cause}"), _DRIFT),
     "drift-of-cells": Sentence(
         "warning",
-        msg("the figures of {cells} cells drift over the run by {change} ({p}): a trend or slow wander"),
+        msg("the figures of {cells} cells drift over the run by {change} ({p}): {cause}"),
         {"cells": "cells", **_DRIFT},
     ),
     "drift-of-cells-between": Sentence(
         "warning",
-        msg("the figures of {cells} cells drift over the run by {low} to {high} ({p}): a trend or slow wander"),
-        {"cells": "cells", "low": "fraction", "high": "fraction", "p": "p-value"},
+        msg("the figures of {cells} cells drift over the run by {low} to {high} ({p}): {cause}"),
+        {"cells": "cells", "low": "fraction", "high": "fraction", "p": "p-value", "cause": "text"},
     ),
 }
 """Code -> its sentence, of every code with typed data that the statistics do not have."""

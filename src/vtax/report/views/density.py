@@ -41,7 +41,8 @@ Means = Mapping[tuple[str, str, str, str], float]
 
 def document(source: Source, _: Options) -> Document:
     """A table per metric and point: platforms and numbers of guests."""
-    return document_of(effects(source.analysis, GUESTS), _means(source.analysis))
+    made = document_of(effects(source.analysis, GUESTS), _means(source.analysis))
+    return shared.of_blocks(made, source.analysis)
 
 
 def document_of(found: Sequence[Effect], means: Means) -> Document:

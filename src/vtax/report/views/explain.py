@@ -48,7 +48,8 @@ def document(source: Source, options: Options) -> Document:
     wanted = {numbers[each.cell.key] for _, _, *rows in explainable(analysis.sections) for each in rows}
     counted = source.block_counters(wanted)
     found = explained(source.whole.data, analysis.sections, counted, analysis.rule.confidence) if counted else []
-    return document_of(found, analysis, is_full=options.depth == "all", has_contrasts=bool(wanted))
+    made = document_of(found, analysis, is_full=options.depth == "all", has_contrasts=bool(wanted))
+    return shared.of_blocks(made, analysis)
 
 
 def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool, has_contrasts: bool) -> Document:

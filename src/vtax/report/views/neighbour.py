@@ -36,7 +36,8 @@ from vtax.stats.ratio import Ratio as Estimate
 
 def document(source: Source, _: Options) -> Document:
     """A table per metric and point: platforms, loads, ratio to the idle neighbour, and the baseline's beside it."""
-    return document_of(effects(source.analysis, NEIGHBOUR), source.analysis.level, source.analysis.baseline)
+    found = effects(source.analysis, NEIGHBOUR)
+    return shared.of_blocks(document_of(found, source.analysis.level, source.analysis.baseline), source.analysis)
 
 
 def document_of(found: Sequence[Effect], level: Share, baseline: str) -> Document:

@@ -113,7 +113,7 @@ def named(section: Section) -> dict[str, str]:
 
 def of_blocks(document: Document, analysis: Analysis) -> Document:
     """A document whose figures are of blocks alone, with a sentence about it for a run of several sessions."""
-    if len(analysis.sessions) < 2:
+    if len(analysis.sessions) < 2 or document.nothing != "":
         return document
     text = msg("These figures are of blocks, as if sessions did not differ: they look surer than they are.")
     return replace(document, parts=(*document.parts, Paragraph(text, "caution")))

@@ -30,6 +30,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.stats.intervals import Interval as Bounds
 
@@ -44,7 +45,8 @@ _STAGES = {
 def document(source: Source, _: Options) -> Document:
     """A table for every combination of levels; what the bounds mean."""
     confidence = source.analysis.rule.confidence
-    return document_of(stage_times(source.data, source.samples, confidence), confidence)
+    made = document_of(stage_times(source.data, source.samples, confidence), confidence)
+    return shared.of_blocks(made, source.analysis)
 
 
 def document_of(found: Sequence[StageTimes], confidence: float) -> Document:
