@@ -8,6 +8,7 @@ COMMANDS = {
     "list": "List the runs in the store.",
     "show": "Print the result of a run.",
     "explain": "Show which counters moved together with a difference.",
+    "claims": "Judge the published findings of a study by a run.",
     "contrast": "Compare any platform, level or run with any other.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
     "reparse": "Read the stored outputs of a run again with today's parsers.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform
 from vtax.runner.points import Point, checked_points
+from vtax.study.claims import METRIC, CheckTable
 from vtax.study.load import LoadedStudy, refused
 from vtax.study.model import Study
 from vtax.study.units import about_size, format_duration
@@ -35,6 +37,7 @@ def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...],
     problems.of(lambda: check_host(guest.vcpus, guest.memory, f"{loaded.source}: [guest]"))
     problems.found += _unknown_facts(loaded)
     if points:
+        problems.found += _unknown_metrics(loaded, points)
         problems.of(lambda: _refuse_too_short_timeout(loaded, points))
         problems.of(lambda: _refuse_too_many_guests(loaded, points))
     if problems.found or points is None:
@@ -119,6 +122,39 @@ def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
             where=f"{loaded.source}: key must_match",
             hint="vtax show RUN --audit --all lists the fields of an earlier run",
         )
+
+
+def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[BadInput]:
+    """A problem for each metric that a claim or a published number names and no benchmark it is about has."""
+    of_labels: dict[str, set[str]] = {}
+    for point in points:
+        of_labels.setdefault(point.label, set()).update(metric.name for metric in point.metrics)
+    named = [
+        (f"[[claim]] number {number} ({claim.id}), check {which}", check.benchmarks, _metrics_of(check))
+        for number, claim in enumerate(loaded.study.claim, 1)
+        for which, check in enumerate(claim.check, 1)
+    ]
+    named += [
+        (f"[[published]] number {number}", (table.benchmark,), (table.metric,))
+        for number, table in enumerate(loaded.study.published, 1)
+    ]
+    for where, labels, metrics in named:
+        known = sorted({name for label in labels or of_labels for name in of_labels.get(label, ())})
+        for metric in metrics:
+            if known and metric not in known:
+                near = get_close_matches(metric, known, 2)
+                yield BadInput(
+                    f"no benchmark of it has a metric {metric!r}"
+                    + (f"; did you mean {' or '.join(near)}?" if near else ""),
+                    where=f"{loaded.source}: {where}, key metric",
+                    hint=f"metrics: {', '.join(known)}",
+                )
+
+
+def _metrics_of(check: CheckTable) -> tuple[str, ...]:
+    """The metrics that a check names, in its sides too."""
+    sides = (*check.sides("of"), *check.sides("to"))
+    return (*check.metrics, *(side.levels[METRIC] for side in sides if METRIC in side.levels))
 
 
 def _refuse_no_budget(loaded: LoadedStudy) -> None:

@@ -136,6 +136,16 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "the verdict `equivalent` is withheld: a guest's clock ran off by more than the margin, and the figure is of "
         "that clock", "",
     ),
+    "few-for-spread": (
+        "one value is too few for a spread; at least {minimum} are needed",
+        "{count} values are too few for a spread; at least {minimum} are needed",
+    ),
+    "no-spread": ("values do not differ, so there is no spread to compare", ""),
+    "one-level": ("values at one level alone: nothing rises or falls", ""),
+    "few-blocks-for-claim": (
+        "one block is too few to judge a finding; at least {minimum} are needed",
+        "{count} blocks are too few to judge a finding; at least {minimum} are needed",
+    ),
     "few-blocks": (
         "one block is too few for a verdict; at least {minimum} are needed",
         "{count} blocks are too few for a verdict; at least {minimum} are needed",

@@ -51,7 +51,34 @@ def outlook(mean: float, sd: float, blocks: int, df: float, margin: float, level
     most = FARTHEST * blocks
     ns = np.unique(np.round(np.geomspace(start, max(most, start + 1), 40)).astype(int))
     at = [levels(int(n)) for n in ns]
-    share = settled(mean, sd, blocks, df, margin, ns, np.array(at))
+    return _reached(settled(mean, sd, blocks, df, margin, ns, np.array(at)), ns, blocks)
+
+
+def range_outlook(
+    mean: float,
+    sd: float,
+    blocks: int,
+    df: float,
+    bounds: tuple[float, float],
+    levels: tuple[float, float],
+    first: int,
+) -> Outlook:
+    """The same until a log-ratio is certain to lie inside bounds (infinite: none), or outside of them.
+
+    levels: one-sided, of being inside each bound and of being outside one.
+    """
+    start = max(first, blocks + 1)
+    ns = np.unique(np.round(np.geomspace(start, max(FARTHEST * blocks, start + 1), 40)).astype(int))
+    final, se, known = _futures(mean, sd, blocks, df, ns)
+    inside, outside = (-special.stdtrit(known, level) * se for level in levels)
+    low, high = bounds
+    is_inside = (final - low >= inside) & (high - final >= inside)
+    is_outside = (low - final >= outside) | (final - high >= outside)
+    return _reached(np.asarray((is_inside | is_outside).mean(axis=0)), ns, blocks)
+
+
+def _reached(share: Array, ns: npt.NDArray[np.int64], blocks: int) -> Outlook:
+    """From where few to where most futures have a verdict."""
     low, high = (np.flatnonzero(share >= wanted) for wanted in (LOW, HIGH))
     if not high.size or ns[high[0]] - blocks > WIDEST * (ns[low[0]] - blocks):
         return Outlook(None, None)
@@ -62,6 +89,16 @@ def settled(
     mean: float, sd: float, blocks: int, df: float, margin: float, ns: npt.NDArray[np.int64], levels: Array
 ) -> Array:
     """Share of futures that have a verdict after each number of blocks."""
+    final, se, known = _futures(mean, sd, blocks, df, ns)
+    bound = [-special.stdtrit(known, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
+    low, high = math.log1p(-margin), math.log1p(margin)
+    different = (np.abs(final) >= bound[0] * se) & ((final < low) | (final > high)) & (levels[:, 0] > 0)
+    inside = (np.minimum(final - low, high - final) >= bound[1] * se) & (levels[:, 1] > 0)
+    return np.asarray((different | inside).mean(axis=0))
+
+
+def _futures(mean: float, sd: float, blocks: int, df: float, ns: npt.NDArray[np.int64]) -> tuple[Array, Array, Array]:
+    """(mean, standard error) of every future, one a row, after each number of blocks, and the degrees of freedom."""
     spread, ratio, drift, wiggle = (each[:, None] for each in _draws(df))
     sigma = sd * spread
     truth = mean + sigma * ratio / math.sqrt(blocks)
@@ -71,9 +108,4 @@ def settled(
     chi = np.maximum(more - 1 + wiggle * np.sqrt(2 * np.maximum(more - 1, 0)), 0.0)
     square = df * sd**2 + sigma**2 * chi + blocks * more / ns * (future - mean) ** 2
     se = np.sqrt(square / (df + more) / ns)
-    known = np.maximum(more[0] + df, 1.0)
-    bound = [-special.stdtrit(known, np.maximum(levels[:, k], 1e-300)) for k in (0, 1)]
-    low, high = math.log1p(-margin), math.log1p(margin)
-    different = (np.abs(final) >= bound[0] * se) & ((final < low) | (final > high)) & (levels[:, 0] > 0)
-    inside = (np.minimum(final - low, high - final) >= bound[1] * se) & (levels[:, 1] > 0)
-    return np.asarray((different | inside).mean(axis=0))
+    return final, se, np.maximum(more[0] + df, 1.0)

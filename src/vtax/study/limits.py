@@ -35,6 +35,12 @@ MAX_FILES = 32
 """Of a program."""
 MAX_FILES_BYTES = 32 * 1024**2
 """Of a program's files together."""
+MAX_CLAIMS = 64
+MAX_CHECKS = 8
+"""Of a claim."""
+MAX_SIDES = 64
+"""Of a check, on either side."""
+MAX_PUBLISHED = 256
 MAX_POINTS = 10_000
 """Combinations of levels, over all benchmarks and tunings."""
 MAX_CELLS = 20_000

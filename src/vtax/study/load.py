@@ -17,6 +17,7 @@ from vtax.errors import BadInput, all_of
 from vtax.foreign_text import one_line
 from vtax.study import limits, text
 from vtax.study.check import UNKNOWN_BENCHMARK, checked
+from vtax.study.claim_names import unknown_names
 from vtax.study.declared import cut
 from vtax.study.model import RULES, Study
 from vtax.study.programs import with_absolute_files
@@ -90,6 +91,7 @@ def examine(
     if study is None:
         return problems, None
     problems += _idle_programs(study, str(path))
+    problems += unknown_names(study, _names(data.get("platforms")), str(path))
     if overrides is not None:
         problems += _idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
     return problems, LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
@@ -212,7 +214,7 @@ def describe_location(location: tuple[int | str, ...], data: Mapping[str, Any]) 
 
 def _called(entry: Any) -> str:
     """What a table of several calls itself, in brackets."""
-    names = [entry.get("label"), entry.get("name")] if isinstance(entry, dict) else []
+    names = [entry.get("label"), entry.get("name"), entry.get("id")] if isinstance(entry, dict) else []
     name = next((name for name in names if isinstance(name, str) and name), "")
     return f" ({_shown(name)})" if name else ""
 

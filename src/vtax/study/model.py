@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from vtax.study import limits
+from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
 from vtax.study.fields import Duration, Level, Name, Table, disagreement
 from vtax.study.programs import ProgramTable
 from vtax.study.units import size_bytes
@@ -231,6 +232,9 @@ class Study(Table):
     platform: list[PlatformTable] = Field(default_factory=list, max_length=limits.MAX_PLATFORMS)
     program: list[ProgramTable] = Field(default_factory=list, max_length=limits.MAX_PROGRAMS)
     benchmark: list[BenchmarkTable] = Field(min_length=1, max_length=limits.MAX_BENCHMARKS)
+    paper: PaperTable | None = Field(None, description="the publication that the study repeats")
+    claim: list[ClaimTable] = Field(default_factory=list, max_length=limits.MAX_CLAIMS)
+    published: list[PublishedTable] = Field(default_factory=list, max_length=limits.MAX_PUBLISHED)
 
     @model_validator(mode="after")
     def _names_agree(self) -> Study:

@@ -47,6 +47,7 @@ from vtax.report.document.text import (
     Message,
     Stored,
     Styled,
+    Translated,
     joined,
     listed,
     msg,
@@ -61,6 +62,7 @@ __all__ = [
     "Bar", "Bullets", "Code", "Column", "Count", "Document", "Duration", "Efficiency", "Factor", "Figure",
     "FigureGroup", "FigureRow", "Group", "Inline", "Interval", "Joined", "Link", "Mean", "Message", "Moment",
     "Nothing", "Number", "Offset", "PValue", "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity",
-    "Range", "Ratio", "Row", "Scale", "Section", "Share", "Size", "Stored", "Styled", "Table", "Verdict", "Warning",
-    "Warnings", "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "stored", "styled",
+    "Range", "Ratio", "Row", "Scale", "Section", "Share", "Size", "Stored", "Styled", "Table", "Translated",
+    "Verdict", "Warning", "Warnings", "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for",
+    "stored", "styled",
 ]  # fmt: skip

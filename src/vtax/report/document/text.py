@@ -60,7 +60,15 @@ class Stored:
     text: str
 
 
-Inline = Union[str, Message, Joined, Styled, Link, Stored, "Value"]
+@dataclass(frozen=True)
+class Translated:
+    """A text of a study in English, and in other languages: code of the language -> text."""
+
+    text: str
+    others: Mapping[str, str] = field(default_factory=dict)
+
+
+Inline = Union[str, Message, Joined, Styled, Link, Stored, Translated, "Value"]
 
 
 def msg(template: str, /, **data: Inline) -> Message:

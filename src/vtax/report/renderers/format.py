@@ -12,7 +12,19 @@ from vtax.report.document import cells
 from vtax.report.document.cells import Nothing
 from vtax.report.document.notes import data_of
 from vtax.report.document.sentences import sentence, sentence_of
-from vtax.report.document.text import Inline, Joined, Link, Message, Role, Stored, Styled, msg, plural, stored
+from vtax.report.document.text import (
+    Inline,
+    Joined,
+    Link,
+    Message,
+    Role,
+    Stored,
+    Styled,
+    Translated,
+    msg,
+    plural,
+    stored,
+)
 from vtax.report.document.warnings import Warning
 from vtax.report.renderers import numbers
 from vtax.report.renderers.language import ENGLISH, Language
@@ -59,6 +71,8 @@ class Formatter:
             yield Run(inline, role)
         elif isinstance(inline, Stored):
             yield Run(self.language.stored(inline.text), role)
+        elif isinstance(inline, Translated):
+            yield Run(inline.others.get(self.language.code.partition("-")[0], inline.text), role)
         elif isinstance(inline, Message):
             yield from self._message(inline, role)
         elif isinstance(inline, Link):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from vtax.report.document import Document, Joined, Link, Message, Stored, Styled, Table, Warning
+from vtax.report.document import Document, Joined, Link, Message, Stored, Styled, Table, Translated, Warning
 from vtax.report.document.cells import (
     Count,
     Duration,
@@ -62,7 +62,7 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if isinstance(value, Message | Joined):
         return Formatter().text(value)
-    if isinstance(value, Stored):
+    if isinstance(value, Stored | Translated):
         return value.text
     if isinstance(value, Styled | Link):
         return plain(value.text)

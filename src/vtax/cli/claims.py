@@ -1,0 +1,63 @@
+"""`vtax claims`: judges the published findings of a study by a run."""
+
+from __future__ import annotations
+
+import click
+
+from vtax.cli.completion import run_names
+from vtax.cli.output import json_option, print_json
+from vtax.errors import BadInput
+from vtax.host.home import Home
+
+
+@click.command("claims")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.option(
+    "--map", "mapped", multiple=True, metavar="THERE=HERE",
+    help="Judge claims about platform THERE of the publication by platform HERE of the run (repeatable).",
+)  # fmt: skip
+@click.option("--all", "is_full", is_flag=True, help="List every comparison of every claim.")
+@json_option
+def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool) -> None:
+    """Judge the published findings of the study of RUN (default: the last run).
+
+    Each claim is reproduced, contradicted, inconclusive (with what would decide it) or not tested here (with the
+    reason). Intervals are from blocks, and the words are corrected for their number. A claim about a platform that
+    this host does not have is judged by another platform only where --map says so:
+
+    \b
+      vtax claims urschei2007-1
+      vtax claims urschei2007-1 --map xen-pv=kvm-virtio
+    """
+    from vtax.cli.show import console
+    from vtax.report.analysis.claims import claims
+    from vtax.report.analysis.source import source_of
+    from vtax.report.renderers.format import english
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.terminal import render
+    from vtax.report.views.claims import document_of
+    from vtax.store.store import Store
+
+    mapping = _mapping(mapped)
+    analysis = source_of(Store.existing(Home.from_environment().store_url), run_name).analysis
+    document = document_of(claims(analysis, mapping), analysis, is_full=is_full)
+    if as_json:
+        print_json({"schema": "vtax.claims/1", "run": analysis.name, "study": analysis.study, **values_of(document)})
+        return
+    if document.nothing != "":
+        hint = "vtax studies lists studies that have claims; docs/study-files.md shows how a study states them"
+        raise BadInput(english(document.nothing), where=analysis.name, hint=hint)
+    render(document, console())
+
+
+def _mapping(given: tuple[str, ...]) -> dict[str, str]:
+    """Platform -> platform. Raises BadInput for another form, and for a platform that is mapped twice."""
+    found: dict[str, str] = {}
+    for text in given:
+        there, equals, here = (part.strip() for part in text.partition("="))
+        if not (there and equals and here):
+            raise BadInput(f"--map {text} is not of the form THERE=HERE", hint="for example --map xen-pv=kvm-virtio")
+        if there in found:
+            raise BadInput(f"{there} is mapped twice", where=f"--map {text}", hint="map each platform once")
+        found[there] = here
+    return found

@@ -1,0 +1,102 @@
+"""The cells that a claim selects, and one logarithm for every block of what it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vtax.report.analysis.clock import is_timed
+from vtax.report.analysis.ranking import aligned
+from vtax.report.analysis.values import Analysis, Floats, Ints, Row
+from vtax.stats.checks import Better
+from vtax.study.claims import BENCHMARK, METRIC, CheckTable, Side, canonical
+
+Key = tuple[tuple[str, str], ...]
+"""(factor, canonical level), sorted by factor."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One metric of one cell. levels: of every factor, `benchmark` and `metric`, canonical. shown: as they are
+    written."""
+
+    levels: Mapping[str, str]
+    shown: Mapping[str, str]
+    row: Row
+    better: Better
+    is_primary: bool
+    is_timed: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries of one side that are averaged. name: what they have in common, as it is written."""
+
+    name: tuple[tuple[str, str], ...]
+    entries: Mapping[Key, Entry]
+
+
+def entries_of(analysis: Analysis) -> list[Entry]:
+    """Every metric of every cell of a run that has values."""
+    return [
+        Entry(
+            {BENCHMARK: section.label.casefold(), METRIC: section.metric.name.casefold(),
+             **{factor: canonical(level) for factor, level in row.cell.levels.items()}},
+            {BENCHMARK: section.label, METRIC: section.metric.name,
+             **{factor: str(level) for factor, level in row.cell.levels.items()}},
+            row, section.better, section.metric.is_primary, is_timed(section.metric),
+        )
+        for section in analysis.sections
+        for point in section.points
+        for row in point.rows
+        if row.summary is not None
+    ]  # fmt: skip
+
+
+def selected(
+    entries: Iterable[Entry], check: CheckTable, side: Side, fixed: Iterable[str], inner: Iterable[str]
+) -> dict[Key, Group]:
+    """The entries of a side, in groups that are averaged, by the levels that each has in common with the other side.
+
+    fixed: factors that either side names, which are not compared. inner: those that a group holds several levels of.
+    """
+    wanted = {factor: (canonical(level),) for factor, level in side.levels.items()} | dict(check.levels)
+    benchmarks, metrics = ({each.casefold() for each in names} for names in (check.benchmarks, check.metrics))
+    has_metric = METRIC in side.levels
+    fixed, inner = set(fixed), set(inner)
+    groups: dict[Key, dict[Key, Entry]] = {}
+    names: dict[Key, tuple[tuple[str, str], ...]] = {}
+    for entry in entries:
+        levels = entry.levels
+        if entry.row.platform.name != side.platform or any(levels.get(f) not in them for f, them in wanted.items()):
+            continue
+        if BENCHMARK not in side.levels and benchmarks and levels[BENCHMARK] not in benchmarks:
+            continue
+        if not (has_metric or (levels[METRIC] in metrics if metrics else entry.is_primary)):
+            continue
+        outer = _key(levels, lambda factor: factor not in fixed and factor not in inner)
+        within = _key(levels, lambda factor: factor in inner and factor not in fixed)
+        groups.setdefault(outer, {})[within] = entry
+        names.setdefault(outer, tuple((factor, entry.shown[factor]) for factor, _ in outer))
+    return {key: Group(names[key], found) for key, found in groups.items()}
+
+
+def _key(levels: Mapping[str, str], takes: Callable[[str], bool]) -> Key:
+    return tuple(sorted((factor, level) for factor, level in levels.items() if takes(factor)))
+
+
+def logs_of(entries: Sequence[Entry]) -> tuple[Ints, Floats]:
+    """(blocks, logarithms of the entries by blocks): NaN where a block lacks an entry or a mean is not positive."""
+    blocks, values = aligned([entry.row for entry in entries])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = np.log(np.where(values > 0, values, np.nan))
+    return blocks, logs
+
+
+def mean_logs(entries: Sequence[Entry]) -> dict[int, float]:
+    """Block -> mean of the logarithms over entries, of blocks that have all of them."""
+    blocks, logs = logs_of(entries)
+    means = logs.mean(axis=0)
+    return {block: mean for block, mean in zip(blocks.tolist(), means.tolist(), strict=True) if mean == mean}

@@ -1,0 +1,283 @@
+"""The published findings of a study, each with what a run of it says, and the published numbers beside the run's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vtax.report.analysis.claims import Claims, Compared, JudgedClaim, claims, name_of
+from vtax.report.analysis.published import Published, published
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.values import Analysis
+from vtax.report.document import (
+    Column,
+    Count,
+    Document,
+    Factor,
+    Group,
+    Inline,
+    Interval,
+    Nothing,
+    Number,
+    Paragraph,
+    Part,
+    Ratio,
+    Share,
+    Table,
+    Translated,
+    joined,
+    msg,
+    muted,
+    plural,
+    stored,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import published as published_numbers
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+
+_BRIEF = 6  # comparisons of a claim
+_WORDS: Mapping[str, Inline] = {
+    "reproduced": styled(msg("reproduced"), "strong"),
+    "contradicted": styled(msg("contradicted"), "error"),
+    "inconclusive": styled(msg("inconclusive"), "caution"),
+    "not tested": styled(msg("not tested here"), "muted"),
+}
+
+
+def document(source: Source, options: Options) -> Document:
+    """Every claim of the run's study, without a mapping; claims are judged by the whole run."""
+    analysis = source.whole.analysis
+    found = claims(analysis) if analysis.declared.get("claim") else Claims((), {}, 0, analysis.rule.alpha)
+    return document_of(found, analysis, is_full=options.depth != "brief")
+
+
+def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document:
+    """The document of judged claims. is_full: list all comparisons of every claim."""
+    numbers = published(analysis, found.mapped)
+    if not found.claims and not numbers:
+        text = msg("the study of this run has no claims")
+        return Document(VIEW.title, (Paragraph(text),), data=_plain(found, numbers, analysis), nothing=text)
+    parts: list[Part] = []
+    if found.claims:
+        parts += [*_mapping(found), _overview(found), *_method(found, analysis)]
+        for each in found.claims:
+            parts.append(_section(each, found, is_full=is_full))
+    parts += published_numbers.parts_of(numbers, analysis)
+    return Document(VIEW.title, tuple(parts), data=_plain(found, numbers, analysis), colours=shared.colours(analysis))
+
+
+def _mapping(found: Claims) -> Iterator[Part]:
+    if found.mapped:
+        pairs = joined([msg("{here} for {there}", here=h, there=t) for t, h in found.mapped.items()])
+        text = msg(
+            "Mapped by request: {pairs}. What a publication says of one platform is judged by another.", pairs=pairs
+        )
+        yield Paragraph(text, "caution")
+
+
+def _overview(found: Claims) -> Table:
+    columns = (
+        Column("claim", msg("claim"), wraps=True),
+        Column("finding", msg("finding"), wraps=True),
+        Column("judgement", msg("judgement")),
+        Column("why", msg("why, or what decides it"), wraps=True),
+    )
+    rows = [TableRow((each.claim.id, _statement(each), _WORDS[each.word], _why(each))) for each in found.claims]
+    return Table(columns, (Group(tuple(rows)),), key="claims", label=msg("judged claims"))
+
+
+def _statement(each: JudgedClaim) -> Inline:
+    return Translated(each.claim.statement, {"pt": each.claim.statement_pt})
+
+
+def _why(each: JudgedClaim) -> Inline:
+    """Why there is no word, and how many further blocks decide."""
+    found = each.judgement
+    if found is None:
+        return each.why
+    if found.kind != "inconclusive":
+        inside = sum(c.tested is not None and _is_inside(c) for c in each.compared)
+        total = len(each.compared)
+        return msg("{inside} of {total} estimates in range", inside=Count(inside), total=Count(total))
+    needed: list[Inline] = [*found.warnings]
+    if found.blocks_low and found.blocks_needed:
+        low, high = Count(found.blocks_low), found.blocks_needed
+        blocks = plural("about {count} more block", "about {count} more blocks", high)
+        if found.blocks_low < high:
+            blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=low)
+        needed.append(msg("{blocks} would decide it", blocks=blocks))
+    elif not needed and any(c.tested and c.tested.ratio.n_sessions > 1 for c in each.compared):
+        needed.append(msg("only more sessions would decide"))
+    elif not needed:
+        needed.append(msg("noise from block to block leaves open how many more blocks would decide"))
+    return joined([*needed, *each.notes], "; ")
+
+
+def _method(found: Claims, analysis: Analysis) -> Iterator[Part]:
+    if not found.family:
+        return
+    yield Paragraph(
+        msg(
+            "Reproduced: the interval lies inside the claimed range. Contradicted: it lies outside. Words are "
+            "corrected for the number of claims, {family} (Holm): at most {alpha} of such tables hold a false one. "
+            "The intervals, from blocks, hold at {level} for each ratio alone.",
+            family=Count(found.family), alpha=Share(found.alpha), level=analysis.level,
+        ), "muted",
+    )  # fmt: skip
+
+
+def _section(each: JudgedClaim, found: Claims, *, is_full: bool) -> Titled:
+    """One claim: where it stands, how it was judged, and its comparisons."""
+    parts: list[Part] = [Paragraph(_statement(each))]
+    source = msg("Source: {source}", source=each.claim.source)
+    parts.append(Paragraph(joined([source, stored(each.claim.note)], ". "), "muted"))
+    if each.judgement is None:
+        parts.append(Paragraph(msg("Not tested here: {reason}", reason=each.why)))
+    elif each.compared:
+        ordered = sorted(each.compared, key=_certainty) if not is_full else list(each.compared)
+        shown = ordered if is_full else ordered[:_BRIEF]
+        parts.append(_comparisons(each, shown, found))
+        if len(shown) < len(ordered):
+            more = len(ordered) - len(shown)
+            parts.append(Paragraph(plural("{count} comparison more", "{count} comparisons more", more), "muted"))
+    parts += [Paragraph(note, "caution") for note in each.notes]
+    title = joined([each.claim.id, _WORDS[each.word]], ": ")
+    return Titled(title, tuple(parts), key=f"claim {each.claim.id}")
+
+
+def _certainty(compared: Compared) -> float:
+    """Comparisons that speak least for the claim come first."""
+    return -compared.tested.p_inside if compared.tested else -2.0
+
+
+def _is_inside(compared: Compared) -> bool:
+    return compared.tested is not None and compared.low <= compared.tested.ratio.estimate <= compared.high
+
+
+def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims) -> Table:
+    has_published = each.claim.published is not None
+    columns = (
+        Column("compared", msg("compared"), wraps=True),
+        Column("claimed", msg("claimed")),
+        *((Column("published", msg("published"), is_number=True),) if has_published else ()),
+        Column("ratio", msg("ratio here"), is_number=True),
+        Column("interval", msg("interval"), joins=True),
+        Column("blocks", msg("blocks"), is_number=True, room="wide"),
+    )
+    rows = []
+    for compared in shown:
+        published_here: tuple[Inline, ...] = ()
+        if has_published:
+            first = each.claim.published if compared.check == each.claim.check[0] else None
+            published_here = (Number(first, 3) if first is not None else Nothing(),)
+        cells: tuple[Inline, ...] = (styled(compared.reason, "error"),)
+        if compared.tested is not None:
+            ratio = compared.tested.ratio
+            interval: Inline = Interval(ratio.low, ratio.high, "ratio") if math.isfinite(ratio.high) else Nothing()
+            cells = (Ratio(ratio.estimate), muted(interval), Count(ratio.n_blocks))
+        rows.append(TableRow((_what(compared, found), _range(compared), *published_here, *cells)))
+    return Table(
+        columns, (Group(tuple(rows)),), key=each.claim.id, label=msg("comparisons of {claim}", claim=each.claim.id)
+    )
+
+
+def _what(compared: Compared, found: Claims) -> Inline:
+    """`xen-pv / native, link.mtu=500`, with what stands for a platform of the publication."""
+    of = _side(compared, name_of(compared.of), compared.of.platform, found)
+    what: Inline = of
+    if compared.to is not None:
+        to = _side(compared, name_of(compared.to), compared.to.platform, found)
+        what = joined([of, to], " / ")
+    if compared.check.reference:
+        reference = found.mapped.get(compared.check.reference, compared.check.reference)
+        what = msg("{ratio}, both relative to {reference}", ratio=what, reference=reference)
+    if compared.check.kind == "monotone":
+        what = msg("{ratio}, for each doubling of {factor}", ratio=what, factor=str(compared.check.along))
+    elif compared.check.kind == "spread" and compared.check.over == "points":
+        what = msg("spread of {ratio} over points", ratio=what)
+    elif compared.check.kind == "spread":
+        what = msg("spread of {ratio} over blocks", ratio=what)
+    averaged = compared.check.average_over
+    if averaged:
+        what = msg("{ratio}, averaged over {factors}", ratio=what, factors=", ".join(averaged))
+    return joined([what, Factor(compared.point)] if compared.point else [what], ", ")
+
+
+def _side(compared: Compared, text: str, platform: str, found: Claims) -> Inline:
+    original = next((there for there, here in found.mapped.items() if here == platform), "")
+    return msg("{side} (for {platform})", side=text, platform=original) if original else text
+
+
+def _range(compared: Compared) -> Inline:
+    if compared.low > 0 and math.isfinite(compared.high):
+        return msg("{low} to {high}", low=Number(compared.low, 3), high=Number(compared.high, 3))
+    if compared.low > 0:
+        return msg("above {bound}", bound=Number(compared.low, 3))
+    return msg("below {bound}", bound=Number(compared.high, 3))
+
+
+def _plain(found: Claims, numbers: Sequence[Published], analysis: Analysis) -> dict[str, Any]:
+    return {
+        "confidence": analysis.rule.confidence,
+        "alpha": found.alpha,
+        "family": found.family,
+        "map": dict(found.mapped),
+        "claims": [_plain_claim(each, analysis) for each in found.claims],
+        "published": [published_numbers.plain_of(each) for each in numbers],
+    }  # fmt: skip
+
+
+def _plain_claim(each: JudgedClaim, analysis: Analysis) -> dict[str, Any]:
+    found = each.judgement
+    return {
+        "id": each.claim.id,
+        "statement": each.claim.statement,
+        "statement_pt": each.claim.statement_pt,
+        "source": each.claim.source,
+        "note": each.claim.note,
+        "platforms": list(each.claim.platforms(analysis.baseline)),
+        "judgement": each.word,
+        "why": _why(each),
+        "p_reproduced": found.p_reproduced if found else None,
+        "p_contradicted": found.p_contradicted if found else None,
+        "blocks_needed_low": found.blocks_low if found else None,
+        "blocks_needed": found.blocks_needed if found else None,
+        "published": each.claim.published,
+        "notes": list(each.notes),
+        "comparisons": [_plain_comparison(compared) for compared in each.compared],
+    }
+
+
+def _plain_comparison(compared: Compared) -> dict[str, Any]:
+    tested = compared.tested
+    return {
+        "kind": compared.check.kind,
+        "of": name_of(compared.of),
+        "to": name_of(compared.to) if compared.to else None,
+        "reference": compared.check.reference,
+        "levels": dict(compared.point),
+        "averaged_over": list(compared.check.average_over),
+        "along": compared.check.along,
+        "claimed_low": compared.low if compared.low > 0 else None,
+        "claimed_high": compared.high if math.isfinite(compared.high) else None,
+        "estimate": tested.ratio.estimate if tested else None,
+        "low": tested.ratio.low if tested else None,
+        "high": tested.ratio.high if tested else None,
+        "blocks": tested.ratio.n_blocks if tested else None,
+        "p_inside": tested.p_inside if tested else None,
+        "p_outside": tested.p_outside if tested else None,
+        "reason": compared.reason,
+    }
+
+
+VIEW = View(
+    "claims",
+    msg("Published findings"),
+    msg("What this run says of the published findings of its study."),
+    document,
+    place=15,
+)

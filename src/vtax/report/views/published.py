@@ -1,0 +1,130 @@
+"""Numbers of a publication beside those of a run: a table, and a figure where both have means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vtax.report.analysis.published import Published
+from vtax.report.analysis.values import Analysis
+from vtax.report.document import (
+    Column,
+    Factor,
+    Figure,
+    FigureGroup,
+    FigureRow,
+    Group,
+    Inline,
+    Interval,
+    Number,
+    Paragraph,
+    Part,
+    Share,
+    Table,
+    joined,
+    msg,
+    muted,
+    scale_for,
+    stored,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+
+
+def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:
+    """The numbers of the publication beside those of the run, as a table and as a figure."""
+    if not numbers:
+        return
+    columns = (
+        Column("platform", msg("platform")),
+        Column("statistic", msg("quantity"), wraps=True),
+        Column("published", msg("published"), is_number=True),
+        Column("here", msg("here"), is_number=True),
+        Column("source", msg("source"), wraps=True, room="wide"),
+    )
+    rows = []
+    for each in numbers:
+        name: Inline = each.platform
+        if each.here != each.platform:
+            name = msg("{here} for {there}", here=each.here, there=each.platform)
+        source = joined([each.table.source, stored(each.table.note)], "; ")
+        rows.append(TableRow((name, _quantity(each), _with_deviation(each), _own(each), source)))
+    label = msg("published numbers beside those of this run")
+    table = Table(columns, (Group(tuple(rows)),), key="published", label=label)
+    text = msg("Published numbers are of other hardware: compare ratios of platforms, not rates.")
+    parts = (table, *_figures(numbers, analysis), Paragraph(text, "muted"))
+    yield Titled(msg("Published numbers"), parts, key="published numbers")
+
+
+def _quantity(each: Published) -> Inline:
+    name = joined([each.table.benchmark, each.table.metric], " ")
+    what: Inline = msg("largest CV of {metric}", metric=name) if each.table.statistic == "largest_cv" else name
+    return joined([what, Factor(each.point)] if each.point else [what], ", ")
+
+
+def _with_deviation(each: Published) -> Inline:
+    if each.table.statistic == "largest_cv":
+        return Share(each.value)
+    number: Inline = joined([Number(each.value, 4), each.unit], " ")
+    if not each.plus_minus:
+        return number
+    return msg("{number} ± {deviation}", number=number, deviation=Number(each.plus_minus, 3))
+
+
+def _own(each: Published) -> Inline:
+    if each.mean is None:
+        return muted(msg("not measured"))
+    if each.table.statistic == "largest_cv":
+        return Share(each.mean)
+    number: Inline = joined([Number(each.mean, 4), each.unit], " ")
+    if each.low is None or each.high is None:
+        return number
+    return joined([number, Interval(each.low, each.high, "quantity", scale_for(each.unit, ()))], " ")
+
+
+def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]:
+    """For every metric with published means, these beside the run's, with intervals."""
+    colours = shared.colours(analysis)
+    of_metric: dict[tuple[str, str, str], list[Published]] = {}
+    for each in numbers:
+        if each.table.statistic == "mean" and each.mean is not None:
+            of_metric.setdefault((each.table.benchmark, each.table.metric, each.unit), []).append(each)
+    for (benchmark, metric, unit), found in of_metric.items():
+        scale = scale_for(unit, [value for each in found for value in (each.value, each.mean or 0.0)])
+        groups = []
+        for each in found:
+            here = FigureRow(each.here, colours.get(each.here, 0), each.mean or 0.0, each.low, each.high)
+            half = each.plus_minus
+            there = FigureRow(
+                each.platform, colours.get(each.here, 0), each.value, each.value - half if half else None,
+                each.value + half if half else None,
+            )  # fmt: skip
+            title = ", ".join([each.platform, *(f"{f}={v}" for f, v in each.point)])
+            groups.append(FigureGroup(title, (("published", there), ("here", here))))
+        name = joined([benchmark, metric], " ")
+        yield Figure(
+            "values", name, msg("{metric} ({unit})", metric=name, unit=scale.unit),
+            msg("The upper bar of each pair is the publication's, the lower one this run's with its interval."),
+            tuple(groups), msg("block"), msg("interval"), scale,
+        )  # fmt: skip
+
+
+def plain_of(each: Published) -> dict[str, Any]:
+    """One number for programs."""
+    return {
+        "platform": each.platform,
+        "here": each.here,
+        "benchmark": each.table.benchmark,
+        "metric": each.table.metric,
+        "levels": dict(each.point),
+        "statistic": each.table.statistic,
+        "unit": each.unit,
+        "published": each.value,
+        "plus_minus": each.plus_minus or None,
+        "value": each.mean,
+        "low": each.low,
+        "high": each.high,
+        "source": each.table.source,
+        "note": each.table.note,
+    }

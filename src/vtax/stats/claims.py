@@ -1,0 +1,289 @@
+"""Whether published findings hold: ranges that a paper states for ratios, judged on intervals from blocks.
+
+A finding is a set of comparisons, each with the range that is claimed for its ratio. It is `reproduced` when the
+intervals lie inside the ranges, `contradicted` when too many of them lie outside, else `inconclusive`. Of a finding
+that needs u of n comparisons, the p-values are those of Benjamini and Heller (Screening for partial conjunction
+hypotheses, Biometrics 2008): all n inside is an intersection-union test, any outside a Bonferroni test.
+
+A finding is either true or false, so of its two null hypotheses exactly one holds. Holm's steps over the smaller
+p-value of each finding therefore bound the chance of any false word in the whole family by alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from vtax.stats.analysis import Comparison, Contrast, analyse
+from vtax.stats.checks import StatsError, Values, as_array
+from vtax.stats.moderation import MINIMUM_BLOCKS
+from vtax.stats.notes import Note
+from vtax.stats.outlook import Outlook, range_outlook
+from vtax.stats.ratio import Ratio, exp, p_above, p_below
+from vtax.stats.stopping import Rule, interval_confidence
+from vtax.stats.verdict import Kind, Verdict, holm
+from vtax.stats.withholding import warranted
+
+Word = Literal["reproduced", "contradicted", "inconclusive"]
+Needs = Literal["each", "most"]
+
+
+DECIDED = Outlook(0, 0)
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A ratio with the range that is claimed for it. low: 0 for none. high: infinity for none. is_withheld: no word
+    may rest on it being inside, such as where a clock is wrong."""
+
+    contrast: Contrast
+    low: float
+    high: float
+    is_withheld: bool = False
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A comparison with its ratio. p_inside, p_outside: of the ratio's interval lying inside or outside the range,
+    for this comparison alone: at most 1 - confidence where the interval does. outlook: further blocks that decide."""
+
+    claimed: Claimed
+    ratio: Ratio
+    p_inside: float
+    p_outside: float
+    outlook: Outlook = DECIDED
+
+    @property
+    def is_above(self) -> bool:
+        """Whether the estimate lies above the middle of the range, or above its only bound."""
+        low, high = _logs(self.claimed)
+        if math.isinf(high):
+            return self.ratio.mean_log > low
+        return self.ratio.mean_log > (high if math.isinf(low) else (low + high) / 2)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Comparisons of which each or most must be inside their ranges."""
+
+    compared: tuple[Claimed, ...]
+    needs: Needs = "each"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The word about a finding. tested: its comparisons, check by check; those without an answer have a StatsError.
+
+    p_reproduced, p_contradicted: adjusted over `family` findings at level alpha. blocks_low, blocks_needed: the range
+    of further blocks that decides it; 0 when decided, None when noise leaves more than a factor of ten open.
+    """
+
+    kind: Word
+    p_reproduced: float
+    p_contradicted: float
+    family: int
+    alpha: float
+    tested: tuple[tuple[Tested | StatsError, ...], ...]
+    blocks_low: int | None
+    blocks_needed: int | None
+    warnings: tuple[str, ...]
+
+
+def judge_claims(
+    rule: Rule, claims: Mapping[str, Sequence[Check]], *, looks_ahead: bool = True
+) -> dict[str, Judgement]:
+    """The word about every finding of one family. Each has at least one check with at least one comparison.
+
+    looks_ahead: whether to compute the further blocks that decide what is open, which costs most of the time.
+    """
+    contrasts = {
+        f"{name} {c} {n}": replace(each.contrast, group=f"{name} {c} {n}")  # of its own: nothing is lent
+        for name, checks in claims.items()
+        for c, check in enumerate(checks)
+        for n, each in enumerate(check.compared)
+    }
+    answers = analyse(rule, contrasts)
+    blocks = max((a.ratio.n_blocks for a in answers.values() if isinstance(a, Comparison)), default=0)
+    alpha = 1 - interval_confidence(rule, blocks)
+    family = len(claims)
+    tested: dict[str, list[list[Tested | StatsError]]] = {
+        name: [
+            [_tested(each, answers[f"{name} {c} {n}"]) for n, each in enumerate(check.compared)]
+            for c, check in enumerate(checks)
+        ]
+        for name, checks in claims.items()
+    }
+    ps = {name: _p_values(claims[name], tested[name]) for name in claims}
+    adjusted = dict(zip(ps, holm([min(pair) for pair in ps.values()]).tolist(), strict=True)) if ps else {}
+    found = {}
+    for name, checks in claims.items():
+        inside, outside = ps[name]
+        both = [min(1.0, max(adjusted[name], p * family)) for p in (inside, outside)]
+        both[0 if inside <= outside else 1] = adjusted[name]
+        word = _judgement(rule, checks, tested[name], (both[0], both[1]), family, alpha)
+        found[name] = _looking_ahead(word, checks) if looks_ahead else word
+    return found
+
+
+def _logs(claimed: Claimed) -> tuple[float, float]:
+    """The logarithms of the bounds."""
+    return (math.log(claimed.low) if claimed.low > 0 else -math.inf), math.log(claimed.high)
+
+
+def _tested(claimed: Claimed, answer: Comparison | StatsError) -> Tested | StatsError:
+    if isinstance(answer, StatsError):
+        return answer
+    return Tested(claimed, answer.ratio, *p_values(answer.ratio, claimed))
+
+
+def p_values(ratio: Ratio, claimed: Claimed) -> tuple[float, float]:
+    """(p that the ratio is inside its range, p that it is outside); 1 from a single block.
+
+    Twice the one-sided p-values, so that each is at most alpha where the two-sided interval lies inside or outside.
+    """
+    if ratio.n_blocks < 2:
+        return 1.0, 1.0
+    low, high = _logs(claimed)
+    above_low = p_above(ratio, low) if math.isfinite(low) else 0.0
+    below_high = p_below(ratio, high) if math.isfinite(high) else 0.0
+    below_low = p_below(ratio, low) if math.isfinite(low) else 1.0
+    above_high = p_above(ratio, high) if math.isfinite(high) else 1.0
+    return min(1.0, 2 * max(above_low, below_high)), min(1.0, 2 * min(below_low, above_high))
+
+
+def partial_conjunction(p_given: Values, count: int) -> float:
+    """P-value against fewer than `count` of the null hypotheses being false; see the module."""
+    p = sorted(as_array(p_given, "p-values").tolist())
+    return float(min(1.0, (len(p) - count + 1) * p[count - 1]))
+
+
+def _needed(check: Check) -> int:
+    n = len(check.compared)
+    return n if check.needs == "each" else n // 2 + 1
+
+
+def _p_values(checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[float, float]:
+    """(p of all checks holding, p of any of them failing) of one finding, unadjusted for other findings."""
+    inside, outside = [], []
+    for check, answers in zip(checks, tested, strict=True):
+        pairs = [
+            (a.p_inside, a.p_outside) if isinstance(a, Tested) and a.ratio.n_blocks >= MINIMUM_BLOCKS else (1.0, 1.0)
+            for a in answers
+        ]
+        needed = _needed(check)
+        inside.append(partial_conjunction([p for p, _ in pairs], needed))
+        outside.append(partial_conjunction([p for _, p in pairs], len(pairs) - needed + 1))
+    return max(inside), min(1.0, len(checks) * min(outside))
+
+
+def _judgement(
+    rule: Rule, checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsError]], ps: tuple[float, float],
+    family: int, alpha: float,
+) -> Judgement:  # fmt: skip
+    kind: Word = "inconclusive"
+    if min(ps) <= alpha:
+        kind = "reproduced" if ps[0] <= ps[1] else "contradicted"
+    notes: list[str] = []
+    if kind != "inconclusive" and rule.method > 1:
+        notes = _objections(rule, checks, tested, kind, alpha, family)
+        kind = "inconclusive" if notes else kind
+    answers = [a for each in tested for a in each if isinstance(a, Tested)]
+    fewest = min((a.ratio.n_blocks for a in answers), default=0)
+    if 0 < fewest < MINIMUM_BLOCKS:
+        notes.append(Note("few-blocks-for-claim", count=fewest, minimum=MINIMUM_BLOCKS))
+    notes += [a.note for each in tested for a in each if isinstance(a, StatsError)]
+    answered = tuple(map(tuple, tested))
+    return Judgement(kind, *ps, family, alpha, answered, 0, 0, tuple(dict.fromkeys(notes)))
+
+
+def _looking_ahead(found: Judgement, checks: Sequence[Check]) -> Judgement:
+    """The judgement with the further blocks that decide it; not known where the word was withheld."""
+    if found.kind != "inconclusive":
+        return found
+    level = found.alpha / found.family
+    tested = tuple(
+        tuple(_with_outlook(a, level, len(check.compared)) for a in each)
+        for check, each in zip(checks, found.tested, strict=True)
+    )
+    is_withheld = min(found.p_reproduced, found.p_contradicted) <= found.alpha
+    low, high = (None, None) if is_withheld else _blocks(tested)
+    return replace(found, tested=tested, blocks_low=low, blocks_needed=high)
+
+
+def _with_outlook(answer: Tested | StatsError, level: float, of: int) -> Tested | StatsError:
+    """The comparison with the blocks that it still needs, at the level of one finding of a family."""
+    if isinstance(answer, StatsError):
+        return answer
+    ratio = answer.ratio
+    if ratio.n_blocks < 2 or ratio.n_sessions > 1:
+        return replace(answer, outlook=Outlook(None, None))
+    if ratio.n_blocks >= MINIMUM_BLOCKS and min(answer.p_inside, answer.p_outside * of) <= level:
+        return answer
+    missing = max(0, MINIMUM_BLOCKS - ratio.n_blocks)
+    if ratio.se_log == 0.0:
+        return replace(answer, outlook=Outlook(missing, missing) if missing else Outlook(None, None))
+    sd = ratio.se_log * math.sqrt(ratio.n_blocks)
+    found = range_outlook(
+        ratio.mean_log, sd, ratio.n_blocks, ratio.df, _logs(answer.claimed), (level / 2, level / 2 / of),
+        MINIMUM_BLOCKS,
+    )  # fmt: skip
+    return replace(answer, outlook=found)
+
+
+def _blocks(tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[int | None, int | None]:
+    """The largest of the ranges of all comparisons; None where one has none."""
+    found = [a.outlook if isinstance(a, Tested) else Outlook(None, None) for each in tested for a in each]
+    if not found or any(o.low is None or o.high is None for o in found):
+        return None, None
+    return max(o.low or 0 for o in found), max(o.high or 0 for o in found)
+
+
+def _objections(
+    rule: Rule, checks: Sequence[Check], tested: Sequence[Sequence[Tested | StatsError]], kind: Word, alpha: float,
+    family: int,
+) -> list[str]:  # fmt: skip
+    """Why the word is withheld: comparisons that it needs, of which a verdict would be withheld."""
+    notes: list[str] = []
+    for check, answers in zip(checks, tested, strict=True):
+        is_inside, total = kind == "reproduced", len(check.compared)
+        needed = _needed(check) if is_inside else total - _needed(check) + 1
+        level = alpha / (total - needed + 1)
+        there = [a for a in answers if isinstance(a, Tested)]
+        decided = [a for a in there if (a.p_inside if is_inside else a.p_outside) <= level]
+        objected = {n: note for n, a in enumerate(decided) if (note := _objection(rule, a, is_inside, alpha, family))}
+        if objected and len(decided) - len(objected) < needed and (is_inside or decided):
+            notes += objected.values()
+    return list(dict.fromkeys(notes))
+
+
+def _objection(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family: int) -> str | None:
+    """The reason for which the verdict that a comparison amounts to would be withheld; see `withholding`.
+
+    The ratio is divided by the bound that is in question, or by the middle of the range, so that it is judged
+    against 1 as every other ratio.
+    """
+    low, high = _logs(tested.claimed)
+    margin, bound, kind = rule.margin, 0.0, "equivalent"
+    is_better_above = tested.claimed.contrast.better == "higher"
+    if is_inside and math.isfinite(low) and math.isfinite(high):
+        bound, margin = (low + high) / 2, 1 - math.exp(-(high - low) / 2)
+    else:
+        is_above = math.isfinite(low) if is_inside else tested.is_above
+        bound = low if is_above == is_inside else high
+        kind = "faster" if is_above == is_better_above else "slower"
+    if tested.claimed.is_withheld and kind == "equivalent":
+        return Note("withheld-clock")
+    ratio, contrast = tested.ratio, tested.claimed.contrast
+    moved = replace(
+        ratio, mean_log=ratio.mean_log - bound, estimate=exp(ratio.mean_log - bound), low=ratio.low * exp(-bound),
+        high=ratio.high * exp(-bound),
+    )  # fmt: skip
+    word: Kind = "equivalent" if kind == "equivalent" else "faster" if kind == "faster" else "slower"
+    p = tested.p_inside if is_inside else tested.p_outside
+    verdict = Verdict(word, margin, alpha, family, p, p, 0, ())
+    found = warranted(
+        verdict, moved, replace(contrast, logs=contrast.logs - bound), replace(rule, margin=margin), 0.0
+    )
+    return found.warnings[-1] if found.kind == "undecided" else None

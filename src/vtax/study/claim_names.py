@@ -1,0 +1,141 @@
+"""What claims name must be in the study: platforms, benchmarks, factors, levels. `runner.check` looks at metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from vtax.errors import BadInput
+from vtax.study.claims import BENCHMARK, METRIC, CheckTable, PublishedTable, Side, canonical, number_of
+from vtax.study.model import BenchmarkTable, Study
+
+Levels = Mapping[str, Mapping[str, object]]
+"""Factor -> canonical level -> the level as the study writes it."""
+
+
+def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadInput]:
+    """A problem for each name in claims and published numbers that the study does not have.
+
+    listed: platforms of the file, which the command line may have replaced in the study.
+    """
+    platforms = {*listed, *study.platforms, *(table.name for table in study.platform)}
+    platforms |= set(study.paper.platforms) if study.paper else set()
+    found: list[BadInput] = []
+    ids = [claim.id for claim in study.claim]
+    for number, claim in enumerate(study.claim, 1):
+        place = f"{source}: [[claim]] number {number} ({claim.id})"
+        if claim.id in ids[: number - 1]:
+            found.append(BadInput(f"there are two claims {claim.id!r}", where=f"{place}, key id", hint="rename one"))
+        for which, check in enumerate(claim.check, 1):
+            where = f"{place}, check {which}"
+            found += _unknown_platforms(check.platforms(study.baseline), platforms, where)
+            found += _problems_of_check(study, check, where)
+    for number, table in enumerate(study.published, 1):
+        where = f"{source}: [[published]] number {number}"
+        found += _unknown_platforms(table.values, platforms, f"{where}, key values")
+        found += _problems_of_published(study, table, where)
+    return found
+
+
+def _unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) -> Iterator[BadInput]:
+    for name in named:
+        if name not in known:
+            hint = "name a platform of the study, or add it to platforms of [paper] with what it was"
+            yield BadInput(_unknown("platform", name, sorted(known)), where=where, hint=hint)
+
+
+def _unknown(kind: str, name: str, known: Sequence[str]) -> str:
+    near = [each for each in known if each.endswith(f".{name}")] or get_close_matches(name, known, 2)
+    return f"the study has no {kind} {name!r}" + (
+        f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(known)}" if known else ""
+    )
+
+
+def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[BadInput]:
+    labels = [table.label or table.name for table in study.benchmark]
+    for label in check.benchmarks:
+        if label not in labels:
+            yield BadInput(
+                _unknown("benchmark", label, labels), where=f"{where}, key benchmark", hint="use its label"
+            )
+    sides = [("of", side) for side in check.sides("of")] + [("to", side) for side in check.sides("to")]
+    problems: list[BadInput] = []
+    for key, side in sides:
+        tables = _tables(study, check.benchmarks, side)
+        there = _levels(study, tables)
+        named = {f: (v,) for f, v in side.levels.items() if f not in (BENCHMARK, METRIC)}
+        if side.levels.get(BENCHMARK, labels[0]) not in labels:
+            what = _unknown("benchmark", side.levels[BENCHMARK], labels)
+            problems.append(BadInput(what, where=f"{where}, key {key}", hint="use its label"))
+            continue
+        problems += _unknown_levels(named, there, f"{where}, key {key}")
+        problems += _unknown_levels(check.levels, there, f"{where}, key where")
+        problems += _unknown_factors(check, there, where)
+        if not problems and not any(_has_cells(study, table, {**check.levels, **named}) for table in tables):
+            what = f"no cell of the study has all levels of {key} and where"
+            problems.append(BadInput(what, where=where, hint="each level must be in the same [[benchmark]]"))
+    yield from {(each.what, each.where): each for each in problems}.values()
+
+
+def _unknown_factors(check: CheckTable, there: Levels, where: str) -> Iterator[BadInput]:
+    known = [*there, BENCHMARK, METRIC]
+    for factor in check.average_over:
+        if factor not in known:
+            yield BadInput(
+                _unknown("factor", factor, known), where=f"{where}, key average_over", hint="name a factor"
+            )
+    if check.along is None:
+        return
+    if check.along not in there:
+        what = _unknown("factor", check.along, list(there))
+        yield BadInput(what, where=f"{where}, key along", hint="name a factor")
+        return
+    numbers = [number_of(level) for level in there[check.along].values()]  # type: ignore[arg-type]
+    if len(numbers) < 2 or any(number is None or number <= 0 for number in numbers):
+        what = f"{check.along} has no two levels that are positive numbers, so nothing rises or falls along it"
+        yield BadInput(what, where=f"{where}, key along", hint="name a factor of sizes or counts")
+
+
+def _unknown_levels(named: Mapping[str, Sequence[str]], there: Levels, where: str) -> Iterator[BadInput]:
+    for factor, levels in named.items():
+        if factor not in there:
+            yield BadInput(
+                _unknown("factor", factor, list(there)), where=where, hint="name a factor of that benchmark"
+            )
+            continue
+        for level in levels:
+            if canonical(level) not in there[factor]:
+                known = [str(each) for each in there[factor].values()]
+                hint = "name a level that the study measures"
+                yield BadInput(_unknown(f"level of {factor},", level, known), where=where, hint=hint)
+
+
+def _problems_of_published(study: Study, table: PublishedTable, where: str) -> Iterator[BadInput]:
+    labels = [each.label or each.name for each in study.benchmark]
+    if table.benchmark not in labels:
+        yield BadInput(_unknown("benchmark", table.benchmark, labels), where=where, hint="use its label")
+        return
+    there = _levels(study, _tables(study, (table.benchmark,), Side("", {})))
+    yield from _unknown_levels(table.levels, there, f"{where}, key where")
+
+
+def _tables(study: Study, labels: Sequence[str], side: Side) -> list[BenchmarkTable]:
+    """The benchmarks that a side may be of."""
+    wanted = [side.levels[BENCHMARK]] if BENCHMARK in side.levels else labels
+    return [table for table in study.benchmark if not wanted or (table.label or table.name) in wanted]
+
+
+def _levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
+    """Every factor of some benchmarks with its levels."""
+    found: dict[str, dict[str, object]] = {}
+    for table in tables:
+        for factor, levels in table.varied.items():
+            found.setdefault(factor, {}).update({canonical(level): level for level in levels})
+    if study.tuning:
+        found["tuning"] = {canonical(level): level for level in study.tuning}
+    return found
+
+
+def _has_cells(study: Study, table: BenchmarkTable, wanted: Mapping[str, Sequence[str]]) -> bool:
+    there = _levels(study, [table])
+    return all(any(canonical(level) in there.get(f, {}) for level in levels) for f, levels in wanted.items())

@@ -1,0 +1,250 @@
+"""`[paper]`, `[[claim]]`, `[[published]]`: what a study that is repeated found, as data that a run is judged by.
+
+A claim is one statement with one or more checks. A check selects cells of the study and states a range for a ratio
+of them; `report/analysis/claims.py` evaluates it. Sides are written as `vtax contrast` takes them:
+`PLATFORM@factor=level,...`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from vtax.study import limits
+from vtax.study.fields import Level, Name, Table, disagreement
+from vtax.study.units import size_bytes
+
+BENCHMARK, METRIC = "benchmark", "metric"
+"""What a side and `average_over` may name beside factors."""
+Kind = Literal["ratio", "equivalence", "rank", "monotone", "spread", "interaction"]
+_KEYS: Mapping[str, tuple[set[str], set[str]]] = {
+    "ratio": (set(), {"above", "below", "to"}),
+    "equivalence": ({"within"}, {"to"}),
+    "rank": ({"to", "place"}, set()),
+    "monotone": ({"along", "direction"}, {"to"}),
+    "spread": ({"over"}, {"to", "reference", "above", "below"}),
+    "interaction": ({"to", "reference"}, {"above", "below"}),
+}
+"""Kind -> (keys that it needs, further keys that it takes), of those that not every kind has."""
+_OF_KINDS = ("to", "reference", "within", "above", "below", "place", "along", "direction", "over")
+
+
+@dataclass(frozen=True)
+class Side:
+    """A platform and the levels that are fixed on it, as written: factor, `benchmark` or `metric` -> level."""
+
+    platform: str
+    levels: Mapping[str, str]
+
+
+def side_of(text: str) -> Side:
+    """A side from `PLATFORM@factor=level,...`. Raises ValueError."""
+    platform, at, written = text.partition("@")
+    levels = {}
+    for part in written.split(",") if at else ():
+        factor, equals, level = (each.strip() for each in part.partition("="))
+        if not (factor and equals and level):
+            raise ValueError(f"{text!r} is not of the form PLATFORM@factor=level,...")
+        levels[factor] = level
+    if not platform:
+        raise ValueError(f"{text!r} names no platform; write PLATFORM or PLATFORM@factor=level,...")
+    return Side(platform.strip(), levels)
+
+
+def canonical(level: Level) -> str:
+    """A level in the one form in which `64KiB`, `65536` and 65536 are the same."""
+    if isinstance(level, bool):
+        return str(level).lower()
+    if (number := number_of(level)) is not None:
+        return f"{number:.15g}"
+    return str(level).casefold()
+
+
+def number_of(level: Level) -> float | None:
+    """A level as a number, a size in bytes; None for what is neither."""
+    if isinstance(level, bool):
+        return None
+    try:
+        return float(level)
+    except ValueError:
+        try:
+            return float(size_bytes(str(level)))
+        except ValueError:
+            return None
+
+
+def _canonical(where: Mapping[str, Level | list[Level]]) -> dict[str, tuple[str, ...]]:
+    return {
+        factor: tuple(map(canonical, given if isinstance(given, list) else [given]))
+        for factor, given in where.items()
+    }
+
+
+def _side(text: str) -> str:
+    side_of(text)
+    return text
+
+
+SideText = Annotated[str, AfterValidator(_side)]
+Sides = SideText | Annotated[list[SideText], Field(min_length=1, max_length=limits.MAX_SIDES)]
+
+
+def _flat(where: object) -> object:
+    """`{ link.mtu = 500 }`, which TOML reads as a table in a table, as `{ "link.mtu" = 500 }`."""
+    if not (isinstance(where, Mapping) and isinstance(where.get("link"), Mapping)):
+        return where
+    rest = {factor: levels for factor, levels in where.items() if factor != "link"}
+    return {**rest, **{f"link.{name}": levels for name, levels in where["link"].items()}}
+
+
+Where = Annotated[dict[str, Level | list[Level]], BeforeValidator(_flat)]
+
+
+class PaperTable(Table):
+    """`[paper]`: the publication that a study repeats."""
+
+    citation: str = Field(description="authors, title, where and when it was published")
+    platforms: dict[str, str] = Field(
+        default_factory=dict,
+        description="platform -> what it was in the publication; claims may name them, whether they run today or not",
+    )
+    defaults: list[str] = Field(
+        default_factory=list, description="what the publication leaves open, and what this study does there"
+    )
+
+
+class CheckTable(Table):
+    """`[[claim.check]]`: cells, and the range that is claimed for a ratio of them."""
+
+    kind: Kind = Field(
+        description="ratio: of / to is above, below or between; equivalence: of / to is within 1 +- within; rank: of "
+        "is first or last among to; monotone: of rises or falls along a factor; spread: of the values of `of`, as a "
+        "standard deviation of logarithms, or of / to; interaction: (of / reference) / (to / reference)"
+    )
+    of: Sides = Field(description="PLATFORM or PLATFORM@factor=level,...; several: each of them")
+    to: Sides | None = Field(None, description="what it is compared with; ratio and equivalence: the baseline")
+    reference: str | None = Field(None, description="platform that both sides are divided by, point by point")
+    benchmark: str | list[str] = Field(default_factory=list, description="labels of benchmarks; absent: all")
+    metric: str | list[str] = Field(default_factory=list, description="metrics; absent: the primary ones")
+    where: Where = Field(default_factory=dict, description="factor -> level or levels; other points are left out")
+    average_over: list[str] = Field(
+        default_factory=list,
+        description="factors (benchmark, metric) whose points are averaged geometrically before they are judged; of "
+        "the others each point is judged by itself",
+    )
+    above: float | None = Field(None, gt=0, description="the ratio is claimed to be above this")
+    below: float | None = Field(None, gt=0, description="the ratio is claimed to be below this")
+    within: float | None = Field(None, gt=0, lt=1, description="margin of an equivalence: 1 +- within")
+    place: Literal["first", "last"] | None = Field(None, description="of a rank; first is best")
+    along: str | None = Field(None, description="factor with numbers for levels, of a monotone check")
+    direction: Literal["rises", "falls"] | None = Field(None, description="of values, or ratios, along the factor")
+    over: Literal["blocks", "points"] | None = Field(None, description="what the values of a spread are of")
+    needs: Literal["each", "most"] = Field("each", description="how many of the comparisons must be inside")
+
+    @model_validator(mode="after")
+    def _keys_of_kind(self) -> CheckTable:
+        needed, further = _KEYS[self.kind]
+        given = {name for name in _OF_KINDS if getattr(self, name) is not None}
+        if missing := sorted(needed - given):
+            raise disagreement(f"a check of kind {self.kind!r} needs the key {missing[0]}", missing[0])
+        if idle := sorted(given - needed - further):
+            raise disagreement(f"{idle[0]} has no effect in a check of kind {self.kind!r}", idle[0])
+        if "above" in further and self.above is None and self.below is None:
+            raise disagreement(f"a check of kind {self.kind!r} needs above, below or both", "above")
+        if self.above is not None and self.below is not None and self.above >= self.below:
+            raise disagreement(f"above ({self.above:g}) is not below `below` ({self.below:g})", "above")
+        if self.reference is not None and "@" in self.reference:
+            raise disagreement("reference is a platform alone: it has the levels of each side", "reference")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """(low, high) of the ratio; 0 and infinity where there is none. Of rank and monotone they depend on more."""
+        if self.within is not None:
+            return 1 - self.within, 1 + self.within
+        return self.above or 0.0, math.inf if self.below is None else self.below
+
+    def sides(self, name: Literal["of", "to"]) -> tuple[Side, ...]:
+        """The sides of one key; none where it is absent."""
+        given: Sides | None = getattr(self, name)
+        return tuple(map(side_of, [given] if isinstance(given, str) else given or []))
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The labels it names; none: all."""
+        return (self.benchmark,) if isinstance(self.benchmark, str) else tuple(self.benchmark)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics it names; none: the primary ones."""
+        return (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of `where`, in their canonical form."""
+        return _canonical(self.where)
+
+    def platforms(self, baseline: str) -> tuple[str, ...]:
+        """Every platform that it compares, each once."""
+        named = [side.platform for side in (*self.sides("of"), *self.sides("to"))]
+        if self.kind in ("ratio", "equivalence") and self.to is None:
+            named.append(baseline)
+        return tuple(dict.fromkeys([*named, *([self.reference] if self.reference else [])]))
+
+
+class ClaimTable(Table):
+    """`[[claim]]`: one published finding."""
+
+    id: Name
+    statement: str = Field(min_length=1, description="the finding, in one English sentence")
+    statement_pt: str = Field(min_length=1, description="the same in Portuguese")
+    source: str = Field(min_length=1, description="section, page, table or figure of the publication")
+    note: str = Field("", description="how the checks read the finding, and what they leave out")
+    published: float | None = Field(None, description="the publication's own number for the ratio of the first check")
+    not_tested: str = Field("", description="why no single run can judge it; then it has no checks")
+    check: list[CheckTable] = Field(default_factory=list, max_length=limits.MAX_CHECKS)
+
+    @model_validator(mode="after")
+    def _is_checked_or_not(self) -> ClaimTable:
+        if not self.check and not self.not_tested:
+            raise disagreement("the claim has no [[claim.check]], and no not_tested that says why", "check")
+        if self.check and self.not_tested:
+            raise disagreement("not_tested says why a claim has no checks, and this one has", "not_tested")
+        return self
+
+    def platforms(self, baseline: str) -> tuple[str, ...]:
+        """Every platform that its checks compare, each once."""
+        return tuple(dict.fromkeys(name for check in self.check for name in check.platforms(baseline)))
+
+
+class PublishedTable(Table):
+    """`[[published]]`: numbers of the publication, to show beside those of a run."""
+
+    source: str = Field(min_length=1, description="section, page, table or figure of the publication")
+    benchmark: str = Field(description="label of the benchmark")
+    metric: str = Field(description="metric of the benchmark")
+    where: Where = Field(
+        default_factory=dict, description="factor -> level or levels; of several points a largest CV is taken"
+    )
+    statistic: Literal["mean", "largest_cv"] = Field(
+        "mean", description="what the values are: means in the metric's unit, or the largest CV of a group of points"
+    )
+    values: dict[str, float] = Field(min_length=1, description="platform -> number")
+    plus_minus: dict[str, float] = Field(default_factory=dict, description="platform -> its deviation or interval")
+    note: str = Field("", description="what to beware of")
+
+    @model_validator(mode="after")
+    def _deviations_have_values(self) -> PublishedTable:
+        for name in self.plus_minus:
+            if name not in self.values:
+                raise disagreement(f"plus_minus names {name!r}, which has no value", "plus_minus", name)
+        return self
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of `where`, in their canonical form."""
+        return _canonical(self.where)

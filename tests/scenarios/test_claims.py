@@ -1,0 +1,128 @@
+"""`vtax claims` on stored runs: words, mapping, JSON, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run
+from click.testing import CliRunner, Result
+
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.store.store import Store
+
+NETWORK = {"benchmark": "iperf3"}
+CLAIMS: list[dict[str, Any]] = [
+    {"id": "tcg-slow", "check": [{"kind": "ratio", "of": "qemu-tcg", "below": 0.3, **NETWORK}]},
+    {"id": "tcg-fast", "check": [{"kind": "equivalence", "of": "qemu-tcg", "within": 0.1, **NETWORK}]},
+    {"id": "lxc-exact", "check": [{"kind": "equivalence", "of": "lxc", "within": 0.0001, **NETWORK}]},
+    {"id": "xen-fast", "check": [{"kind": "equivalence", "of": "xen-pv", "within": 0.05, **NETWORK}]},
+    {"id": "later", "not_tested": "needs two merged runs"},
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    with Store.open(f"sqlite:///{tmp_path}/store.sqlite") as opened:
+        yield opened
+
+
+def stored(store: Store, claims: list[dict[str, Any]] = CLAIMS) -> None:
+    text = {"statement": "So it is.", "statement_pt": "Assim é.", "source": "table 1"}
+    declared = {**synthetic_run.DECLARED, "claim": [{**text, **claim} for claim in claims]}
+    declared["published"] = [
+        {"source": "table 2", "benchmark": "iperf3", "metric": "throughput", "where": {"direction": "send"},
+         "values": {"native": 940.0, "xen-pv": 924.0}}
+    ]  # fmt: skip
+    synthetic_run.fill(synthetic_run.begin(store, declared=declared))
+
+
+def invoked(*arguments: str) -> Result:
+    return CliRunner().invoke(group, ["claims", *arguments])
+
+
+def words(*arguments: str) -> dict[str, str]:
+    found = json.loads(invoked(*arguments, "--json").output)
+    return {claim["id"]: claim["judgement"] for claim in found["claims"]}
+
+
+def test_every_claim_has_a_word(store: Store) -> None:
+    stored(store)
+    assert words() == {
+        "tcg-slow": "reproduced", "tcg-fast": "contradicted", "lxc-exact": "inconclusive", "xen-fast": "not tested",
+        "later": "not tested",
+    }  # fmt: skip
+    text = " ".join(invoked("tour-1").output.split())
+    assert "xen-pv is not in this run" in text
+    assert "needs two merged runs" in text
+    assert "corrected for the number of claims, 3 (Holm)" in text
+    assert "qemu-tcg" in text
+
+
+def test_mapping_is_on_request_and_in_every_table(store: Store) -> None:
+    stored(store)
+    assert words("--map", "xen-pv=docker")["xen-fast"] == "reproduced"
+    result = invoked("--map", "xen-pv=docker")
+    assert "docker for xen-pv" in result.output
+    assert "docker (for xen-pv)" in " ".join(result.output.split())
+    found = json.loads(invoked("--map", "xen-pv=docker", "--json").output)
+    assert found["map"] == {"xen-pv": "docker"}
+    assert {each["platform"]: each["here"] for each in found["published"]} == {"native": "native", "xen-pv": "docker"}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "what"),
+    [
+        ("xen-pv", "not of the form THERE=HERE"),
+        ("xen-pv=podman", "tour-1 has no platform 'podman'"),
+        ("xen-pv=kvm-virtio", "tour-1 did not measure kvm-virtio: guests are started as root"),
+        ("uml=docker", "no claim of tour names the platform 'uml'"),
+        ("lxc=docker", "lxc was measured itself"),
+    ],
+)
+def test_a_mapping_that_cannot_be_is_refused_with_a_hint(store: Store, mapping: str, what: str) -> None:
+    stored(store)
+    result = invoked("--map", mapping)
+    assert isinstance(result.exception, BadInput)
+    assert what in result.exception.what
+    assert result.exception.hint
+    assert result.exception.exit_status == 2
+
+
+def test_a_platform_is_mapped_once(store: Store) -> None:
+    stored(store)
+    assert "mapped twice" in str(invoked("--map", "xen-pv=docker", "--map", "xen-pv=lxc").exception)
+
+
+def test_a_run_without_claims_says_so(store: Store) -> None:
+    synthetic_run.fill(synthetic_run.begin(store))
+    result = invoked()
+    assert "the study of this run has no claims" in str(result.exception)
+    shown = json.loads(CliRunner().invoke(group, ["show", "--claims", "--json"]).output)
+    assert shown["claims"]["claims"] == []
+
+
+def test_a_report_holds_the_findings(store: Store, tmp_path: Path) -> None:
+    stored(store)
+    page = tmp_path / "report.html"
+    result = CliRunner().invoke(group, ["report", "tour-1", "--output", str(page)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert "Published findings" in text
+    assert "tcg-fast" in text
+
+
+def test_the_keys_of_json_are_documented(store: Store) -> None:
+    stored(store)
+    found = json.loads(invoked("--json").output)
+    page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()
+    section = page[page.index("### Of `vtax claims`") :]
+    keys = {*found, *found["claims"][0], *found["claims"][0]["comparisons"][0], *found["published"][0]}
+    assert {key for key in keys - {"schema", "run", "study"} if not re.search(rf"\b{key}`", section)} == set()

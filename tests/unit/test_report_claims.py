@@ -1,0 +1,313 @@
+"""Claims of a study, judged by runs with invented figures: every kind of check, mapping, and what is missing."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic_run
+from shown import drawn
+from shown import source_of as source
+
+from vtax.errors import BadInput
+from vtax.report.analysis import Analysis, analyse_data
+from vtax.report.analysis.claims import Claims, JudgedClaim, claims
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.json import as_json
+from vtax.report.renderers.language import Language
+from vtax.report.views.base import Options
+from vtax.report.views.claims import VIEW, document_of
+from vtax.report.views.report import report
+from vtax.store.query import Measurements, RunData, Trials
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
+
+PLATFORMS = (
+    PlatformRecord("native", {}, True, is_baseline=True),
+    PlatformRecord("near", {}, True),
+    PlatformRecord("far", {}, True, marks=("emulated",)),
+    PlatformRecord("gone", {}, False, reason="this host has no hypervisor", hint="boot one"),
+)
+SIZES = (64, 256, 1024)
+FAR = {64: 0.3, 256: 0.5, 1024: 0.7}
+
+
+def rate(platform: str, benchmark: str, size: int) -> float:
+    """Native rises with size; near is like native; far gains on it with size. Bulk work costs far nothing."""
+    own = {"native": 1.0, "near": 1.0, "far": FAR[size] if benchmark == "small" else 0.99}[platform]
+    return 100.0 * math.sqrt(size) * own
+
+
+def measured(
+    *tables: dict[str, Any], published: tuple[dict[str, Any], ...] = (), blocks: int = 10, noise: float = 0.01,
+    lacks: tuple[str, int] | None = None, **design: Any,
+) -> Analysis:  # fmt: skip
+    """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value."""
+    random = np.random.default_rng(5)
+    cells = [
+        CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
+        for p in PLATFORMS if p.available for b in ("small", "bulk") for s in SIZES
+    ]  # fmt: skip
+    run: Any = SimpleNamespace(
+        name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
+        image_key="4f1d0c77aa31", host={}, plugins=(), untested=(), started_at=0.0, ended_at=1.0, duration_s=1.0,
+        platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
+        sessions=(SessionRecord(1, "", {}, 0.0),),
+        declared={
+            **synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, "method": 2, **design},
+            "claim": [claim(**table) for table in tables], "published": list(published),
+        },
+    )  # fmt: skip
+    order = [(b, c) for b in range(blocks) for c in range(len(cells))]
+    shared = random.normal(0, 0.1, blocks)
+    spread = {"native": noise, "near": noise, "far": 10 * noise}
+    values = np.array(
+        [
+            rate(cells[c].platform, cells[c].label, int(cells[c].levels["size"]))
+            * math.exp(
+                shared[b] + random.normal(0, noise if cells[c].label == "small" else spread[cells[c].platform])
+            )
+            for b, c in order
+        ]
+    )
+    if lacks is not None:
+        gone = [(cells[c].platform, cells[c].levels["size"]) == lacks for _, c in order]
+        values[np.array(gone)] = np.nan
+    block, cell = (np.array(column) for column in zip(*order, strict=True))
+    each, ok, zeros = np.arange(len(order)), ~np.isnan(values), np.zeros(len(order), np.int64)
+    trials = Trials(
+        each, cell, block, zeros, each, zeros.astype(bool), ok, each * 2.0, each * 1.0, each * 1.0, zeros + 1
+    )
+    data = RunData(run, trials, Measurements(each[ok], zeros[ok], values[ok]), (), (), ())
+    return analyse_data(data)
+
+
+def claim(**changes: Any) -> dict[str, Any]:
+    given = {"id": "one", "statement": "It holds.", "statement_pt": "Vale.", "source": "table 1"}
+    return {**given, **changes}
+
+
+def judged(*checks: dict[str, Any], mapped: dict[str, str] | None = None, **run: Any) -> JudgedClaim:
+    (found,) = claims(measured({"check": list(checks)}, **run), mapped).claims
+    return found
+
+
+def word(**check: Any) -> str:
+    return judged({"benchmark": "small", **check}, blocks=12).word
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ({"kind": "ratio", "of": "far", "where": {"size": 64}, "above": 0.25, "below": 0.35}, "reproduced"),
+        ({"kind": "ratio", "of": "far", "where": {"size": 64}, "above": 0.4}, "contradicted"),
+        ({"kind": "ratio", "of": "far", "where": {"size": 64}, "below": 0.3}, "inconclusive"),
+        ({"kind": "ratio", "of": "far", "below": 0.75}, "reproduced"),
+        ({"kind": "ratio", "of": "far", "below": 0.6}, "contradicted"),  # not at every size
+        ({"kind": "ratio", "of": "far", "below": 0.6, "average_over": ["size"]}, "reproduced"),
+        ({"kind": "ratio", "of": "far", "below": 0.6, "needs": "most"}, "reproduced"),
+        ({"kind": "ratio", "of": "near@size=64", "to": "near@size=1024", "below": 0.3}, "reproduced"),
+        ({"kind": "ratio", "of": "near@size=64", "to": "native", "above": 0.9, "below": 1.1}, "reproduced"),
+        ({"kind": "equivalence", "of": "near", "within": 0.05}, "reproduced"),
+        ({"kind": "equivalence", "of": ["near", "far"], "within": 0.05}, "contradicted"),
+        ({"kind": "equivalence", "of": "near", "within": 0.005}, "inconclusive"),
+        ({"kind": "rank", "of": "far", "to": ["native", "near"], "place": "last"}, "reproduced"),
+        ({"kind": "rank", "of": "far", "to": ["native", "near"], "place": "first"}, "contradicted"),
+        ({"kind": "rank", "of": "near", "to": ["native", "far"], "place": "first"}, "inconclusive"),
+        ({"kind": "rank", "of": "far@size=1024", "to": ["far@size=64", "far@size=256"], "place": "first"},
+         "reproduced"),
+        ({"kind": "monotone", "of": "native", "along": "size", "direction": "rises"}, "reproduced"),
+        ({"kind": "monotone", "of": "native", "along": "size", "direction": "falls"}, "contradicted"),
+        ({"kind": "monotone", "of": "far", "to": "native", "along": "size", "direction": "rises"}, "reproduced"),
+        ({"kind": "monotone", "of": "near", "to": "native", "along": "size", "direction": "rises"}, "inconclusive"),
+        ({"kind": "spread", "over": "points", "of": "far", "to": "near", "reference": "native", "above": 3},
+         "reproduced"),
+        ({"kind": "spread", "over": "points", "of": "near", "to": "far", "reference": "native", "above": 1},
+         "contradicted"),
+        ({"kind": "interaction", "of": "far@size=1024", "to": "far@size=64", "reference": "native", "above": 2},
+         "reproduced"),
+        ({"kind": "interaction", "of": "far@size=1024", "to": "far@size=64", "reference": "native", "below": 2},
+         "contradicted"),
+        ({"kind": "interaction", "of": "near@size=1024", "to": "near@size=64", "reference": "native", "above": 1},
+         "inconclusive"),
+    ],
+)  # fmt: skip
+def test_every_kind_of_check_reproduces_contradicts_and_stays_open(check: dict[str, Any], expected: str) -> None:
+    assert word(**check) == expected
+
+
+@pytest.mark.parametrize(("above", "expected"), [(2.0, "reproduced"), (30.0, "contradicted"), (9.0, "inconclusive")])
+def test_a_spread_over_blocks_is_a_ratio_of_standard_deviations(above: float, expected: str) -> None:
+    """The reference divides out the common noise of blocks; of what is left, far's is about ten times near's."""
+    check = {"kind": "spread", "over": "blocks", "of": "far", "to": "near", "reference": "native", "above": above}
+    found = judged({**check, "benchmark": "bulk", "where": {"size": 256}}, blocks=40)
+    assert found.word == expected
+
+
+def test_a_side_may_fix_the_benchmark() -> None:
+    check = {"kind": "ratio", "of": "far@benchmark=small", "to": "far@benchmark=bulk", "where": {"size": 64}}
+    assert judged({**check, "below": 0.4}).word == "reproduced"
+    assert judged({**check, "above": 0.4}).word == "contradicted"
+
+
+def test_averages_over_benchmarks_are_geometric() -> None:
+    check = {
+        "kind": "ratio",
+        "of": "far",
+        "where": {"size": 64},
+        "average_over": ["benchmark"],
+        "above": 0.5,
+        "below": 0.6,
+    }
+    found = judged(check)
+    assert len(found.compared) == 1
+    assert found.compared[0].tested is not None
+    assert found.compared[0].tested.ratio.estimate == pytest.approx(math.sqrt(0.3 * 0.99), rel=0.05)
+    assert found.word == "reproduced"
+
+
+def test_a_ratio_of_one_point_is_that_of_the_result_table() -> None:
+    analysis = measured(
+        {"check": [{"kind": "ratio", "of": "far", "benchmark": "small", "above": 0.1}]}, stop="fixed", method=1
+    )
+    rows = {
+        (section.label, row.cell.levels["size"]): row.ratio
+        for section in analysis.sections for point in section.points for row in point.rows
+        if row.platform.name == "far"
+    }  # fmt: skip
+    for compared in claims(analysis).claims[0].compared:
+        assert compared.tested is not None
+        expected = rows["small", int(dict(compared.point)["size"])]
+        assert expected is not None
+        assert compared.tested.ratio == expected
+
+
+def test_a_platform_that_was_not_tested_is_named_with_its_reason() -> None:
+    found = judged({"kind": "equivalence", "of": "gone", "within": 0.1, "benchmark": "small"})
+    assert found.word == "not tested"
+    assert Formatter().text(found.why) == "gone was not tested: this host has no hypervisor"
+    assert judged({"kind": "equivalence", "of": "elsewhere", "within": 0.1}).word == "not tested"
+
+
+def test_a_claim_that_no_run_can_judge_says_why() -> None:
+    found = claims(measured({"not_tested": "needs two merged runs"})).claims[0]
+    assert (found.word, Formatter().text(found.why)) == ("not tested", "needs two merged runs")
+
+
+def test_not_tested_claims_are_no_part_of_the_family() -> None:
+    open_ = {"check": [{"kind": "equivalence", "of": "gone", "within": 0.1}]}
+    good = {"id": "two", "check": [{"kind": "equivalence", "of": "near", "within": 0.1}]}
+    found = claims(measured(open_, good))
+    assert found.family == 1
+    assert [each.word for each in found.claims] == ["not tested", "reproduced"]
+
+
+def test_mapping_judges_by_another_platform_and_every_table_names_it() -> None:
+    analysis = measured({"check": [{"kind": "ratio", "of": "gone", "below": 0.9, "benchmark": "small"}]})
+    found = claims(analysis, {"gone": "far"})
+    assert found.claims[0].word == "reproduced"
+    text = drawn(document_of(found, analysis, is_full=True))
+    assert "Mapped by request: far for gone" in text
+    assert "far (for gone)" in text
+    assert as_json(document_of(found, analysis, is_full=True))["map"] == {"gone": "far"}
+
+
+@pytest.mark.parametrize(
+    ("mapped", "what", "hint"),
+    [
+        ({"gone": "absent"}, "no platform 'absent'", "native"),
+        ({"other": "far"}, "no claim of study names the platform 'other'", "claims name gone, native"),
+        ({"native": "far"}, "native was measured itself", "no values"),
+    ],
+)
+def test_a_mapping_that_makes_no_sense_is_refused(mapped: dict[str, str], what: str, hint: str) -> None:
+    analysis = measured({"check": [{"kind": "ratio", "of": "gone", "below": 0.9, "benchmark": "small"}]})
+    with pytest.raises(BadInput) as refused:
+        claims(analysis, mapped)
+    assert what in refused.value.what
+    assert hint in refused.value.hint
+    assert "--map" in refused.value.where
+
+
+def test_a_mapping_to_a_platform_that_was_not_measured_is_refused() -> None:
+    analysis = measured({"check": [{"kind": "ratio", "of": "old", "below": 0.9, "benchmark": "small"}]})
+    with pytest.raises(BadInput, match="did not measure gone: this host has no hypervisor"):
+        claims(analysis, {"old": "gone"})
+
+
+def test_two_platforms_that_become_one_are_not_compared() -> None:
+    analysis = measured({"check": [{"kind": "ratio", "of": "gone", "to": "far", "below": 0.9, "benchmark": "small"}]})
+    found = claims(analysis, {"gone": "far"}).claims[0]
+    assert found.word == "not tested"
+    assert "are both far here" in Formatter().text(found.why)
+
+
+def test_points_without_values_are_left_out_and_noted() -> None:
+    check = {"kind": "ratio", "of": ["near", "far@size=64"], "above": 0.2, "benchmark": "small"}
+    found = judged(check, lacks=("far", 64))
+    assert [compared.of.platform for compared in found.compared] == ["near", "near", "near"]
+    assert "1 side of a comparison has no values" in [Formatter().text(note) for note in found.notes]
+
+
+def test_what_is_open_says_how_many_blocks_would_decide_it() -> None:
+    wide = {"check": [{"kind": "ratio", "of": "near", "above": 0.9, "average_over": ["size"], "benchmark": "small"}]}
+    at_bounds = [{**wide, "id": f"n{n}", "check": [{"kind": "ratio", "of": "near", "above": 1}]} for n in range(19)]
+    run = measured(wide, *at_bounds, blocks=8, noise=0.09)
+    text = " ".join(drawn(VIEW.document(source(run), Options())).split())
+    assert "inconclusive" in text
+    assert "would decide it" in text
+
+
+def test_statements_are_in_the_language_of_the_reader() -> None:
+    analysis = measured({"check": [{"kind": "equivalence", "of": "near", "within": 0.1}]})
+    document = VIEW.document(source(analysis), Options())
+    (statement,) = [
+        cell for table in document.tables() if table.key == "claims" for cell in [table.groups[0].rows[0].cells[1]]
+    ]
+    assert Formatter().text(statement) == "It holds."
+    assert Formatter(Language("pt-BR")).text(statement) == "Vale."
+
+
+PUBLISHED = {
+    "source": "table 2", "benchmark": "small", "metric": "speed", "where": {"size": 64},
+    "values": {"native": 815.0, "gone": 511.0}, "plus_minus": {"gone": 31.6},
+}  # fmt: skip
+
+
+def test_published_numbers_are_beside_ours() -> None:
+    cv = {**PUBLISHED, "statistic": "largest_cv", "where": {}, "values": {"native": 0.1376}, "plus_minus": {}}
+    analysis = measured(published=(PUBLISHED, cv))
+    document = VIEW.document(source(analysis), Options())
+    found = {(e["platform"], e["statistic"]): e for e in as_json(document)["published"]}
+    assert found["native", "mean"]["published"] == 815
+    assert found["native", "mean"]["value"] == pytest.approx(800, rel=0.1)
+    assert found["native", "mean"]["low"] < found["native", "mean"]["value"] < found["native", "mean"]["high"]
+    assert found["gone", "mean"]["value"] is None
+    assert 0.05 < found["native", "largest_cv"]["value"] < 0.2
+    text = drawn(document)
+    assert "not measured" in text
+    assert "511.0 1/s ± 31.6" in text
+    (figure,) = document.figures()
+    assert [name for name, _ in figure.groups[0].rows] == ["published", "here"]
+
+
+def test_a_study_without_claims_has_no_chapter() -> None:
+    analysis = measured()
+    assert VIEW.document(source(analysis), Options()).nothing != ""
+    assert "Published findings" not in drawn(report(source(analysis)))
+
+
+def test_a_report_of_a_study_with_claims_has_the_chapter() -> None:
+    analysis = measured({"check": [{"kind": "equivalence", "of": "far", "within": 0.1, "benchmark": "small"}]})
+    text = drawn(report(source(analysis)))
+    assert "Published findings" in text
+    assert "contradicted" in text
+    assert "emulated" in text
+
+
+def test_alpha_is_that_of_the_rule() -> None:
+    analysis = measured({"check": [{"kind": "equivalence", "of": "near", "within": 0.1}]})
+    found: Claims = claims(analysis)
+    assert found.alpha == pytest.approx(0.05)

@@ -1,0 +1,193 @@
+"""Words about published findings: ranges, several comparisons, families, and how often a word is false."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from vtax.stats.checks import StatsError
+from vtax.stats.claims import Check, Claimed, judge_claims, p_values, partial_conjunction
+from vtax.stats.contrasts import Contrast
+from vtax.stats.outlook import range_outlook
+from vtax.stats.ratio import ratio_of_logs
+from vtax.stats.spread import spread_over_blocks, spread_over_points
+from vtax.stats.stopping import Rule
+
+RULE = Rule("fixed", blocks=10, method=2)
+
+
+def logs(ratio: float, blocks: int = 10, noise: float = 0.01, seed: int = 1) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    found = random.normal(0, noise, blocks)
+    return math.log(ratio) + found - found.mean()
+
+
+def claimed(ratio: float, low: float = 0.0, high: float = math.inf, **changes: float) -> Claimed:
+    return Claimed(Contrast(logs(ratio, **changes), "higher"), low, high)
+
+
+def word(*compared: Claimed, needs: str = "each") -> str:
+    return judge_claims(RULE, {"one": [Check(tuple(compared), needs)]})["one"].kind
+
+
+def test_p_values_say_what_the_interval_says() -> None:
+    for estimate in (0.7, 0.88, 0.9, 0.92, 1.0, 1.08, 1.1, 1.12, 1.5):
+        ratio = ratio_of_logs(logs(estimate, noise=0.03))
+        inside, outside = p_values(ratio, claimed(1.0, 0.9, 1.1))
+        assert (inside <= 0.05) == (ratio.low >= 0.9 and ratio.high <= 1.1)
+        assert (outside <= 0.05) == (ratio.high <= 0.9 or ratio.low >= 1.1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "expected"),
+    [
+        (0.5, 0.4, 0.6, "reproduced"),
+        (0.7, 0.4, 0.6, "contradicted"),
+        (0.3, 0.4, 0.6, "contradicted"),
+        (0.6, 0.4, 0.6, "inconclusive"),
+        (1.2, 1.0, math.inf, "reproduced"),
+        (0.8, 1.0, math.inf, "contradicted"),
+        (1.0, 1.0, math.inf, "inconclusive"),
+        (0.8, 0.0, 1.0, "reproduced"),
+        (1.2, 0.0, 1.0, "contradicted"),
+    ],
+)
+def test_a_range_is_reproduced_inside_contradicted_outside_inconclusive_at_its_bound(
+    ratio: float, low: float, high: float, expected: str
+) -> None:
+    assert word(claimed(ratio, low, high)) == expected
+
+
+def test_each_needs_all_inside_and_one_outside_contradicts() -> None:
+    inside, outside, open_ = (claimed(r, 0.9, 1.1) for r in (1.0, 1.5, 1.1))
+    assert word(inside, inside) == "reproduced"
+    assert word(inside, open_) == "inconclusive"
+    assert word(inside, open_, outside) == "contradicted"
+
+
+def test_most_needs_more_than_half() -> None:
+    inside, outside = claimed(1.0, 0.9, 1.1), claimed(1.5, 0.9, 1.1)
+    assert word(inside, inside, outside, needs="most") == "reproduced"
+    assert word(inside, outside, needs="most") == "contradicted"
+    assert word(inside, outside, outside, needs="most") == "contradicted"
+
+
+def test_partial_conjunction_is_a_union_and_an_intersection_at_its_ends() -> None:
+    assert partial_conjunction([0.01, 0.2, 0.04], 3) == pytest.approx(0.2)
+    assert partial_conjunction([0.01, 0.2, 0.04], 1) == pytest.approx(0.03)
+    assert partial_conjunction([0.01, 0.2, 0.04], 2) == pytest.approx(0.08)
+
+
+def test_all_checks_of_a_claim_must_hold() -> None:
+    good, bad = Check((claimed(1.2, 1.0),)), Check((claimed(0.8, 1.0),))
+    found = judge_claims(RULE, {"both": [good, good], "one": [good, bad]})
+    assert (found["both"].kind, found["one"].kind) == ("reproduced", "contradicted")
+    assert found["one"].family == 2
+
+
+def test_words_are_corrected_for_their_number_by_holm() -> None:
+    weak = [Check((claimed(1.01, 1.0, noise=0.015),))]
+    alone = judge_claims(RULE, {"weak": weak})["weak"]
+    assert alone.kind == "reproduced"
+    among = judge_claims(RULE, {"weak": weak, **{f"at {n}": [Check((claimed(1.0, 1.0),))] for n in range(9)}})
+    assert among["weak"].kind == "inconclusive"
+    assert among["weak"].p_reproduced == pytest.approx(10 * alone.p_reproduced)
+    after = judge_claims(RULE, {"weak": weak, **{f"sure {n}": [Check((claimed(2.0, 1.0),))] for n in range(9)}})
+    assert after["weak"].kind == "reproduced", "findings that are certain cost those after them nothing"
+
+
+def test_few_blocks_judge_nothing_and_say_how_many_more() -> None:
+    found = judge_claims(RULE, {"a": [Check((claimed(2.0, 1.0, blocks=3),))]})["a"]
+    assert found.kind == "inconclusive"
+    assert "3 blocks are too few" in found.warnings[0]
+    assert found.blocks_needed == 2
+
+
+def test_what_is_open_has_a_range_of_further_blocks_that_decides_it() -> None:
+    open_ones = {f"{n}": [Check((claimed(1.0, 1.0),))] for n in range(19)}
+    found = judge_claims(RULE, {"a": [Check((claimed(1.08, 1.0, noise=0.1),))], **open_ones})["a"]
+    assert found.kind == "inconclusive"
+    assert found.blocks_low is not None
+    assert found.blocks_needed is not None
+    assert 0 < found.blocks_low <= found.blocks_needed < 200
+    at_its_bound = judge_claims(RULE, {"a": [Check((claimed(1.0, 1.0, noise=0.02),))]})["a"]
+    assert at_its_bound.blocks_needed is None
+
+
+def test_the_range_of_blocks_shrinks_with_noise_and_distance() -> None:
+    def high(mean: float, sd: float) -> int:
+        found = range_outlook(mean, sd, 10, 9, (0.0, math.inf), (0.005, 0.005), 5).high
+        assert found is not None
+        return found
+
+    assert high(0.1, 0.02) < high(0.1, 0.1)
+    assert high(0.2, 0.1) < high(0.1, 0.1)
+
+
+def test_a_wrong_clock_withholds_an_equivalence_and_no_difference() -> None:
+    contrast = Contrast(logs(1.0), "higher")
+    assert word(Claimed(contrast, 0.9, 1.1, is_withheld=True)) == "inconclusive"
+    assert word(Claimed(contrast, 0.5, math.inf, is_withheld=True)) == "reproduced"
+
+
+def test_a_claim_that_favours_the_side_with_failed_trials_is_withheld() -> None:
+    lost = Contrast(logs(1.5), "higher", failed=(5, 0), tried=(10, 10))
+    found = judge_claims(RULE, {"a": [Check((Claimed(lost, 1.0, math.inf),))]})["a"]
+    assert found.kind == "inconclusive"
+    assert "withheld" in found.warnings[0]
+    against = Contrast(logs(0.5), "higher", failed=(5, 0), tried=(10, 10))
+    assert word(Claimed(against, 0.0, 1.0)) == "reproduced"
+
+
+def test_a_comparison_without_values_is_a_reason_and_no_word() -> None:
+    empty = Claimed(Contrast(np.full(3, np.nan), "higher"), 1.0, math.inf)
+    found = judge_claims(RULE, {"a": [Check((empty, claimed(1.5, 1.0)))]})["a"]
+    assert found.kind == "inconclusive"
+    assert isinstance(found.tested[0][0], StatsError)
+
+
+def test_pseudo_values_average_to_a_log_spread_and_cover_it() -> None:
+    random = np.random.default_rng(7)
+    covered = 0
+    for _ in range(400):
+        values = random.normal(0, 0.05, 12)
+        found = ratio_of_logs(spread_over_blocks(values))
+        covered += found.low <= 0.05 <= found.high
+    assert covered >= 0.90 * 400
+    with pytest.raises(StatsError):
+        spread_over_blocks(np.zeros(5))
+    with pytest.raises(StatsError):
+        spread_over_blocks(np.array([1.0, 2.0]))
+
+
+def test_spread_over_points_is_one_number_for_every_block() -> None:
+    points = np.log(np.array([[1.0, 1.0], [2.0, 1.1], [4.0, 1.2]]))
+    assert spread_over_points(points) == pytest.approx(np.log(points.std(axis=0, ddof=1)))
+    with pytest.raises(StatsError):
+        spread_over_points(points[:2])
+
+
+NOISES = {
+    "normal": lambda random, shape: random.normal(0, 0.05, shape),
+    "heavy": lambda random, shape: 0.03 * random.standard_t(3, shape),
+    "one slow block": lambda random, shape: random.normal(0, 0.03, shape) - 0.3 * (random.random(shape) < 0.05),
+}
+BOUNDS = ((1.0, math.inf), (0.0, 1.0), (1.0, 1.2))
+
+
+@pytest.mark.parametrize("noise", sorted(NOISES))
+def test_a_family_holds_its_level_where_every_claim_is_at_its_bound(noise: str) -> None:
+    """Ratios are exactly at a bound, so that any word is false as often as it can be."""
+    random = np.random.default_rng(3)
+    false, studies = 0, 150
+    for _ in range(studies):
+        claims = {}
+        for number in range(5):
+            values = NOISES[noise](random, (3, 8)) - NOISES[noise](random, (3, 8))
+            each = tuple(Claimed(Contrast(v, "higher"), *b) for v, b in zip(values, BOUNDS, strict=True))
+            claims[str(number)] = [Check(each[: 1 + 2 * (number % 2)])]
+        found = judge_claims(Rule("fixed", blocks=8, method=2), claims, looks_ahead=False)
+        false += any(each.kind != "inconclusive" for each in found.values())
+    assert false <= studies * 0.05 + 2 * math.sqrt(studies * 0.05 * 0.95)

@@ -1,0 +1,180 @@
+"""Claims in study files: what is refused when a study is read, with its place and a hint; and the shipped ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.study.claims import canonical, side_of
+from vtax.study.load import load, shipped
+
+STUDY = """
+name = "mine"
+baseline = "native"
+platforms = ["native", "podman"]
+
+[[benchmark]]
+name = "netperf"
+parameters = {{ duration_s = 1 }}
+link_factors = {{ mtu = [500, 1500] }}
+factors = {{ message_size = ["1KiB", 65536] }}
+
+[paper]
+citation = "Someone, 2007"
+platforms = {{ xen-pv = "Xen 3.0" }}
+
+[[claim]]
+id = "one"
+statement = "It is slower."
+statement_pt = "É mais lento."
+source = "table 1"
+{claim}
+"""
+CHECK = '[[claim.check]]\nkind = "ratio"\nof = "podman"\nbelow = 1\n'
+
+
+def written(tmp_path: Path, claim: str, more: str = "") -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(STUDY.format(claim=claim) + more)
+    return path
+
+
+def refusal(tmp_path: Path, claim: str, more: str = "") -> BadInput:
+    with pytest.raises(BadInput) as refused:
+        load(str(written(tmp_path, claim, more)))
+    return refused.value
+
+
+def dry_run(path: Path, *options: str) -> Result:
+    return CliRunner().invoke(group, ["run", str(path), "--dry-run", *options])
+
+
+def test_a_side_is_written_as_contrast_takes_it() -> None:
+    side = side_of("xen-pv@link.mtu=500, message_size=1KiB")
+    assert (side.platform, dict(side.levels)) == ("xen-pv", {"link.mtu": "500", "message_size": "1KiB"})
+    assert canonical("1KiB") == canonical(1024) == canonical("1024") == "1024"
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        'kind = "ratio"\nof = "xen-pv@link.mtu=500"\nto = "podman@message_size=1024"\nabove = 0.4\nbelow = 0.6',
+        'kind = "equivalence"\nof = ["podman", "xen-pv"]\nwithin = 0.1\nwhere = { message_size = "64KiB" }',
+        'kind = "rank"\nof = "podman"\nto = ["native", "xen-pv"]\nplace = "last"',
+        'kind = "monotone"\nof = "podman"\nto = "native"\nalong = "message_size"\ndirection = "rises"',
+        'kind = "spread"\nof = "podman"\nto = "native"\nover = "blocks"\nabove = 10',
+        'kind = "interaction"\nof = "podman@link.mtu=500"\nto = "podman@link.mtu=1500"\nreference = "native"\n'
+        "above = 1",
+    ],
+)
+def test_every_kind_is_accepted(check: str, tmp_path: Path) -> None:
+    (claim,) = load(str(written(tmp_path, "[[claim.check]]\n" + check))).study.claim
+    assert claim.check[0].kind == check.split('"')[1]
+
+
+@pytest.mark.parametrize(
+    ("check", "what", "where"),
+    [
+        ('of = "pdman"\nbelow = 1', "no platform 'pdman'; did you mean podman?", "[[claim]] number 1 (one), check 1"),
+        (
+            'of = "podman"\nbelow = 1\nbenchmark = "netprf"',
+            "no benchmark 'netprf'; did you mean netperf?",
+            "key benchmark",
+        ),
+        ('of = "podman@benchmark=x"\nbelow = 1', "no benchmark 'x'", "key of"),
+        ('of = "podman@mtu=500"\nbelow = 1', "no factor 'mtu'; did you mean link.mtu?", "key of"),
+        ('of = "podman@link.mtu=501"\nbelow = 1', "no level of link.mtu, '501'", "key of"),
+        (
+            'of = "podman"\nbelow = 1\nwhere = { message_size = 2048 }',
+            "no level of message_size, '2048'",
+            "key where",
+        ),
+        ('of = "podman"\nbelow = 1\naverage_over = ["size"]', "no factor 'size'", "key average_over"),
+        ('of = "podman@"\nbelow = 1', "is not of the form PLATFORM@factor=level", "check.0.of"),
+        ('of = "podman"', "needs above, below or both", "check.0.above"),
+        ('of = "podman"\nbelow = 1\nabove = 2', "is not below `below`", "check.0.above"),
+        (
+            'of = "podman"\nbelow = 1\nwithin = 0.1',
+            "within has no effect in a check of kind 'ratio'",
+            "check.0.within",
+        ),
+        ('of = "podman"\nbelo = 1', "unknown key 'belo'; did you mean below?", "check.0.belo"),
+    ],
+)
+def test_what_a_claim_names_must_be_in_the_study(check: str, what: str, where: str, tmp_path: Path) -> None:
+    error = refusal(tmp_path, '[[claim.check]]\nkind = "ratio"\n' + check)
+    assert what in str(error)
+    assert where in str(error)
+    assert "hint:" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("equivalence", "within"),
+        ("rank", "place"),
+        ("monotone", "along"),
+        ("spread", "over"),
+        ("interaction", "reference"),
+    ],
+)
+def test_every_kind_names_the_key_that_it_lacks(kind: str, missing: str, tmp_path: Path) -> None:
+    error = refusal(tmp_path, f'[[claim.check]]\nkind = "{kind}"\nof = "podman"\nto = "native"\n')
+    assert f"a check of kind {kind!r} needs the key {missing}" in str(error)
+
+
+def test_a_trend_needs_levels_that_are_numbers(tmp_path: Path) -> None:
+    check = (
+        '[[claim.check]]\nkind = "monotone"\nof = "podman"\nalong = "direction"\ndirection = "rises"\nbenchmark = "i"'
+    )
+    more = '[[benchmark]]\nname = "iperf3"\nlabel = "i"\nfactors = { direction = ["send", "receive"] }\n'
+    assert "no two levels that are positive numbers" in str(refusal(tmp_path, check, more))
+
+
+def test_a_claim_is_checked_or_says_why_not(tmp_path: Path) -> None:
+    assert "no [[claim.check]], and no not_tested" in str(refusal(tmp_path, ""))
+    assert "and this one has" in str(refusal(tmp_path, 'not_tested = "needs two runs"\n' + CHECK))
+    assert load(str(written(tmp_path, 'not_tested = "needs two runs"'))).study.claim[0].check == []
+
+
+def test_two_claims_of_one_name_are_refused(tmp_path: Path) -> None:
+    again = '[[claim]]\nid = "one"\nstatement = "a"\nstatement_pt = "a"\nsource = "b"\nnot_tested = "c"\n'
+    assert "there are two claims 'one'" in str(refusal(tmp_path, CHECK, again))
+
+
+def test_published_numbers_name_what_the_study_has(tmp_path: Path) -> None:
+    table = '[[published]]\nsource = "t"\nbenchmark = "{0}"\nmetric = "throughput"\nvalues = {{ {1} = 1.0 }}\n{2}'
+    assert "no benchmark 'x'" in str(refusal(tmp_path, CHECK, table.format("x", "native", "")))
+    assert "no platform 'lxc'" in str(refusal(tmp_path, CHECK, table.format("netperf", "lxc", "")))
+    deviation = table.format("netperf", "native", "plus_minus = { podman = 1.0 }")
+    assert "plus_minus names 'podman', which has no value" in str(refusal(tmp_path, CHECK, deviation))
+    where = table.format("netperf", "native", "where = { link.mtu = 9000 }")
+    assert "no level of link.mtu, '9000'" in str(refusal(tmp_path, CHECK, where))
+
+
+def test_an_unknown_metric_is_refused_before_a_run(tmp_path: Path) -> None:
+    result = dry_run(written(tmp_path, CHECK + 'metric = "throughputt"\n'))
+    assert isinstance(result.exception, BadInput)
+    assert "has a metric 'throughputt'; did you mean throughput" in str(result.exception)
+    side = dry_run(written(tmp_path, CHECK.replace('"podman"', '"podman@metric=speed"')))
+    assert "has a metric 'speed'" in str(side.exception)
+
+
+def test_platforms_of_the_command_line_leave_claims_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vtax.cli.run.os.geteuid", lambda: 1000)
+    result = dry_run(written(tmp_path, CHECK), "-p", "lxc")
+    assert result.exit_code == 0, result.exception
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_shipped_claims_are_complete(name: str) -> None:
+    study = load(name).study
+    assert bool(study.claim) == (study.paper is not None)
+    for claim in study.claim:
+        assert claim.statement != claim.statement_pt
