@@ -135,6 +135,13 @@ def test_other_programs_are_reported_from_the_trials_own():
     assert codes(replace(after, controller_cpu_s=6.0), own_cpu_s=7.0) == []
 
 
+def test_in_dom0_the_domains_of_others_are_other_programs_and_the_trials_own_are_not():
+    of_dom0 = later(user=4.0, idle=16.0)
+    assert codes(replace(of_dom0, domains_cpu_s=7.5), own_cpu_s=11.5) == []
+    [(code, text)] = host_warnings(BEFORE, replace(of_dom0, domains_cpu_s=12.5), own_cpu_s=11.5)
+    assert (code, text) == ("host-busy", "other programs kept 0.50 of the host's CPUs busy during the trial")
+
+
 def test_very_short_trials_are_not_judged_by_cpu_times():
     assert codes(later(elapsed_s=0.1, steal=0.1), own_cpu_s=0.0) == []
 

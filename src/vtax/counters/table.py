@@ -226,6 +226,11 @@ VM_EXITS = {
 }
 """By the name of a file of KVM in debugfs (struct kvm_vcpu_stat of arch/x86/include/asm/kvm_host.h)."""
 
+DOM0_CPU = Counter("dom0_cpu_s", "s", "libxenstat", "CPU time of Xen's dom0, all in it", step=_NANOSECOND_S)
+DOMAINS_CPU = Counter(
+    "other_domains_cpu_s", "s", "libxenstat", "CPU time of all domains of Xen but dom0", step=_NANOSECOND_S
+)
+
 CLOCK_RATE = Counter(
     "clock_rate", "", "agent", "seconds of the guest's monotonic clock for one of the controller's", is_gauge=True,
     step=_NANOSECOND_S,
@@ -303,7 +308,8 @@ COUNTERS = (
     CONTROLLER_PACKETS, OPENFLOW_FLOWS, SWITCHED_PACKETS, SWITCHED_BYTES,
     *CPU_TIMES, *STAT.values(), *VMSTAT.values(), RUN_QUEUE_WAIT, *PRESSURE.values(), DEVICE_INTERRUPTS,
     *INTERRUPTS.values(), *SOFTIRQS.values(), *DISK_COLUMNS.values(), *NETWORK_TOTALS.values(), *RUSAGE.values(),
-    PART_CPU, PART_WAIT, PART_SLICES, PART_MEMORY, *ENERGY.values(), *HARDWARE.values(), *VM_EXITS.values(), *CLOCK,
+    PART_CPU, PART_WAIT, PART_SLICES, PART_MEMORY, *ENERGY.values(), *HARDWARE.values(), *VM_EXITS.values(),
+    DOM0_CPU, DOMAINS_CPU, *CLOCK,
     *SNMP.values(), *HOP, *OWN_INTERFACE_COLUMNS.values(),
 )  # fmt: skip
 """All of them."""

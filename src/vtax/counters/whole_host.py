@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vtax.counters import energy, hardware, table
+from vtax.counters import domains, energy, hardware, table
 from vtax.counters.guest import HOST_PATHS, network_totals, parse
 
 KVM = "sys/kernel/debug/kvm"
@@ -22,12 +22,14 @@ class HostCounters:
         """Counters by the names of counters.table; what this host does not count is not among them."""
         files = {path: file_bytes(self._root / path.lstrip("/")) for path in (*HOST_PATHS, _NETWORK)}
         totals = network_totals(files.pop(_NETWORK))
-        return {**parse(files), **totals, **_vm_exits(self._root), **self._energy.read(), **hardware.events().read()}
+        of_guests = {**_vm_exits(self._root), **domains.read()}
+        return {**parse(files), **totals, **of_guests, **self._energy.read(), **hardware.events().read()}
 
 
 def not_counted(root: Path = Path("/")) -> dict[str, str]:
     """What this host cannot count: what it is -> why."""
     found = {"energy": energy.why_none(root), "VM exits": _why_no_vm_exits(root)}
+    found["CPU time of Xen's domains"] = domains.why_none(root)
     for event, reason in hardware.events().unavailable.items():
         found[event] = reason
     if not (root / "proc/schedstat").is_file():

@@ -1,0 +1,101 @@
+"""CPU time of every domain of Xen, read in dom0: what xentop(1) shows, from libxenstat, the library that it uses.
+
+The library counts nanoseconds, where `xl list` prints tenths of a second, and a reading starts no process.
+Reference: tools/libs/stat/include/xenstat.h of Xen.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from vtax.counters import table
+
+DOM0 = "Domain-0"
+CAPABILITIES = "proc/xen/capabilities"
+_VERSION = "sys/hypervisor/version"
+_NANOSECONDS = 1e9
+_POINTER, _COUNT = ctypes.c_void_p, ctypes.c_uint
+_FUNCTIONS = {
+    "xenstat_init": (_POINTER, ()),
+    "xenstat_get_node": (_POINTER, (_POINTER, _COUNT)),
+    "xenstat_free_node": (None, (_POINTER,)),
+    "xenstat_node_num_domains": (_COUNT, (_POINTER,)),
+    "xenstat_node_domain_by_index": (_POINTER, (_POINTER, _COUNT)),
+    "xenstat_domain_name": (ctypes.c_char_p, (_POINTER,)),
+    "xenstat_domain_cpu_ns": (ctypes.c_ulonglong, (_POINTER,)),
+}
+"""Result and arguments of the functions used."""
+_DOMAINS_ALONE = 0  # flags of xenstat_get_node: no virtual CPUs, interfaces, disks
+
+
+def cpu_s() -> Mapping[str, float]:
+    """CPU seconds of every domain since its start, by name; empty where this is no dom0, or has no libxenstat."""
+    opened = _open(Path("/"))
+    return {} if isinstance(opened, str) else opened.cpu_s()
+
+
+def read() -> dict[str, float]:
+    """Counters by the names of counters.table: of dom0, and of all other domains."""
+    spent = cpu_s()
+    if not spent:
+        return {}
+    of_dom0 = spent.get(DOM0, 0.0)
+    return {table.DOM0_CPU.name: of_dom0, table.DOMAINS_CPU.name: sum(spent.values()) - of_dom0}
+
+
+def why_none(root: Path) -> str:
+    """Why this dom0 does not count its domains; empty where it does, and on hosts that are no dom0."""
+    opened = _open(root)
+    return opened if isinstance(opened, str) else ""
+
+
+class _Library:
+    """libxenstat, open."""
+
+    def __init__(self, name: str) -> None:
+        """Raises OSError when the library cannot be loaded, or the hypervisor does not answer it."""
+        self._library = ctypes.CDLL(name)
+        for function, (result, arguments) in _FUNCTIONS.items():
+            found = getattr(self._library, function)
+            found.restype, found.argtypes = result, arguments
+        self._handle = self._library.xenstat_init()
+        if not self._handle:
+            raise OSError("the hypervisor does not answer libxenstat")
+
+    def cpu_s(self) -> dict[str, float]:
+        """See the function of the same name; empty when the hypervisor does not answer."""
+        node = self._library.xenstat_get_node(self._handle, _DOMAINS_ALONE)
+        if not node:
+            return {}
+        try:
+            found = [
+                self._library.xenstat_node_domain_by_index(node, index)
+                for index in range(self._library.xenstat_node_num_domains(node))
+            ]
+            return {
+                (self._library.xenstat_domain_name(domain) or b"").decode(errors="replace"): (
+                    self._library.xenstat_domain_cpu_ns(domain) / _NANOSECONDS
+                )
+                for domain in found
+            }
+        finally:
+            self._library.xenstat_free_node(node)
+
+
+@cache
+def _open(root: Path) -> _Library | str:
+    """The library of the running hypervisor's version, or why there is none."""
+    try:
+        is_dom0 = "control_d" in (root / CAPABILITIES).read_text()
+        version = ".".join((root / _VERSION / part).read_text().strip() for part in ("major", "minor"))
+    except OSError:
+        return ""
+    if not is_dom0:
+        return ""
+    try:
+        return _Library(f"libxenstat.so.{version}")
+    except (OSError, AttributeError) as error:
+        return f"libxenstat of Xen {version} is missing or fails ({error}): apt install xen-utils-{version}"
