@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from vtax.counters import domains
 from vtax.errors import BadInput, CommandFailed, PlatformError
 from vtax.host.journal import Journal
 from vtax.image.image import Image
@@ -15,7 +17,7 @@ from vtax.platforms import _xen_config as config
 from vtax.platforms import _xen_tools as tools
 from vtax.platforms import registry, virtual_machine
 from vtax.platforms import xen as driver
-from vtax.platforms._xen_guest import PARTS, backend_pids, cpu_s, destroy
+from vtax.platforms._xen_guest import PARTS, backend_pids, cpu_s, destroy, domain_cpu_s
 from vtax.platforms._xen_options import VARIANTS, XenOptions
 from vtax.platforms.base import GuestSpec, Resources
 
@@ -37,6 +39,14 @@ xen_minor              : 17
 xen_extra              : .5
 xen_version            : 4.17.5
 cc_compile_date        : Sat Nov 29 13:52:25 UTC 2025
+"""
+POOLS = """Name               CPU list
+Pool-0             0
+guests             1,3-4
+empty
+"""
+IN_POOL = """Name                                        ID   Mem VCPUs	State	Time(s)         Cpupool
+vtax-1                                       3   256     1     --p---       0.3          guests
 """
 CREATE = """Parsing config from /var/lib/vtax/guests/vtax-dddd19/domain.cfg
 got a tsc mode string: "native"
@@ -157,6 +167,55 @@ def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(
         driver.DRIVER.start(XenOptions(), spec(tmp_path, journal, memory=4 << 30))
     assert refused.value.what == "the hypervisor has 2772 MiB free, and vtax-1 needs 4120"
     assert "dom0_mem" in refused.value.hint
+
+
+def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, **{"cpupool-list": POOLS.rstrip("\n"), "list": IN_POOL.strip()})
+    wanted = spec(tmp_path, Journal(tmp_path / "journal"))
+    assert driver._in_pool("", wanted) is wanted
+    assert driver._in_pool("guests", wanted).resources.cpus == (1,)
+    unpinned = replace(wanted, resources=replace(wanted.resources, pinned=False))
+    assert driver._in_pool("guests", unpinned).resources.cpus == (1, 3, 4)
+    assert tools.pool_of("vtax-1") == "guests"
+    assert written(cpupool="guests")["pool"] == "'guests'"
+    assert "pool" not in written()
+
+
+@pytest.mark.parametrize(
+    ("pool", "reason"), [("empty", "CPU pool empty has 0 CPUs, and vtax-1 needs 1"), ("mine", "no CPU pool mine")]
+)
+def test_a_cpu_pool_without_cpus_or_an_unknown_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str, reason: str
+) -> None:
+    stand_in(tmp_path, monkeypatch, **{"cpupool-list": POOLS.rstrip("\n")})
+    with pytest.raises(PlatformError, match=reason) as refused:
+        driver._in_pool(pool, spec(tmp_path, Journal(tmp_path / "journal")))
+    assert "xl cpupool" in refused.value.hint
+
+
+def test_a_dom0_without_the_library_that_counts_its_domains_says_which(tmp_path: Path) -> None:
+    assert domains.why_none(tmp_path) == ""
+    for place, text in (
+        (domains.CAPABILITIES, "control_d"),
+        ("sys/hypervisor/version/major", "9"),
+        ("sys/hypervisor/version/minor", "99"),
+    ):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(f"{text}\n")
+    domains._open.cache_clear()
+    assert "libxenstat of Xen 9.99 is missing" in domains.why_none(tmp_path)
+
+
+def test_without_that_library_a_domains_cpu_time_is_the_one_that_xl_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, list=LIST.strip())
+    monkeypatch.setattr(domains, "cpu_s", dict)
+    assert domain_cpu_s("vtax-810477") == 6.3
+    assert domain_cpu_s("vtax-000000") is None
+    monkeypatch.setattr(domains, "cpu_s", lambda: {"Domain-0": 2.5, "vtax-810477": 6.31, "theirs": 1.0})
+    assert domain_cpu_s("vtax-810477") == 6.31
+    assert domains.read() == pytest.approx({"dom0_cpu_s": 2.5, "other_domains_cpu_s": 7.31})
 
 
 def test_what_xl_complains_of_is_shown_without_its_source_and_without_what_is_harmless() -> None:

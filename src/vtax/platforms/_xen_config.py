@@ -60,6 +60,8 @@ def domain(options: XenOptions, resources: Resources, boot: virtual_machine.Boot
         "on_reboot": "destroy",
         "on_crash": "destroy",
     }
+    if options.cpupool:
+        values["pool"] = options.cpupool
     if options.type == "hvm":
         values |= {"vga": "none", "nographic": 1, "vnc": 0, "usb": 0, "hdtype": "ahci"}
     return text(values)

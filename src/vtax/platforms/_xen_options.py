@@ -22,6 +22,12 @@ class XenOptions(BaseModel):
         "auto",
         description="time stamp counter (xl.cfg: tsc_mode); auto: default, native on emulated CPUs",
     )
+    cpupool: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9_.-]*$",
+        description="CPU pool of the domain (xl.cfg: pool), on whose CPUs it runs; empty: Xen's default pool, on the "
+        "study's CPUs",
+    )
     kernel: Literal["image", "host"] = Field("image", description="kernel of the guest: the image's or the host's")
 
     @model_validator(mode="after")

@@ -106,6 +106,17 @@ def vcpus(name: str) -> list[Vcpu]:
     return parse_vcpu_list(run(["xl", "vcpu-list", name]).stdout, int(info().get("nr_cpus", "1")))
 
 
+def pools() -> Mapping[str, tuple[int, ...]]:
+    """The CPUs of every CPU pool, by its name. Raises CommandFailed."""
+    return parse_cpupool_list(run(["xl", "cpupool-list", "-c"]).stdout)
+
+
+def pool_of(name: str) -> str:
+    """The CPU pool of a domain. Raises CommandFailed."""
+    lines = run(["xl", "list", "-c", name]).stdout.splitlines()
+    return lines[1].split()[-1] if len(lines) == 2 else ""
+
+
 def channel_name(name: str) -> str:
     """The name of the channel that is the second console of a domain. Raises CommandFailed."""
     domid = run(["xl", "domid", name]).stdout.strip()
@@ -153,6 +164,18 @@ def parse_vcpu_list(text: str, cpu_count: int) -> list[Vcpu]:
             found.append(Vcpu(int(number), float(cpu_s), cpu_list(hard, cpu_count)))
         except ValueError as error:
             raise CommandFailed(f"xl vcpu-list printed a line of another kind: {line.strip()[:100]!r}") from error
+    return found
+
+
+def parse_cpupool_list(text: str) -> dict[str, tuple[int, ...]]:
+    """The table of `xl cpupool-list -c`: Name, CPU list. Raises CommandFailed for another table."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        name, _, cpus = line.strip().partition(" ")
+        try:
+            found[name] = cpu_list(cpus, 0) if cpus.strip() else ()
+        except ValueError as error:
+            raise CommandFailed(f"xl cpupool-list printed a line of another kind: {line.strip()[:100]!r}") from error
     return found
 
 

@@ -80,6 +80,7 @@ class Xen(Driver):
         try:
             tools.check_host()
             _check_room(spec)
+            spec = _in_pool(options.cpupool, spec)
             boot = virtual_machine.Boot(*virtual_machine.boot_files(options.kernel, options.modules, spec.image))
             if options.type == "hvm":  # its device model loads packed kernels only
                 boot = replace(boot, kernel=spec.image.kernel)
@@ -112,6 +113,22 @@ def _check_room(spec: GuestSpec) -> None:
         )
 
 
+def _in_pool(name: str, spec: GuestSpec) -> GuestSpec:
+    """The guest with the CPUs of a pool in place of the study's. Raises PlatformError when it has too few."""
+    if not name:
+        return spec
+    pools = tools.pools()
+    if name not in pools:
+        raise PlatformError(f"Xen has no CPU pool {name}", hint=f"pools are {', '.join(pools)} (xl cpupool-list)")
+    if len(pools[name]) < spec.resources.vcpus:
+        raise PlatformError(
+            f"CPU pool {name} has {len(pools[name])} CPUs, and {spec.name} needs {spec.resources.vcpus}",
+            hint=f"xl cpupool-cpu-add {name} CPU",
+        )
+    cpus = pools[name][: spec.resources.vcpus] if spec.resources.pinned else pools[name]
+    return replace(spec, resources=replace(spec.resources, cpus=cpus))
+
+
 def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, overlay: Path) -> XenGuest:
     """Make the domain paused, join its interfaces, connect its consoles, let it run."""
     console, stderr = spec.directory / "console.log", spec.directory / "stderr.log"
@@ -132,7 +149,7 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
                 diagnose=lambda: describe(spec.name, stderr, console),
             )
             undo.callback(channel.close)
-            pinned = _pinned_cpus(spec)
+            pinned = _pinned_cpus(options.cpupool, spec)
             run(["xl", "unpause", spec.name])
             executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
@@ -141,7 +158,9 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
     if _is_emulated():
         channel.agent = bootstrap.compiled(spec.image.tree)
     machine = cgroups.Limits(pinned, spec.resources.memory_bytes, spec.resources.vcpus)
-    guest = XenGuest(process, channel, claimed, stderr, _notes(spec), machine=machine, executing_at=executing_at)
+    guest = XenGuest(
+        process, channel, claimed, stderr, _notes(options.cpupool, spec), machine=machine, executing_at=executing_at
+    )
     guest.domain, guest.ports, guest.parts = spec.name, ports, PARTS
     return guest
 
@@ -219,8 +238,10 @@ def _read_console(
         )
 
 
-def _pinned_cpus(spec: GuestSpec) -> tuple[int, ...]:
-    """The CPUs that the domain may run on, read back. Raises PlatformError when they are not as requested."""
+def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
+    """The CPUs that the domain may run on, read back. Raises PlatformError when they, or the pool, are others."""
+    if pool and (effective := tools.pool_of(spec.name)) != pool:
+        raise PlatformError(f"{spec.name} is in the CPU pool {effective}, not in {pool}")
     allowed = [vcpu.cpus for vcpu in tools.vcpus(spec.name)]
     found = tuple(sorted({cpu for cpus in allowed for cpu in cpus}))
     if not set(found) <= set(spec.resources.cpus):
@@ -228,8 +249,11 @@ def _pinned_cpus(spec: GuestSpec) -> tuple[int, ...]:
     return found
 
 
-def _notes(spec: GuestSpec) -> tuple[str, ...]:
-    """Where the numbers of dom0's virtual CPUs are not those of the hypervisor's CPUs."""
+def _notes(pool: str, spec: GuestSpec) -> tuple[str, ...]:
+    """Where its CPUs are not those of the study: of a pool, or dom0's numbers are not the hypervisor's."""
+    if pool:
+        cpus = ",".join(map(str, spec.resources.cpus))
+        return (f"its CPUs are {cpus} of the CPU pool {pool}, not those of the study",)
     if all(vcpu.cpus == (vcpu.number,) for vcpu in tools.vcpus("Domain-0")):
         return ()
     return ("dom0's virtual CPUs are not pinned (boot Xen with dom0_vcpus_pin), and share CPUs with the guest",)
