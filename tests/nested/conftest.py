@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from nested.machines import MACHINES
 from nested.running import Nested, booted
 
 from vtax.host.home import Home
+from vtax.image import build as images
 from vtax.image.image import Image
+from vtax.image.recipe import DEFAULT
+from vtax.network import registry
 
 
 @pytest.fixture(scope="session")
@@ -22,16 +25,19 @@ def nested(request: pytest.FixtureRequest) -> Iterator[Nested]:
 @pytest.fixture(scope="session")
 def dom0(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """A host that runs under Xen."""
-    yield from _booted(request, "xen")
+    yield from _booted(request, "xen", registry.get("router-openflow").packages)
 
 
-def _booted(request: pytest.FixtureRequest, name: str) -> Iterator[Nested]:
+def _booted(request: pytest.FixtureRequest, name: str, packages: Sequence[str] = ()) -> Iterator[Nested]:
+    """packages: of a second guest image, a layer over the usual one."""
     if not os.environ.get("VTAX_NESTED"):
         pytest.skip("emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1")
     if os.geteuid() != 0:
         pytest.skip("needs root")
     home: Home = request.getfixturevalue("shared_home")
-    image: Image = request.getfixturevalue("image")
-    with booted(MACHINES[name], home, image) as machine:
+    found: list[Image] = [request.getfixturevalue("image")]
+    if packages:
+        found.append(images.ensure(home, DEFAULT.with_packages(packages)))
+    with booted(MACHINES[name], home, found) as machine:
         print(f"\n{machine.machine.name} is up after {machine.boot_s:.0f} s")
         yield machine

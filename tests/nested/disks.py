@@ -1,7 +1,7 @@
 """Makes a machine's disk, kernel and initrd: once per recipe, without loop mounts, kept below VTAX_HOME/nested.
 
 The disk carries the Debian system and the Python packages of the locked development environment, for the machine's
-own Python. The guest image goes onto a second disk, and the checkout goes in at every start: changing code builds
+own Python. The guest images go onto a second disk, and the checkout goes in at every start: changing code builds
 nothing. What is built is made under another name, in the journal, and renamed when it is whole.
 """
 
@@ -11,7 +11,7 @@ import fcntl
 import gzip
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,15 +84,19 @@ def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disk
         )
 
 
-def ensure_image_disk(home: Home, image: Image, journal: Journal) -> Path:
-    """An ext4 disk with the guest image's directory, as it lies in a home's `images/KEY`."""
+def ensure_image_disk(home: Home, images: Sequence[Image], journal: Journal) -> Path:
+    """An ext4 disk with the directories of guest images, as they lie in a home's `images`."""
 
     def make(path: Path) -> None:
-        used_mib = int(run(["du", "--summarize", "--block-size=1M", image.directory]).stdout.split()[0])
-        _write_disk(image.directory, path / "disk.raw", used_mib + used_mib // 4 + 256)
+        tree = path / "images"
+        tree.mkdir()
+        run(["cp", "--archive", "--reflink=auto", *(image.directory for image in images), tree], timeout_s=_BUILD_S)
+        used_mib = int(run(["du", "--summarize", "--block-size=1M", tree]).stdout.split()[0])
+        _write_disk(tree, path / "disk.raw", used_mib + used_mib // 4 + 256)
+        run(["rm", "-rf", "--one-file-system", tree], timeout_s=300)
 
     with _one_at_a_time(home):
-        made = _made(home, f"image-{image.key}", journal, make)
+        made = _made(home, f"image-{'-'.join(image.key for image in images)}", journal, make)
         _forget_others(made, "image-")
         return made / "disk.raw"
 

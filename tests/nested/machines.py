@@ -97,7 +97,8 @@ _OFF = (
     ),
 )
 
-_XEN = ("xen-system-amd64", "xen-utils-4.17", "qemu-system-xen", "qemu-utils")
+_XEN = ("xen-system-amd64", "xen-utils-4.17", "qemu-system-xen", "qemu-utils", "openvswitch-switch")
+_XEN_OFF = (*_OFF, "openvswitch-switch.service", "ovs-record-hostname.service")
 _XEN_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,model-id=QEMU TCG CPU"
 """Not `max`: with SMAP dom0 dies, and PV guests crash. By its model name vtax knows an emulated CPU."""
 _BY_INSTRUCTIONS = ("-accel", "tcg,thread=single", "-icount", "shift=2,sleep=on")
@@ -108,7 +109,14 @@ MACHINES = {
     for machine in (
         Machine("debian-12", "bookworm", (*_SYSTEM, *_RUNTIMES), _OFF),
         Machine(
-            "xen", "bookworm", (*_SYSTEM, *_XEN), _OFF, cpu=_XEN_CPU, accel=_BY_INSTRUCTIONS, vcpus=1, boot=boot_xen
+            "xen",
+            "bookworm",
+            (*_SYSTEM, *_XEN),
+            _XEN_OFF,
+            cpu=_XEN_CPU,
+            accel=_BY_INSTRUCTIONS,
+            vcpus=2,
+            boot=boot_xen,
         ),
     )
 }

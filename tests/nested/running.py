@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,14 +70,14 @@ class Nested:
 
 
 @contextmanager
-def booted(machine: Machine, home: Home, image: Image) -> Iterator[Nested]:
-    """Boot a machine with the guest image in its home and the checkout in /root/vtax; gone at the end.
+def booted(machine: Machine, home: Home, images: Sequence[Image]) -> Iterator[Nested]:
+    """Boot a machine with these guest images in its home and the checkout in /root/vtax; gone at the end.
 
     Raises GuestError with the console's last lines when it does not come up within BOOT_S.
     """
     with Journal(home.journal) as journal:
-        made = disks.ensure(home, machine, image, journal)
-        image_disk = disks.ensure_image_disk(home, image, journal)
+        made = disks.ensure(home, machine, images[0], journal)
+        image_disk = disks.ensure_image_disk(home, images, journal)
         directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
         journal.register(Tree(str(directory)))
         directory.mkdir()
@@ -87,7 +87,7 @@ def booted(machine: Machine, home: Home, image: Image) -> Iterator[Nested]:
             guest.hello(BOOT_S)
             nested = Nested(machine, guest, time.monotonic() - started_at)
             _send_checkout(nested)
-            _mount_image(nested, image)
+            _mount_images(nested)
             yield nested
         finally:
             guest.close()
@@ -145,7 +145,6 @@ def _send_checkout(nested: Nested) -> None:
     nested.run("tar", "--extract", "--no-same-owner", "--file=/root/checkout.tar.gz", f"--directory=/{INSIDE}")
 
 
-def _mount_image(nested: Nested, image: Image) -> None:
-    place = f"{HOME}/images/{image.key}"
-    nested.run("mkdir", "--parents", place)
-    nested.run("mount", "/dev/vdb", place)
+def _mount_images(nested: Nested) -> None:
+    nested.run("mkdir", "--parents", f"{HOME}/images")
+    nested.run("mount", "/dev/vdb", f"{HOME}/images")

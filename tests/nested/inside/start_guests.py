@@ -68,6 +68,7 @@ def look_at_one(platform, image, home, journal, found, *, is_first):
         hog = guest.run(["python3", "-c", _HOG], timeout_s=120)
         found |= {
             "notes": running.notes,
+            "limits": dict(running.limits_in_force()),
             "kernel": hello.uname[2],
             "true_s": round(guest.run(["true"]).outside_s, 4),
             "cpus_inside": guest.run(["nproc"]).stdout.strip(),
