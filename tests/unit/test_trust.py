@@ -31,7 +31,7 @@ from vtax.study.load import LoadedStudy, load, shipped, validate
 
 INERT = {
     ("ssh", "host"), ("ssh", "python"), ("ssh", "scratch"), ("qemu", "cpu"),
-    ("libvirt", "domain"), ("libvirt", "channel"), ("libvirt", "scratch"),
+    ("libvirt", "domain"), ("libvirt", "channel"), ("libvirt", "scratch"), ("xen", "cpupool"),
 }  # fmt: skip
 """Options of free text that no program of this host is started by: each was looked at."""
 PROGRAM = HostProgram("mine", "gvisor", "runsc", "/opt/runsc", "a program")
