@@ -102,6 +102,14 @@ def test_nothing_that_was_counted_differs_is_said(store):
     assert "Nothing that was counted differs" in " ".join(result.output.split())
 
 
+def test_one_block_has_no_interval_and_nothing_is_claimed_of_it(store):
+    stored(store, script, blocks=1)
+    result = CliRunner().invoke(group, ["explain"])
+    assert result.exit_code == 0, result.output
+    assert "One block has no interval: which of" in " ".join(result.output.split())
+    assert "Nothing that was counted differs" not in " ".join(result.output.split())
+
+
 def test_a_run_whose_platforms_are_equivalent_has_nothing_to_explain(store):
     stored(store, script, slowdown=1.0, noise=0.001)
     [contrast] = [row for s in source_of(store).analysis.sections for p in s.points for row in p.rows if row.verdict]

@@ -1,5 +1,6 @@
 """STREAM: how large its arrays are, and what the real outputs of vtax-stream mean."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,9 @@ def test_the_largest_data_cache_of_the_host_counts(tmp_path):
         (directory / "size").write_text(f"{size}\n")
     assert last_level_cache_bytes(tmp_path) == 32 * MIB
     assert last_level_cache_bytes(tmp_path / "nothing") is None
+
+
+@pytest.mark.parametrize(("status", "words"), [(1, "status 1"), (-9, "signal 9 (SIGKILL)"), (-99, "signal 99")])
+def test_a_killed_program_is_reported_with_its_signal(status, words):
+    with pytest.raises(BenchmarkError, match=re.escape(f"vtax-stream failed with {words}")):
+        parse("1.0-2-threads", status=status)

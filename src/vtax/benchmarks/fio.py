@@ -130,7 +130,7 @@ class Fio:
         p, result = parameters, results["single"]
         if result.status != 0:  # what fio says of errors stands above its report, on either output
             words = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("fio: ")]
-            raise BenchmarkError(f"fio failed with status {result.status}: {'; '.join(words)[:_WORDS_SHOWN]}")
+            raise BenchmarkError(f"fio failed with {result.ended_with}: {'; '.join(words)[:_WORDS_SHOWN]}")
         job = _job(result.stdout)
         try:
             moved = {direction: job[direction] for direction in _DIRECTIONS if job[direction]["total_ios"]}

@@ -148,10 +148,10 @@ def _report(client: CommandResult) -> dict[str, Any]:
         report: dict[str, Any] = json.loads(client.stdout)
     except ValueError as error:
         message = (client.stderr or client.stdout).strip()[-300:]
-        raise BenchmarkError(f"iperf3 ended with status {client.status} and no report: {message}") from error
+        raise BenchmarkError(f"iperf3 ended with {client.ended_with} and no report: {message}") from error
     if not isinstance(report, dict) or "error" in report or client.status != 0:
         message = report.get("error", "") if isinstance(report, dict) else ""
-        raise BenchmarkError(f"iperf3 failed with status {client.status}: {message or client.stderr.strip()[-300:]}")
+        raise BenchmarkError(f"iperf3 failed with {client.ended_with}: {message or client.stderr.strip()[-300:]}")
     if not isinstance(report.get("end"), dict) or not isinstance(report.get("start"), dict):
         raise BenchmarkError("iperf3's report has no start and end; its format is not known to vtax")
     return report

@@ -26,7 +26,7 @@ def succeeded(tool: str, results: Mapping[Role, CommandResult]) -> CommandResult
     if result.status != 0:
         words = "; ".join((result.stderr.strip() or result.stdout.strip()).split("\n"))[-_WORDS_SHOWN:]
         raise BenchmarkError(
-            f"{tool} failed with status {result.status}" + (f": {words}" if words else ""),
+            f"{tool} failed with {result.ended_with}" + (f": {words}" if words else ""),
             where=" ".join(result.argv)[:200],
         )
     return result

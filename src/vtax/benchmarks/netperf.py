@@ -156,7 +156,7 @@ class Netperf:
         reported = selectors(client.stdout)
         if client.status != 0 or "THROUGHPUT" not in reported:
             message = (client.stderr.strip() or client.stdout.strip())[-300:]
-            raise BenchmarkError(f"netperf failed with status {client.status}: {message or 'no output'}")
+            raise BenchmarkError(f"netperf failed with {client.ended_with}: {message or 'no output'}")
         try:
             values = _stream_values(reported, p) if p.test in _STREAMS else _transaction_values(reported)
             values |= _cpu_values(reported)

@@ -128,7 +128,7 @@ class Program:
         texts = {"stdout": result.stdout, "stderr": result.stderr}
         if result.status != 0:
             words = result.stderr.strip() or result.stdout.strip()
-            raise BenchmarkError(f"{self.tool} failed with status {result.status}: {_excerpt(words, last=True)}")
+            raise BenchmarkError(f"{self.tool} failed with {result.ended_with}: {_excerpt(words, last=True)}")
         wanted = {m.name: (m.pattern, m.output) for m in self._table.metric if m.pattern is not None}
         found = matches(wanted, texts)
         return Outcome({m.name: _figure(m, found, texts[m.output], result) for m in self._table.metric})

@@ -88,7 +88,7 @@ def client_result(tool: str, results: Mapping[Role, CommandResult]) -> CommandRe
     if result.status != 0:
         words = "; ".join(filter(None, (result.stderr.strip() or result.stdout.strip()).split("\n")))[-_WORDS_SHOWN:]
         raise BenchmarkError(
-            f"{tool} failed with status {result.status}" + (f": {words}" if words else ""),
+            f"{tool} failed with {result.ended_with}" + (f": {words}" if words else ""),
             where=" ".join(result.argv)[:200],
         )
     return result

@@ -104,7 +104,7 @@ class Sockperf:
             messages = [
                 line for line in text.splitlines() if "ERROR" in line or "No messages" in line or "Invalid" in line
             ]
-            raise BenchmarkError(f"sockperf failed with status {client.status}: {'; '.join(messages) or text[-300:]}")
+            raise BenchmarkError(f"sockperf failed with {client.ended_with}: {'; '.join(messages) or text[-300:]}")
         values = {name: _found(rf"percentile {number} =\s*([0-9.]+)", text) for name, number in _PERCENTILES.items()}
         values["latency_mean"] = _found(r"Round trip is ([0-9.]+) usec", text)
         values["latency_max"] = _found(r"<MAX> observation =\s*([0-9.]+)", text)

@@ -12,6 +12,7 @@ Long because every call into a guest is here.
 from __future__ import annotations
 
 import hashlib
+import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -75,6 +76,15 @@ class CommandResult:
     timed_out: bool = False
     truncated: bool = False
     usage: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ended_with(self) -> str:
+        """Its exit status or signal in words, for messages: `status 1`, `signal 9 (SIGKILL)`."""
+        if self.status >= 0:
+            return f"status {self.status}"
+        with suppress(ValueError):
+            return f"signal {-self.status} ({signal.Signals(-self.status).name})"
+        return f"signal {-self.status}"
 
 
 @dataclass(frozen=True)

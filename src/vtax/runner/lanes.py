@@ -229,7 +229,7 @@ class LaneRun:
             result = self.results["server"] = guest.stop(handle)
             if result.status != 0:
                 raise BenchmarkError(
-                    f"the server {command.argv[0]} ended with status {result.status} in the trial",
+                    f"the server {command.argv[0]} ended with {result.ended_with} in the trial",
                     where=one_line((result.stderr.strip() or result.stdout.strip())[-_SERVER_WORDS:], _SERVER_WORDS),
                 )
 
@@ -272,6 +272,4 @@ def _prepare(guest: Guest, commands: tuple[tuple[str, ...], ...]) -> None:
     for argv in commands:
         result = guest.run(argv, timeout_s=PREPARE_TIMEOUT_S)
         if result.status != 0:
-            raise BenchmarkError(
-                f"{' '.join(argv)} failed with status {result.status}: {result.stderr.strip()[-300:]}"
-            )
+            raise BenchmarkError(f"{' '.join(argv)} failed with {result.ended_with}: {result.stderr.strip()[-300:]}")

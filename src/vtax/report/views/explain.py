@@ -90,18 +90,7 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
     shown = moved if is_full else moved[:_BRIEF]
     parts: list[Part] = []
     if not (moved or with_time or silent):
-        blocks = found.row.ratio.n_blocks if found.row.ratio else 0
-        parts.append(
-            Paragraph(
-                plural(
-                    "Nothing that was counted differs: after {count} block no interval of {family} counters "
-                    "excludes 1.",
-                    "Nothing that was counted differs: after {count} blocks no interval of {family} counters "
-                    "excludes 1.",
-                    blocks, family=Count(len(found.compared)),
-                )
-            )
-        )  # fmt: skip
+        parts.append(Paragraph(_nothing_moved(found)))
     if shown:
         parts.append(_table(shown, found, baseline))
     if len(moved) > len(shown):
@@ -112,6 +101,18 @@ def _parts(found: Explained, baseline: str, *, is_full: bool) -> list[Part]:
             )
         )
     return parts + _set_apart(found, is_full=is_full)
+
+
+def _nothing_moved(found: Explained) -> Inline:
+    blocks = found.row.ratio.n_blocks if found.row.ratio else 0
+    if blocks < 2:
+        return msg("One block has no interval: which of {family} counters differ is not known.",
+                   family=Count(len(found.compared)))  # fmt: skip
+    return plural(
+        "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 1.",
+        "Nothing that was counted differs: after {count} blocks no interval of {family} counters excludes 1.",
+        blocks, family=Count(len(found.compared)),
+    )  # fmt: skip
 
 
 def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
