@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from measured_run import data_and_analysis, measured, noisy
 
+from vtax.benchmarks.base import is_timed
 from vtax.counters import table
 from vtax.counters.table import GUEST
-from vtax.report.analysis.clock import is_timed
 from vtax.runner.counting import clock_warnings
 from vtax.store.query import WarningRow
 from vtax.store.records import MetricRecord
@@ -79,12 +79,12 @@ def test_a_platform_that_is_slower_stays_slower():
 
 @pytest.mark.parametrize("unit", ["s", "ms", "ns", "events/s", "Mbit/s", "MB/s", "1/s", "Mflop/s"])
 def test_times_and_rates_are_known_by_their_unit(unit):
-    assert is_timed(MetricRecord("tool", "x", "x", unit, "lower", True))
+    assert is_timed("x", unit)
 
 
 @pytest.mark.parametrize(("name", "unit"), [("x", "MiB"), ("x", "%"), ("x", ""), ("cpu_per_gigabyte", "s/GB")])
 def test_what_is_no_time_of_the_guest(name, unit):
-    assert not is_timed(MetricRecord("tool", name, name, unit, "lower", True))
+    assert not is_timed(name, unit)
 
 
 def counted(rate, error):

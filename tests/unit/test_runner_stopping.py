@@ -123,3 +123,31 @@ def test_a_primary_metric_that_a_tool_does_not_give_with_its_parameters_is_not_w
         "the contrast has an interval within ±2\N{NO-BREAK SPACE}% after 5 blocks",
     )
     assert not Stopping(plan, []).decide(5, elapsed_s=1).reached
+
+
+@pytest.mark.parametrize("wrong", ["native", "docker"])
+def test_a_verdict_that_a_wrong_clock_withholds_ends_the_run_without_reaching_its_target(wrong: str) -> None:
+    tables = [{"name": "sysbench-cpu"}, {"name": "sysbench-cpu", "label": "slow", "parameters": {"events": 9}}]
+    plan = plan_of(tables, stop="verdict")
+    noise = (0.0, 0.02, 0.01, 0.03, 0.0, 0.01, 0.02, 0.0, 0.03, 0.01, 0.0, 0.02)
+    docker = {"sysbench-cpu": 100.0, "slow": 50.0}
+    already = [
+        (
+            cell.key,
+            block,
+            "events_per_s",
+            docker[cell.point.label] + shift if cell.platform.name == "docker" else 100.0,
+        )
+        for cell in plan.cells
+        for block, shift in enumerate(noise)
+    ]
+    cells = [cell.key for cell in plan.cells if cell.platform.name == wrong]
+    assert Stopping(plan, already).decide(12, elapsed_s=1).reached
+    found = Stopping(plan, already, wrong_clocks=cells).decide(12, elapsed_s=1)
+    assert (found.stop, found.reached) == (True, False)
+    assert found.reason == "1 of 2 contrasts is equivalent by a wrong clock alone and left out"
+    counted = Stopping(plan, already)
+    for cell in plan.cells:
+        if cell.key in cells:
+            counted.distrust_clock(cell)
+    assert counted.decide(12, elapsed_s=1) == found

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from vtax.runner.allocation import Choice
 from vtax.stats.checks import StatsError
 from vtax.stats.planning import MAX_ALLOCATED, allocate, of_ratio
 from vtax.stats.variance import Components, components
@@ -90,3 +91,10 @@ def test_noise_of_a_ratio_is_split_between_blocks_and_trials():
     found = of_ratio(float((means[0] - means[1]).var(ddof=1)), 400, sides)
     assert math.sqrt(found.between_blocks) == pytest.approx(0.02, rel=0.15)
     assert math.sqrt(found.trial_means) == pytest.approx(0.03, rel=0.1)
+
+
+@pytest.mark.parametrize(("start_s", "trials"), [(0.1, 1), (20.0, None)])
+def test_the_sentence_of_a_choice_names_no_saving_where_one_trial_was_chosen(start_s, trials):
+    found = allocate([noise(0.02, 0.02)], start_s, 1.0)
+    assert (found.trials == 1) is (trials == 1)
+    assert ("less time than with one trial" in str(Choice(found.trials, "a pilot", found, "docker"))) is (trials != 1)

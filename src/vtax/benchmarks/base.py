@@ -67,6 +67,14 @@ CPU_PER_GIGABYTE = Metric(
 from the host's account of every guest under test and the bytes their interfaces counted, when there is enough of
 both. Behind `router-openflow` the lab's switch works for its controller, the guest: its CPU and bytes are added."""
 
+_TIME = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h"})
+
+
+def is_timed(metric: str, unit: str) -> bool:
+    """Whether a metric is a time or a rate, by its unit. CPU time per gigabyte is counted and timed by the host."""
+    words = unit.replace("/", " ").replace("per", " ").split()
+    return metric != CPU_PER_GIGABYTE.name and any(word in _TIME for word in words)
+
 
 @dataclass(frozen=True)
 class Context:

@@ -32,6 +32,7 @@ from vtax.runner.trial import TrialResult
 from vtax.runner.warmup import DETECTION_BLOCKS, DETECTION_TRIALS, detected, detection_sessions
 from vtax.store.query import load
 from vtax.store.records import (
+    CLOCK_RATE,
     REFUSED,
     SAMPLES,
     MetricRecord,
@@ -143,7 +144,7 @@ class _Execution:
         self._observer = observer
         self._done = run.done()
         self._position = run.next_position()
-        self._stopping = Stopping(plan, run.primary_values(), run.session.number)
+        self._stopping = Stopping(plan, run.primary_values(), run.session.number, run.cells_warned_of(CLOCK_RATE))
         self._max_blocks = self._stopping.max_blocks
         self._started = time.monotonic()
         self._spent_before_s = run.spent_s()
@@ -293,6 +294,8 @@ class _Execution:
         self._made += 1
         self._in_blocks += record.block >= 0
         self._measured += not record.is_warmup
+        if any(code == CLOCK_RATE for code, _ in result.warnings):
+            self._stopping.distrust_clock(cell)
         if not record.is_warmup and not result.error:
             self._stopping.add(cell, record.block, result.outcome.values)
             for text in self._same_settings.differences(cell, result.outcome):

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from vtax.benchmarks.base import Metric
+from vtax.benchmarks.base import Metric, is_timed
 from vtax.errors import BadInput
 from vtax.runner.host_sessions import rule_in
 from vtax.runner.plan import Cell, Plan
@@ -30,16 +31,20 @@ class Stopping:
     """The values of a run so far, and the decision after each block.
 
     already: stored values (cell key, block, metric, value) of a resumed run. session: the number of the one that is
-    made, whose end the rule decides.
+    made, whose end the rule decides. wrong_clocks: keys of cells of which a trial had a clock of a wrong rate.
     """
 
-    def __init__(self, plan: Plan, already: Iterable[tuple[str, int, str, float]], session: int = 1) -> None:
+    def __init__(
+        self, plan: Plan, already: Iterable[tuple[str, int, str, float]], session: int = 1,
+        wrong_clocks: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         try:
             self._rule = rule_in(plan.study.design, session)
         except StatsError as error:
             raise BadInput(str(error), where="[design]") from error
         self._plan = plan
         self._session = session
+        self._wrong_clocks = set(wrong_clocks)
         self._is_alone = len({cell.platform.name for cell in plan.cells}) == 1
         self._keys: dict[str, list[str]] = defaultdict(list)
         for cell in plan.cells:
@@ -64,6 +69,10 @@ class Stopping:
             if metric.primary and metric.name in values:
                 self._values[cell.key, metric.name][block].append(values[metric.name])
 
+    def distrust_clock(self, cell: Cell) -> None:
+        """Judge a cell as one of which a trial had a guest's clock of a wrong rate."""
+        self._wrong_clocks.add(cell.key)
+
     def decide(self, blocks: int, elapsed_s: float, done: frozenset[str] = frozenset()) -> Decision:
         """Whether to stop after that many whole blocks.
 
@@ -75,7 +84,7 @@ class Stopping:
         groups = {self._name(cell, metric): marks.get(cell.platform.name, "") for cell, metric in self._judged()}
         contrasts = self._contrasts(blocks, groups)
 
-        def missed_by(names: Iterable[str]) -> tuple[str, ...]:
+        def missed_by(names: Iterable[str]) -> Mapping[str, bool]:
             return missed(self._rule, {name: contrasts[name] for name in names}, families)
 
         logs = {name: contrast.logs for name, contrast in contrasts.items()}
@@ -131,11 +140,15 @@ class Stopping:
                     found = Contrast(block_contrast(means), metric.better)
                 else:
                     baseline_means = self._means(base, metric.name, average, blocks)
-                    found = paired_contrast(means, baseline_means, metric.better, groups.get(name, ""))
+                    paired = paired_contrast(means, baseline_means, metric.better, groups.get(name, ""))
+                    found = replace(paired, clock_is_wrong=self._has_wrong_clock(cell, base, metric))
             except StatsError:
                 found = Contrast(np.full(blocks, np.inf), metric.better)  # the report refuses it too: see `decide`
             contrasts[name] = found
         return contrasts
+
+    def _has_wrong_clock(self, cell: Cell, base: Cell, metric: Metric) -> bool:
+        return is_timed(metric.name, metric.unit) and not self._wrong_clocks.isdisjoint({cell.key, base.key})
 
     def _means(self, cell: Cell, metric: str, average: Average, blocks: int) -> BlockMeans:
         """The block means of a cell so far. Raises StatsError for a mean that is not defined."""

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vtax.stats.assumptions import allow_for_dependence, dependence, effective_blocks, skewness_of
+from vtax.stats.assumptions import (
+    allow_for_dependence,
+    dependence,
+    effective_blocks,
+    plausible_correlations,
+    skewness_of,
+    skewness_z,
+)
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.contrasts import Contrast as Contrast
 from vtax.stats.intervals import bootstrap_means
@@ -20,7 +27,7 @@ from vtax.stats.sessions import ratio_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence, look_level
 from vtax.stats.typical import Typical, found_pauses, typical_ratio
 from vtax.stats.verdict import Kind, Verdict, holm, judge_family, with_outlook
-from vtax.stats.withholding import warranted
+from vtax.stats.withholding import Doubt, Others, for_clock, is_for_good, standard_errors, warranted
 
 
 @dataclass(frozen=True)
@@ -53,8 +60,9 @@ def analyse(
             result[name] = error
     if resamples:
         ratios = _with_bootstrap(ratios, contrasts, resamples)
+    doubts: dict[str, Doubt] = {}
     if rule.method > 1:
-        ratios = _without_assumptions(rule, ratios, contrasts)
+        ratios, doubts = _without_assumptions(rule, ratios, contrasts)
     ratios = {name: replace(ratio, confidence=rule.confidence) for name, ratio in ratios.items()}
     names = list(ratios)
     better: list[Better] = [contrasts[name].better for name in names]
@@ -70,9 +78,12 @@ def analyse(
         )
     if rule.method > 1:
         verdicts = tuple(
-            warranted(v, ratios[name], contrasts[name], rule, others)
-            for name, v, others in zip(names, verdicts, _noise_of_others(names, contrasts), strict=True)
+            warranted(v, ratios[name], contrasts[name], rule, others, doubts.get(name))
+            for name, v, others in zip(names, verdicts, _others(names, contrasts), strict=True)
         )
+    verdicts = tuple(
+        for_clock(v) if contrasts[name].clock_is_wrong else v for name, v in zip(names, verdicts, strict=True)
+    )
     typical = _typical(rule, ratios, contrasts) if rule.method > 1 else {}
     result.update(
         {name: Comparison(ratios[name], v, typical.get(name)) for name, v in zip(names, verdicts, strict=True)}
@@ -86,8 +97,9 @@ def _ratio(contrast: Contrast, confidence: float) -> Ratio:
     return ratio_over_sessions(contrast.logs, contrast.sessions, confidence)
 
 
-def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str, str]) -> tuple[str, ...]:
-    """Contrasts that miss the target of the rule `precision` or `verdict`, each judged in its family as by `analyse`.
+def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str, str]) -> dict[str, bool]:
+    """Contrasts that miss the target of the rule `precision` or `verdict`, each judged in its family as by `analyse`;
+    and of each whether further blocks may help.
 
     For `stopping.decide`, so that a run ends when its result has what was declared, neither sooner nor later.
     """
@@ -95,7 +107,16 @@ def missed(rule: Rule, contrasts: Mapping[str, Contrast], families: Mapping[str,
     for name, contrast in contrasts.items():
         members.setdefault(families.get(name, ""), {})[name] = contrast
     found = {name: answer for family in members.values() for name, answer in analyse(rule, family).items()}
-    return tuple(name for name in contrasts if misses(rule, found[name]))
+    return missed_of(rule, {name: found[name] for name in contrasts})
+
+
+def missed_of(rule: Rule, answers: Mapping[str, Comparison | StatsError | None]) -> dict[str, bool]:
+    """The same from the answers; None: there is none."""
+    return {
+        name: not (rule.stop == "verdict" and isinstance(answer, Comparison) and is_for_good(answer.verdict))
+        for name, answer in answers.items()
+        if answer is None or misses(rule, answer)
+    }
 
 
 def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
@@ -109,8 +130,9 @@ def misses(rule: Rule, answer: Comparison | StatsError) -> bool:
 
 def _without_assumptions(
     rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]
-) -> dict[str, Ratio]:
-    """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it.
+) -> tuple[dict[str, Ratio], dict[str, Doubt]]:
+    """The ratios with intervals and tests that allow for what their blocks show, each with a warning of it; and the
+    same if neighbouring blocks correlated as much as is plausible.
 
     Those over several sessions stay: what blocks have in common is a part of their session there.
     """
@@ -118,7 +140,8 @@ def _without_assumptions(
     family = [contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names]
     groups = [contrasts[name].group for name in names]
     borrowed = moderate_family(family, groups) if rule.is_moderated else None
-    result = dict(ratios)
+    result, doubts = dict(ratios), dict[str, Doubt]()
+    plausible = plausible_correlations(family, standard_errors(rule))
     for name, ratio in ratios.items():
         if ratio.n_sessions > 1 and contrasts[name].lost:
             result[name] = replace(ratio, warnings=(*ratio.warnings, _failures(contrasts[name])))
@@ -131,6 +154,8 @@ def _without_assumptions(
         effective = None
         if contrasts[name].lost:
             notes.append(_failures(contrasts[name]))
+        largest = max(plausible[place], correlation)
+        doubtful = allow_for_dependence(se, df, ratio.n_blocks, largest)
         if correlation:
             se, df = allow_for_dependence(se, df, ratio.n_blocks, correlation)
             effective = effective_blocks(ratio.n_blocks, correlation)
@@ -138,21 +163,26 @@ def _without_assumptions(
         skewness = skewness_of(logs) if noise != 1 else 0.0
         if skewness:
             notes.append(Note("unequal-noise", times=round(max(noise, 1 / noise), 1)))
+        doubts[name] = Doubt(largest, widened(ratio, ratio.confidence, *doubtful, skewness))
         found = widened(ratio, ratio.confidence, se, df, skewness)
         result[name] = replace(
             found, effective_blocks=effective, is_moderated=is_moderated, warnings=(*found.warnings, *notes)
         )
-    return result
+    return result, doubts
 
 
-def _noise_of_others(names: Sequence[str], contrasts: Mapping[str, Contrast]) -> Iterator[float]:
-    """For each contrast the mean variance of the others of its group, from block to block; 0 without any."""
-    known = {name: contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names}
-    variances = {name: float(logs.var(ddof=1)) for name, logs in known.items() if logs.size > 1}
+def _others(names: Sequence[str], contrasts: Mapping[str, Contrast]) -> Iterator[Others]:
+    """For each contrast what the others of its group show."""
+    logs = {name: contrasts[name].logs[~np.isnan(contrasts[name].logs)] for name in names}
+    known = {name: (float(x.var(ddof=1)), skewness_z(x)) for name, x in logs.items() if x.size > 1}
     for name in names:
         group = contrasts[name].group
-        others = [v for other, v in variances.items() if other != name and contrasts[other].group == group]
-        yield sum(others) / len(others) if others else 0.0
+        shown = [each for other, each in known.items() if other != name and contrasts[other].group == group]
+        if not shown:
+            yield Others()
+            continue
+        variances, deviates = zip(*shown, strict=True)
+        yield Others(sum(variances) / len(shown), sum(deviates) / math.sqrt(len(shown)))
 
 
 def _typical(rule: Rule, ratios: Mapping[str, Ratio], contrasts: Mapping[str, Contrast]) -> dict[str, Typical]:

@@ -18,6 +18,7 @@ from vtax.stats.intervals import t_quantile
 FEWEST_TO_TEST = 8  # blocks
 OWN_LEVEL, POOLED_LEVEL = 0.05, 0.10  # of the tests for dependence: of one contrast, and of its family's average
 FEWEST_TO_POOL = 3  # contrasts
+UNTESTED = 0.5  # correlation that too few blocks to test it do not exclude
 MOST_CORRELATED = 0.9
 UNEQUAL_LEVEL, UNEQUAL = 0.05, 2.0  # of the test for unequal spreads, and the ratio from which they count
 FEWEST_OF_UNEQUAL = 20  # blocks from which a verdict stands that favours the noisier side
@@ -30,18 +31,40 @@ def dependence(family: Sequence[Array]) -> list[float]:
     (normal approximation; Kendall, Note on bias in the estimation of autocorrelation, Biometrika 1954, for its bias),
     and the average of the family, since what makes blocks are autocorrelated is the host that all of them share.
     """
-    found = [_lag(logs) if logs.size >= FEWEST_TO_TEST and float(np.ptp(logs)) > 1e-13 else None for logs in family]
+    found = _lags(family)
     known = [(r, logs.size) for r, logs in zip(found, family, strict=True) if r is not None]
     shared = 0.0
     if len(known) >= FEWEST_TO_POOL:
         n = min(size for _, size in known)
         mean = sum(r for r, _ in known) / len(known)
-        fewer = math.sqrt((1 + (len(known) - 1) / 4) / len(known))  # contrasts of one baseline share a quarter
-        shared = _unbiased(mean, n) if mean > _limit(n, POOLED_LEVEL, fewer) else 0.0
+        shared = _unbiased(mean, n) if mean > _limit(n, POOLED_LEVEL, _share(len(known))) else 0.0
     result = []
     for r, logs in zip(found, family, strict=True):
         own = _unbiased(r, logs.size) if r is not None and r > _limit(logs.size, OWN_LEVEL) else 0.0
         result.append(max(own, shared) if r is not None else 0.0)
+    return result
+
+
+def plausible_correlations(family: Sequence[Array], errors: float) -> list[float]:
+    """Upper limit of the correlation of neighbouring blocks of each contrast: so many standard errors above its
+    estimate; of several contrasts above their mean, and never below a contrast's own estimate.
+
+    family: as of `dependence`. UNTESTED below FEWEST_TO_TEST blocks; 0 where all blocks are equal.
+    """
+    found = _lags(family)
+    known = [(r, logs.size) for r, logs in zip(found, family, strict=True) if r is not None]
+    shared = 0.0
+    if len(known) >= FEWEST_TO_POOL:
+        n = min(size for _, size in known)
+        shared = _unbiased(sum(r for r, _ in known) / len(known), n, errors * _share(len(known)))
+    result = []
+    for r, logs in zip(found, family, strict=True):
+        if r is None:
+            result.append(UNTESTED if logs.size < FEWEST_TO_TEST else 0.0)
+        elif len(known) >= FEWEST_TO_POOL:
+            result.append(max(_unbiased(r, logs.size), shared))
+        else:
+            result.append(_unbiased(r, logs.size, errors))
     return result
 
 
@@ -61,6 +84,16 @@ def allow_for_dependence(se: float, df: float, blocks: int, correlation: float) 
     return inflated, max(df * left, 2.0)
 
 
+def _lags(family: Sequence[Array]) -> list[float | None]:
+    """Lag-1 correlation of each contrast; None of too few blocks to test, and of equal ones."""
+    return [_lag(logs) if logs.size >= FEWEST_TO_TEST and float(np.ptp(logs)) > 1e-13 else None for logs in family]
+
+
+def _share(contrasts: int) -> float:
+    """Standard error of a mean over contrasts, of one's: those of one baseline share a quarter of their variance."""
+    return math.sqrt((1 + (contrasts - 1) / 4) / contrasts)
+
+
 def _lag(logs: Array) -> float:
     centred = logs - logs.mean()
     return float((centred[1:] * centred[:-1]).sum() / (centred**2).sum())
@@ -72,8 +105,10 @@ def _limit(blocks: int, level: float, share: float = 1.0) -> float:
     return float(special.ndtri(1 - level)) * se * share - 1 / blocks
 
 
-def _unbiased(r: float, blocks: int) -> float:
-    return float(min(max((blocks * r + 1) / (blocks - 3), 0.0), MOST_CORRELATED))
+def _unbiased(r: float, blocks: int, errors: float = 0.0) -> float:
+    """The correlation without its bias, and so many standard errors more."""
+    above = errors * (blocks - 2) / ((blocks - 3) * math.sqrt(blocks - 1))
+    return float(min(max((blocks * r + 1) / (blocks - 3) + above, 0.0), MOST_CORRELATED))
 
 
 def unequal_noise(treatment: Array, baseline: Array) -> float:
@@ -102,13 +137,6 @@ def spread_ratio(treatment: Array, baseline: Array) -> float:
         return 1.0
     spreads = float(treatment.std()), float(baseline.std())
     return spreads[0] / spreads[1] if min(spreads) > 1e-13 else 1.0
-
-
-def likely_correlation(logs: Array) -> float:
-    """Correlation of neighbouring blocks as estimated, chance or not; 0 below FEWEST_TO_TEST blocks."""
-    if logs.size < FEWEST_TO_TEST or float(np.ptp(logs)) <= 1e-13:
-        return 0.0
-    return _unbiased(_lag(logs), logs.size)
 
 
 def skewness_z(logs: Array) -> float:

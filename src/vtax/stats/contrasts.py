@@ -37,6 +37,7 @@ class Contrast:
     contrasts of one group lend each other degrees of freedom, see `moderation.lending_groups`. failed, tried: trials
     of the treatment and of the baseline. medians: as logs, of the medians of the blocks' trials. trials: fewest of a
     block on either side. sessions: of each log-ratio the number of its session; None: all are of one.
+    clock_is_wrong: the values are in the time of a guest's clock that is off by more than the margin.
     """
 
     logs: Array
@@ -49,6 +50,7 @@ class Contrast:
     trials: int = 1
     observed_noise: float = 1.0
     sessions: Labels | None = None
+    clock_is_wrong: bool = False
 
     @property
     def lost(self) -> float:

@@ -91,12 +91,16 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "cannot exclude rare slow ones", "",
     ),
     "withheld-quiet": (
-        "the verdict is withheld: it favours the side whose noise is {times} times the other's, and does not stand "
-        "with the noise of the table's other comparisons", "",
+        "the verdict is withheld: it favours a side that is quieter than others of the table, which have slow "
+        "blocks, and does not stand with their noise", "",
     ),
     "withheld-likely-dependent": (
-        "the verdict is withheld: neighbouring blocks correlate by {correlation}, which may be chance; were it not, "
-        "the two would not be equivalent", "",
+        "the verdict `equivalent` is withheld: neighbouring blocks may correlate by {correlation}, which so few do "
+        "not exclude, and then it would not stand", "",
+    ),
+    "assumes-independence": (
+        "the verdict takes blocks as independent: did neighbouring blocks correlate by {correlation}, which so few "
+        "do not exclude, it would not stand", "",
     ),
     "failures-differ": (
         "{failed} of {tried} trials failed, of the baseline {others} of {total}: where slow trials fail, the ratio "

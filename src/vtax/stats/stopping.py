@@ -23,7 +23,7 @@ from vtax.stats.verdict import check_margin
 MAX_LOST = 3  # blocks without a value, one after another, after which a contrast keeps no run going
 Stop = Literal["fixed", "precision", "verdict", "budget"]
 Spend = Literal["widest", "evenly"]
-Missed = Callable[[Mapping[str, Array]], tuple[str, ...]]
+Missed = Callable[[Mapping[str, Array]], Mapping[str, bool]]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ def decide(
     Nor does one keep a run going that had no value in the last MAX_LOST blocks made for it: its platform is lost.
     families: name -> the family it is judged in, which must be that of the result; absent, all are one.
     groups: name -> the group within which variances are moderated, likewise.
-    missed_by: which of the contrasts that can be judged miss the target, as the result judges (`analysis.missed`).
+    missed_by: which of the contrasts that can be judged miss the target, as the result judges, and whether further
+    blocks may help each (`analysis.missed`); those that they do not help keep no run going.
     None: by plain intervals and boundaries, which is what method 1 does.
     """
     if rule.stop == "budget":
@@ -133,13 +134,16 @@ def decide(
     if missed_by is not None:
         missed = missed_by(judged)
     elif rule.stop == "precision":
-        missed = _imprecise(rule, judged)
+        missed = dict.fromkeys(_imprecise(rule, judged), True)
     else:
-        missed = _undecided(rule, judged, families or {}, groups or {})
-    lost = tuple(name for name in missed if _is_lost(judged[name]))
-    missed = tuple(name for name in missed if name not in lost)
-    refused = tuple(name for name in contrasts if name not in judged)
-    return _towards(rule, tuple(contrasts), missed, refused, lost, blocks)
+        missed = dict.fromkeys(_undecided(rule, judged, families or {}, groups or {}), True)
+    left_out = {
+        "refused": tuple(name for name in contrasts if name not in judged),
+        "lost": tuple(name for name in missed if _is_lost(judged[name])),
+        "withheld": tuple(name for name, may_help in missed.items() if not may_help and not _is_lost(judged[name])),
+    }
+    open_ = tuple(name for name in missed if name not in {*left_out["lost"], *left_out["withheld"]})
+    return _towards(rule, tuple(contrasts), open_, left_out, blocks)
 
 
 def _judgeable(contrasts: Mapping[str, Array]) -> dict[str, Array]:
@@ -152,24 +156,18 @@ def _is_lost(logs: Array) -> bool:
 
 
 def _towards(
-    rule: Rule, contrasts: tuple[str, ...], missed: tuple[str, ...], refused: tuple[str, ...],
-    lost: tuple[str, ...], blocks: int,
+    rule: Rule, contrasts: tuple[str, ...], missed: tuple[str, ...], left_out: Mapping[str, tuple[str, ...]],
+    blocks: int,
 ) -> Decision:  # fmt: skip
-    """The decision of a rule with a target for every contrast.
-
-    refused: those that cannot be judged. lost: those that further blocks would not help.
-    """
+    """The decision of a rule with a target for every contrast. left_out: those that further blocks would not help."""
     total, what = len(contrasts), "a verdict"
     if rule.stop == "precision":
         what = f"an interval within ±{rule.precision * 100:g}\N{NO-BREAK SPACE}%"
-    if not (missed or refused or lost):
+    refused = tuple(name for name in contrasts if any(name in names for names in left_out.values()))
+    if not (missed or refused):
         every = f"all {total} contrasts have" if total > 1 else "the contrast has"
         return Decision(True, True, f"{every} {what} after {blocks} blocks")
-    unjudged = f"{_some(len(refused), total)} cannot be judged, since a value is zero or negative" if refused else ""
-    if lost:
-        had = f"{_some(len(lost), total)} had no value in the last {MAX_LOST} blocks and {_are(len(lost))} left out"
-        unjudged = "; ".join(filter(None, [unjudged, had]))
-    refused = tuple(name for name in contrasts if name in {*refused, *lost})
+    unjudged = "; ".join(_why_left_out(what, len(names), total) for what, names in left_out.items() if names)
     if not missed:
         return Decision(True, False, unjudged, refused, (unjudged,))
     still = f"{_some(len(missed), total)} {'misses' if len(missed) == 1 else 'miss'} {what} after {blocks} blocks"
@@ -178,6 +176,14 @@ def _towards(
     short = tuple(name for name in contrasts if name in {*missed, *refused})
     reason = "; ".join(filter(None, [f"{still}, the most allowed", unjudged]))
     return Decision(True, False, reason, short, tuple(filter(None, [still, unjudged])))
+
+
+def _why_left_out(what: str, number: int, total: int) -> str:
+    if what == "refused":
+        return f"{_some(number, total)} cannot be judged, since a value is zero or negative"
+    if what == "lost":
+        return f"{_some(number, total)} had no value in the last {MAX_LOST} blocks and {_are(number)} left out"
+    return f"{_some(number, total)} {_are(number)} equivalent by a wrong clock alone and left out"
 
 
 def _some(number: int, total: int) -> str:

@@ -7,42 +7,98 @@ look better. A verdict against it needs no such caution.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from scipy import special
 
-from vtax.stats.assumptions import (
-    FEWEST_OF_UNEQUAL,
-    allow_for_dependence,
-    likely_correlation,
-    skewness_z,
-)
+from vtax.stats.assumptions import FEWEST_OF_UNEQUAL, skewness_z
 from vtax.stats.contrasts import Contrast
 from vtax.stats.intervals import t_quantile
 from vtax.stats.notes import Note
-from vtax.stats.ratio import Ratio, exp, widened
+from vtax.stats.ratio import Ratio, exp
+from vtax.stats.sequential import t_levels
 from vtax.stats.stopping import Rule, interval_confidence
 from vtax.stats.verdict import Verdict, p_equivalence
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
 SUSPECT = 1.3  # times noisier, by chance or not, from which a side is looked at for slow blocks that did not happen
-SKEWED_LEVEL = 0.2  # one-sided, of the skewness of log-ratios; small samples hide most of it
+_CLOCK = "withheld-clock"
+SKEWED_LEVEL, OTHERS_SKEWED_LEVEL = 0.2, 0.05  # one-sided; small samples hide most of a contrast's skewness
 
 
-def warranted(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, others: float) -> Verdict:
-    """The verdict, or `undecided` with the reason.
+@dataclass(frozen=True)
+class Others:
+    """What the other contrasts of a group show: their mean variance from block to block, and their skewness, as a
+    standard normal deviate of contrasts without any. 0 without others."""
 
-    others: mean variance of the other contrasts of its group, from block to block; 0 without any.
-    """
+    variance: float = 0.0
+    skewness_z: float = 0.0
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """correlation: of neighbouring blocks, the largest that is plausible. ratio: with its interval and tests."""
+
+    correlation: float
+    ratio: Ratio
+
+
+def standard_errors(rule: Rule) -> float:
+    """How many of them a plausible correlation lies above its estimate: more where every block brings a look."""
+    return 1.0 if rule.stop == "verdict" else 0.75
+
+
+def warranted(
+    verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, others: Others, doubt: Doubt | None
+) -> Verdict:
+    """The verdict, or `undecided` with the reason. doubt: None where blocks are not asked for their dependence."""
     note = None if verdict.kind == "undecided" else _objection(verdict, ratio, contrast, rule, others)
-    if note is None:
+    if note is not None:
+        return replace(
+            verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=(*verdict.warnings, note)
+        )
+    if verdict.kind == "undecided" or doubt is None or _stands(verdict, doubt.ratio, rule):
         return verdict
+    correlation = round(doubt.correlation, 2)
+    if verdict.kind != "equivalent":
+        return replace(verdict, warnings=(*verdict.warnings, Note("assumes-independence", correlation=correlation)))
+    note = Note("withheld-likely-dependent", correlation=correlation)
     return replace(
         verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=(*verdict.warnings, note)
     )
 
 
-def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, others: float) -> Note | None:
+def _stands(verdict: Verdict, ratio: Ratio, rule: Rule) -> bool:
+    """Whether the tests of this ratio support the verdict, in its family and at this look."""
+    level = verdict.alpha / verdict.family
+    if rule.stop == "verdict":
+        first, last = rule.looks
+        look = min(max(ratio.n_blocks, first), last) - first
+        if verdict.kind == "equivalent":
+            level = float(t_levels(rule.alpha / verdict.family, first, last)[look])
+        else:
+            level = 2 * float(t_levels(rule.alpha / 2 / verdict.family, first, last)[look])
+    p = p_equivalence(ratio, verdict.margin) if verdict.kind == "equivalent" else ratio.p_value
+    return p <= level
+
+
+def for_clock(verdict: Verdict) -> Verdict:
+    """The verdict on a figure in the time of a wrong clock: not `equivalent`, whatever the blocks show.
+
+    The figure is off by more than the margin, so it cannot show that two platforms differ by less.
+    """
+    if verdict.kind != "equivalent":
+        return verdict
+    warnings = (*verdict.warnings, Note(_CLOCK))
+    return replace(verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=warnings)
+
+
+def is_for_good(verdict: Verdict) -> bool:
+    """Whether the verdict is withheld for what no further block changes: a wrong clock."""
+    return any(isinstance(warning, Note) and warning.code == _CLOCK for warning in verdict.warnings)
+
+
+def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, others: Others) -> Note | None:
     spared = "faster" if contrast.lost > 0 else "slower"
     if abs(contrast.lost) > MOST_LOST and verdict.kind in (spared, "equivalent"):
         return Note("withheld-failures")
@@ -56,38 +112,31 @@ def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, o
         return Note("withheld-dependent")
     if ratio.n_sessions > 1:
         return None  # blocks have too little say there to be looked at
-    hidden = _hidden_slow_blocks(verdict, ratio, contrast, rule, others)
-    return hidden or _likely_dependence(verdict, ratio, contrast)
+    return _hidden_slow_blocks(verdict, ratio, contrast, rule, others)
 
 
 def _agrees(verdict: Verdict, low: float, high: float, margin: float) -> bool:
     return (low > 1 - margin and high < 1 + margin) if verdict.kind == "equivalent" else (low > 1 or high < 1)
 
 
-def _hidden_slow_blocks(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, others: float) -> Note | None:
-    """Whether the verdict favours a side that looks noisier, and skewed or else quieter than its like."""
+def _hidden_slow_blocks(
+    verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, others: Others
+) -> Note | None:
+    """Whether the verdict favours a side that looks noisier and skewed, or is quieter than its like, which either
+    are skewed towards slow blocks or look noisier than their baseline."""
     logs = contrast.logs[contrast.logs == contrast.logs]
     slow = 1.0 if contrast.better == "lower" else -1.0  # sign of a log-ratio when the treatment is slow
+    limit = -float(special.ndtri(SKEWED_LEVEL))
     sides = ((slow, "faster", contrast.observed_noise), (-slow, "slower", 1 / contrast.observed_noise))
     for direction, favoured, noise in sides:
-        if verdict.kind not in (favoured, "equivalent") or noise < SUSPECT:
+        if verdict.kind not in (favoured, "equivalent"):
             continue
-        if direction * skewness_z(logs) > -float(special.ndtri(SKEWED_LEVEL)):
+        if noise >= SUSPECT and direction * skewness_z(logs) > limit:
             return Note("withheld-skewed", times=round(noise, 1))
-        if others > logs.var(ddof=1):
+        is_suspect = noise >= SUSPECT or direction * others.skewness_z > -float(special.ndtri(OTHERS_SKEWED_LEVEL))
+        if is_suspect and others.variance > logs.var(ddof=1):
             level = interval_confidence(rule, logs.size)
-            half = math.sqrt(others / logs.size) * t_quantile((1 + level) / 2, logs.size - 1)
+            half = math.sqrt(others.variance / logs.size) * t_quantile((1 + level) / 2, logs.size - 1)
             if not _agrees(verdict, exp(ratio.mean_log - half), exp(ratio.mean_log + half), rule.margin):
-                return Note("withheld-quiet", times=round(noise, 1))
+                return Note("withheld-quiet")
     return None
-
-
-def _likely_dependence(verdict: Verdict, ratio: Ratio, contrast: Contrast) -> Note | None:
-    """`equivalent` must stand with the estimated correlation of blocks too, which so few of them seldom prove."""
-    correlation = likely_correlation(contrast.logs[contrast.logs == contrast.logs])
-    if verdict.kind != "equivalent" or not correlation or ratio.effective_blocks is not None:
-        return None
-    se, df = allow_for_dependence(ratio.se_log, ratio.df, ratio.n_blocks, correlation)
-    doubtful = widened(ratio, ratio.confidence, se, df, ratio.skewness)
-    is_inside = p_equivalence(doubtful, verdict.margin) <= verdict.alpha / verdict.family
-    return None if is_inside else Note("withheld-likely-dependent", correlation=round(correlation, 2))

@@ -194,6 +194,14 @@ class RunHandle:
         with reading_rows(self._engine) as connection:
             return [(r[0], r[1], r[2], r[3]) for r in fetch(connection, query)]
 
+    def cells_warned_of(self, code: str) -> set[str]:
+        """Keys of the cells of which a trial had a warning of this code."""
+        cell, warning = schema.cell, schema.warning
+        query = select(cell.c.key).join_from(warning, cell, warning.c.cell_id == cell.c.id)
+        with reading_rows(self._engine) as connection:
+            found = fetch(connection, query.where(warning.c.run_id == self.id, warning.c.code == code))
+            return {row[0] for row in found}
+
     def spent_s(self) -> float:
         """Seconds this run has spent so far on starting guests and on its tools: a resumed run's part of a budget."""
         trial, guest = schema.trial, schema.guest

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from vtax.errors import BadInput
-from vtax.report.analysis.clock import warranted
 from vtax.report.analysis.compared import Compared, Contrasts, Mismatch, Side
 from vtax.report.analysis.lookup import Levels, neither, unknown
 from vtax.report.analysis.result import analyse
@@ -285,7 +284,7 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
             if np.isnan(found.logs).all():
                 raise StatsError(Note("no-shared-block"))
             sessions = labels(side.analysis, np.union1d(pair.treatment.blocks, pair.baseline.blocks))
-            contrasts[str(number)] = replace(found, sessions=sessions)
+            contrasts[str(number)] = replace(found, sessions=sessions, clock_is_wrong=pair.clock_is_wrong)
         except StatsError as error:
             result[number] = replace(pair, reason=error.note)
     for name, answer in judge(side.analysis.rule, contrasts).items():
@@ -296,8 +295,7 @@ def _paired(pairs: Sequence[Compared], side: Side) -> list[Compared]:
 def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
     if isinstance(answer, StatsError):
         return replace(pair, reason=answer.note)
-    verdict = warranted(answer.verdict, pair.section.metric, clock_is_wrong=pair.clock_is_wrong)
-    return replace(pair, ratio=answer.ratio, verdict=verdict)
+    return replace(pair, ratio=answer.ratio, verdict=answer.verdict)
 
 
 def _differences(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:

@@ -13,7 +13,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vtax.report.analysis.clock import cells_with_wrong_rate, warranted
+from vtax.benchmarks.base import is_timed
+from vtax.report.analysis.clock import cells_with_wrong_rate
 from vtax.report.analysis.drift import Series, drift_warnings
 from vtax.report.analysis.filters import EVERYTHING, Filter, narrowed
 from vtax.report.analysis.sessions import measured_sessions, session_of_blocks
@@ -174,10 +175,12 @@ def _rows(data: RunData, rule: Rule) -> dict[tuple[int, int], Row]:
         for metric_index in metrics_of.get(cell.benchmark, []):
             number = cell_index * len(run.metrics) + metric_index
             span = slice(*np.searchsorted(group, [number, number + 1]))
-            is_fixed_work = _averaged(run.metrics[metric_index], cell) == "harmonic"
+            judged = run.metrics[metric_index]
+            is_fixed_work = _averaged(judged, cell) == "harmonic"
             rows[cell_index, metric_index] = _row(
                 Row(cell, platforms[cell.platform], None, _NONE, _NONE, int(failed[cell_index]),
-                    reason="" if cell_index in attempted else _NOT_YET, clock_is_wrong=cell_index in wrong,
+                    reason="" if cell_index in attempted else _NOT_YET,
+                    clock_is_wrong=cell_index in wrong and is_timed(judged.name, judged.unit),
                     timeouts=ended.get(cell_index) if is_fixed_work else None),
                 trials.block[trial[span]], value[span], run.metrics[metric_index], rule.confidence,
             )  # fmt: skip
@@ -277,9 +280,6 @@ def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[in
             except StatsError as error:
                 reason[name] = error.note
     found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
-    wrong = {
-        row.cell.point for p in section.points for row in p.rows if row.platform.is_baseline and row.clock_is_wrong
-    }
 
     def judged(row: Row) -> Row:
         answer = found.get(row.cell.key)
@@ -287,10 +287,7 @@ def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[in
             return replace(row, reason=reason.get(row.cell.key, row.reason))
         if isinstance(answer, StatsError):
             return replace(row, reason=answer.note)
-        verdict = warranted(
-            answer.verdict, section.metric, clock_is_wrong=row.clock_is_wrong or row.cell.point in wrong
-        )
-        return replace(row, ratio=answer.ratio, verdict=verdict, typical=answer.typical)
+        return replace(row, ratio=answer.ratio, verdict=answer.verdict, typical=answer.typical)
 
     points = tuple(ResultPoint(p.key, p.levels, tuple(judged(row) for row in p.rows)) for p in section.points)
     return replace(section, points=points, family=len(contrasts))
@@ -307,6 +304,7 @@ def _contrast(row: Row, base: Row | None, section: Section, session_of: Mapping[
     return replace(
         found, medians=medians, trials=min(row.fewest_trials, base.fewest_trials),
         failed=(row.failed, base.failed), tried=(_tried(row), _tried(base)), sessions=sessions,
+        clock_is_wrong=row.clock_is_wrong or base.clock_is_wrong,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vtax.report.analysis.warnings import place_of
 from vtax.report.document import Count, Inline, Place, Share, joined, msg, plural, stored
-from vtax.stats.analysis import Comparison, misses
+from vtax.stats.analysis import Comparison, missed_of
 from vtax.stats.stopping import Decision, Rule, decide, half_width
 from vtax.store.query import RunData
 
@@ -46,8 +46,8 @@ def judged(rule: Rule, aims: Sequence[Aim], blocks: int) -> Targets:
     families, groups = {a.name: a.family for a in aims}, {a.name: a.group for a in aims}
     known = {a.name: a.answer for a in aims}
 
-    def missed_by(names: Iterable[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if (answer := known[name]) is None or misses(rule, answer))
+    def missed_by(names: Iterable[str]) -> dict[str, bool]:
+        return missed_of(rule, {name: known[name] for name in names})
 
     is_plain = rule.method == 1 or not any(answer and answer.ratio.n_sessions == 1 for answer in known.values())
     logs = {a.name: a.logs for a in aims}

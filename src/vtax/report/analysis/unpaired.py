@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vtax.report.analysis.clock import warranted
 from vtax.report.analysis.compared import Compared, Side
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
 from vtax.stats.checks import StatsError, check_positive
@@ -24,6 +23,7 @@ from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence
 from vtax.stats.verdict import Verdict, judge_unordered
+from vtax.stats.withholding import for_clock
 
 Measured = tuple[Analysis, Section, Row]  # a row, its section and the run that has them
 _Logs = tuple[Floats, Ints]  # of blocks, and the session of each
@@ -74,7 +74,7 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
     for number, verdict in zip(ratios, verdicts, strict=True):
         is_withheld = has_methods and ratios[number].n_sessions == 1
         compared = pairs[number].compared
-        timed = warranted(verdict, compared.section.metric, clock_is_wrong=compared.clock_is_wrong)
+        timed = for_clock(verdict) if compared.clock_is_wrong else verdict
         result[number] = replace(
             result[number], ratio=ratios[number], verdict=_of_two_sessions(timed) if is_withheld else timed,
             relative=_relative(pairs[number], common, level, confidence),

@@ -35,8 +35,8 @@ class Row:
     is no answer; reason then says why. blocks, block_means: one value per block, in order; nothing is hidden.
     failed: trials. target_missed: what the rule declared for it is not reached. typical: beside the ratio, where
     trials and blocks suffice. block_medians, fewest_trials: of the trials of every block, and of the block with the
-    fewest. clock_is_wrong: of its guests, see `clock`. timeouts: of a metric over fixed work, where trials timed out.
-    warnings: all that the statistics say about this row.
+    fewest. clock_is_wrong: of its guests, where the metric is in their time; see `clock`. timeouts: of a metric over
+    fixed work, where trials timed out. warnings: all that the statistics say about this row.
     """
 
     cell: CellRecord

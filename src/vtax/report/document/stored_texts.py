@@ -33,6 +33,9 @@ REASONS = (
     "{blocks} of at least {minimum} blocks are made",
     "{refused} of {total} contrasts cannot be judged, since a value is zero or negative",
     "the contrast cannot be judged, since a value is zero or negative",
+    "{withheld} of {total} contrasts is equivalent by a wrong clock alone and left out",
+    "{withheld} of {total} contrasts are equivalent by a wrong clock alone and left out",
+    "the contrast is equivalent by a wrong clock alone and left out",
     "the time budget of {budget} ends before another block would, after {blocks} block",
     "the time budget of {budget} ends before another block would, after {blocks} blocks",
 )
