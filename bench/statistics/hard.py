@@ -132,8 +132,8 @@ def judged(rule: Rule, logs: Array, noise: Hard, members: int) -> list[Compariso
 
 @patch("vtax.stats.verdict.outlook", lambda *_: Outlook(None, None))  # it takes most of the time
 def assumptions(noise: Hard, studies: int) -> list[str]:
-    """Coverage of the worst contrast at 10 and 20 blocks; any false alarm, of one contrast too, and by method 2 without
-    the warning `assumes-independence`; false `equivalent` at the margin.
+    """Coverage of the worst contrast at 10 and 20 blocks; any false alarm, of one contrast too, and by method 2
+    without a warning; false `equivalent` at the margin.
 
     Columns of the rule `verdict` are of a quarter of the studies, since each is judged after every block.
     """
@@ -346,8 +346,8 @@ def outlooks(blocks: int, studies: int) -> list[str]:
 
 HEADS = {
     "assumptions": [
-        "noise (method 1 → method 2)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10", "of one",
-        "any alarm of six, verdict", "of one", "`equivalent` at the margin, fixed 10", "the same, verdict",
+        "noise (method 1 → method 2)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
+        "of one", "any alarm of six, verdict", "of one", "`equivalent` at the margin, fixed 10", "the same, verdict",
     ],
     "moderation": [
         "noise of the platforms (own → moderated)",

@@ -24,7 +24,7 @@ from vtax.stats.outlook import Outlook, range_outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
 from vtax.stats.stopping import Rule, interval_confidence
 from vtax.stats.verdict import Kind, Verdict, holm
-from vtax.stats.withholding import warranted
+from vtax.stats.withholding import Others, doubt_alone, warranted
 
 Word = Literal["reproduced", "contradicted", "inconclusive"]
 Needs = Literal["each", "most"]
@@ -283,7 +283,7 @@ def _objection(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family
     word: Kind = "equivalent" if kind == "equivalent" else "faster" if kind == "faster" else "slower"
     p = tested.p_inside if is_inside else tested.p_outside
     verdict = Verdict(word, margin, alpha, family, p, p, 0, ())
-    found = warranted(
-        verdict, moved, replace(contrast, logs=contrast.logs - bound), replace(rule, margin=margin), 0.0
-    )
+    at_bound = replace(contrast, logs=contrast.logs - bound)
+    doubt = doubt_alone(moved, at_bound, rule)
+    found = warranted(verdict, moved, at_bound, replace(rule, margin=margin), Others(), doubt)
     return found.warnings[-1] if found.kind == "undecided" else None

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from scipy import special
 
-from vtax.stats.assumptions import FEWEST_OF_UNEQUAL, skewness_z
+from vtax.stats.assumptions import FEWEST_OF_UNEQUAL, allow_for_dependence, plausible_correlations, skewness_z
 from vtax.stats.contrasts import Contrast
 from vtax.stats.intervals import t_quantile
 from vtax.stats.notes import Note
-from vtax.stats.ratio import Ratio, exp
+from vtax.stats.ratio import Ratio, exp, widened
 from vtax.stats.sequential import t_levels
 from vtax.stats.stopping import Rule, interval_confidence
 from vtax.stats.verdict import Verdict, p_equivalence
@@ -46,6 +46,16 @@ class Doubt:
 def standard_errors(rule: Rule) -> float:
     """How many of them a plausible correlation lies above its estimate: more where every block brings a look."""
     return 1.0 if rule.stop == "verdict" else 0.75
+
+
+def doubt_alone(ratio: Ratio, contrast: Contrast, rule: Rule) -> Doubt | None:
+    """Of a contrast that is judged by itself; None over several sessions, and where its interval allows for
+    dependence already."""
+    if ratio.n_sessions > 1 or ratio.n_blocks < 2 or ratio.effective_blocks is not None:
+        return None
+    [correlation] = plausible_correlations([contrast.logs[contrast.logs == contrast.logs]], standard_errors(rule))
+    se, df = allow_for_dependence(ratio.se_log, ratio.df, ratio.n_blocks, correlation)
+    return Doubt(correlation, widened(ratio, ratio.confidence, se, df, ratio.skewness))
 
 
 def warranted(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vtax.report.analysis.clock import is_timed
+from vtax.benchmarks.base import is_timed
 from vtax.report.analysis.ranking import aligned
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row
 from vtax.stats.checks import Better
@@ -46,7 +46,7 @@ def entries_of(analysis: Analysis) -> list[Entry]:
              **{factor: canonical(level) for factor, level in row.cell.levels.items()}},
             {BENCHMARK: section.label, METRIC: section.metric.name,
              **{factor: str(level) for factor, level in row.cell.levels.items()}},
-            row, section.better, section.metric.is_primary, is_timed(section.metric),
+            row, section.better, section.metric.is_primary, is_timed(section.metric.name, section.metric.unit),
         )
         for section in analysis.sections
         for point in section.points
