@@ -27,6 +27,7 @@ from vtax.image.image import Image
 from vtax.image.initrd import APPLETS, DIRECTORIES, Entry, collect_modules, cpio, unsigned
 from vtax.image.kernel import elf_of
 from vtax.image.tree import bootstrap as debootstrap
+from vtax.image.uml import ACCEPT_EXPIRED
 
 CHECKOUT = Path(__file__).parents[2]
 PORT = "vtax.nested"
@@ -129,7 +130,8 @@ def _build(machine: Machine, image: Image, journal: Journal, directory: Path) ->
     tag = f"nested-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, f"the build of {machine.name}"))
     try:
-        debootstrap(machine.suite, machine.packages, tree, tag)
+        options = [ACCEPT_EXPIRED] if os.environ.get("VTAX_NESTED_ACCEPT_EXPIRED") else []
+        debootstrap(machine.suite, machine.packages, tree, tag, components=machine.components, options=options)
         _install_python_packages(tree, tag)
         _settle(machine, tree)
         modules = next((tree / "usr/lib/modules").iterdir())

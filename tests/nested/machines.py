@@ -56,8 +56,8 @@ def boot_xen(kernel: Path, initrd: Path, append: str) -> Boot:
 class Machine:
     """One recipe.
 
-    suite, packages: of the Debian system. disabled: units that must not start by themselves; tests start what they
-    need. cpu, accel, vcpus, memory_mib: of the emulated hardware. words: more for the kernel's command line.
+    suite, components, packages: of the Debian system. disabled: units that must not start by themselves; tests start
+    what they need. cpu, accel, vcpus, memory_mib: of the emulated hardware. words: more of the kernel command line.
     """
 
     name: str
@@ -71,10 +71,13 @@ class Machine:
     disk_mib: int = 8192
     words: str = "mitigations=off"
     boot: Callable[[Path, Path, str], Boot] = boot_linux
+    components: str = "main"
 
     def key(self, *inputs: bytes) -> str:
         """Names its disk: a hash of what decides the disk's files. inputs: what else does."""
-        recipe = json.dumps([FORMAT_VERSION, self.suite, self.packages, self.disabled, self.disk_mib]).encode()
+        fields = [FORMAT_VERSION, self.suite, self.packages, self.disabled, self.disk_mib]
+        fields += [self.components] if self.components != "main" else []
+        recipe = json.dumps(fields).encode()
         return hashlib.sha256(b"\0".join((recipe, *inputs))).hexdigest()[:12]
 
 
@@ -104,6 +107,9 @@ _XEN_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,model-id=QEMU T
 _BY_INSTRUCTIONS = ("-accel", "tcg,thread=single", "-icount", "shift=2,sleep=on")
 """The machine's time passes with what it executes, 4 ns an instruction: a busy host makes no timeout of it expire."""
 
+_VIRTUALBOX = ("virtualbox", "virtualbox-dkms", "linux-headers-amd64", "isolinux", "syslinux-common", "xorriso")
+"""Debian has VirtualBox in unstable only. Its kernel module is built when the package is installed."""
+
 MACHINES = {
     machine.name: machine
     for machine in (
@@ -118,5 +124,6 @@ MACHINES = {
             vcpus=2,
             boot=boot_xen,
         ),
+        Machine("virtualbox", "sid", (*_SYSTEM, *_VIRTUALBOX), _OFF, components="main contrib"),
     )
 }

@@ -20,7 +20,7 @@ from vtax.image.tree import bootstrap
 SUITE = "sid"
 PACKAGE = "user-mode-linux"
 PROGRAM = "usr/bin/linux.uml"
-_ACCEPT_EXPIRED = '--aptopt=Acquire::Check-Valid-Until "false"'
+ACCEPT_EXPIRED = '--aptopt=Acquire::Check-Valid-Until "false"'
 
 
 def program_file(home: Home) -> Path:
@@ -48,7 +48,7 @@ def fetch(home: Home, journal: Journal, *, accept_expired: bool = False) -> Path
     try:
         private_directory(target.parent)
         partial.mkdir()
-        options = [_ACCEPT_EXPIRED] if accept_expired else []
+        options = [ACCEPT_EXPIRED] if accept_expired else []
         bootstrap(SUITE, [PACKAGE], partial / "tree", tag, variant="extract", options=options)
         shutil.move(partial / "tree" / PROGRAM, target)
     except ImageError as error:

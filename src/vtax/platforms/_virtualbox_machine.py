@@ -1,0 +1,190 @@
+"""From options and what was made for a guest to calls of VBoxManage(1) and a boot loader. Pure: nothing here runs.
+
+VirtualBox loads no kernel by itself, so the machine boots from a CD that holds the kernel and the initrd (ISOLINUX).
+Its disk is a differencing VDI over a VMDK that is only a description: its data are the image's raw disk, read only.
+The first serial line writes the kernel's messages to a file; the second carries the agent's stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.network.plugboard import Interface
+from vtax.platforms import virtual_machine
+from vtax.platforms._virtualbox_options import VirtualBoxOptions
+from vtax.platforms.base import Resources
+
+STREAM = "/dev/ttyS1"
+_SPEED = 115200
+"""Bits a second of both lines, the most that a UART of VirtualBox has: it takes the time that the speed says."""
+_SECTOR_BYTES = 512
+_LOADER = {
+    "isolinux/isolinux.bin": Path("/usr/lib/ISOLINUX/isolinux.bin"),
+    "isolinux/ldlinux.c32": Path("/usr/lib/syslinux/modules/bios/ldlinux.c32"),
+}
+LOADER_FILES = tuple(_LOADER.values())
+
+
+@dataclass(frozen=True)
+class GuestIo:
+    """What was made for one guest. directory: its own, where all its files are. bridged: for each interface, the one
+    of the host that it is bridged to."""
+
+    name: str
+    directory: Path
+    interfaces: Sequence[Interface] = ()
+    bridged: Sequence[str] = ()
+
+    @property
+    def settings(self) -> Path:
+        """VirtualBox's own directory for it: settings, media registry, logs of its service."""
+        return self.directory / "virtualbox"
+
+    @property
+    def log(self) -> Path:
+        """What VirtualBox says of the machine."""
+        return self.settings / self.name / "Logs" / "VBox.log"
+
+    @property
+    def base(self) -> Path:
+        """The description of the image's disk."""
+        return self.directory / "image.vmdk"
+
+    @property
+    def disk(self) -> Path:
+        """What the guest writes."""
+        return self.directory / "disk.vdi"
+
+    @property
+    def boot_medium(self) -> Path:
+        """The CD with kernel and initrd."""
+        return self.directory / "boot.iso"
+
+    @property
+    def loader_configuration(self) -> Path:
+        """Of the CD's boot loader."""
+        return self.directory / "isolinux.cfg"
+
+    @property
+    def stream(self) -> Path:
+        """The socket of the second serial line."""
+        return self.directory / "agent"
+
+    @property
+    def console(self) -> Path:
+        """The file of the first serial line."""
+        return self.directory / "console.log"
+
+
+def environment(made: GuestIo) -> Mapping[str, str]:
+    """What makes every program of VirtualBox use a service and settings of the guest's own."""
+    return {"VBOX_USER_HOME": str(made.settings), "VBOX_IPC_SOCKETID": made.name}
+
+
+def service_directory(name: str) -> Path:
+    """Where the programs of VirtualBox with this VBOX_IPC_SOCKETID meet."""
+    return Path(f"/tmp/.vbox-{name}-ipc")
+
+
+def commands(options: VirtualBoxOptions, resources: Resources, made: GuestIo) -> list[list[str]]:
+    """The arguments of VBoxManage, call by call, that make the machine."""
+    name = made.name
+    calls = [
+        ["createvm", "--name", name, "--basefolder", str(made.settings), "--ostype", "Linux_64", "--register"],
+        ["modifyvm", name, *_hardware(options, resources), *_serial_lines(made), *_network(options, made)],
+        ["createmedium", "disk", "--filename", str(made.disk), "--format", "VDI", "--diffparent", str(made.base)],
+        ["storagectl", name, "--name", "ide", "--add", "ide", "--controller", "PIIX4", "--bootable", "on"],
+        ["storageattach", name, *_place("ide", 1), "--type", "dvddrive", "--medium", str(made.boot_medium)],
+    ]
+    if options.disk == "sata":
+        kind = ["--add", "sata", "--controller", "IntelAhci", "--portcount", "1"]
+        calls.append(["storagectl", name, "--name", "sata", *kind])
+    return [
+        *calls,
+        ["storageattach", name, *_place(options.disk, 0), "--type", "hdd", "--medium", str(made.disk)],
+        ["setextradata", name, "VBoxInternal/PowerOffInsteadOfReset", "1"],
+    ]
+
+
+def kernel_command_line(options: VirtualBoxOptions) -> str:
+    """As every machine's, on its first serial line.
+
+    The stream's line is a console too, since that sets its speed; `loglevel=1` leaves nothing to write but a panic.
+    """
+    consoles = f"ttyS1,{_SPEED} console=ttyS0,{_SPEED}"
+    return virtual_machine.kernel_command_line(consoles, options.modules, options.root_device, STREAM, ["loglevel=1"])
+
+
+def loader_configuration(command_line: str) -> str:
+    """Of ISOLINUX: boots at once."""
+    lines = ("DEFAULT linux", "PROMPT 0", "TIMEOUT 0", "LABEL linux", "  KERNEL /kernel", "  INITRD /initrd")
+    return "\n".join((*lines, f"  APPEND {command_line}", ""))
+
+
+def boot_medium(boot: virtual_machine.Boot, made: GuestIo) -> list[str | Path]:
+    """The command that writes the CD. References: xorriso(1), and ISOLINUX's documentation."""
+    files = {
+        **_LOADER,
+        "isolinux/isolinux.cfg": made.loader_configuration,
+        "kernel": boot.kernel,
+        "initrd": boot.initrd,
+    }
+    return [
+        *("xorriso", "-as", "mkisofs", "-quiet", "-o", made.boot_medium),
+        *("-b", "isolinux/isolinux.bin", "-c", "isolinux/boot.cat"),
+        *("-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", "-graft-points"),
+        *(f"{name}={path}" for name, path in files.items()),
+    ]
+
+
+def base_disk(raw: Path, size_bytes: int) -> str:
+    """A VMDK descriptor of a raw disk (VMware Virtual Disk Format 1.1, monolithicFlat). Raises ValueError for a path
+    that it cannot have."""
+    if '"' in str(raw) or "\n" in str(raw):
+        raise ValueError(f"a VMDK descriptor cannot name {str(raw)!r}")
+    return (
+        "# Disk DescriptorFile\nversion=1\nCID=76746178\nparentCID=ffffffff\n"
+        'createType="monolithicFlat"\n\n'
+        f'RW {size_bytes // _SECTOR_BYTES} FLAT "{raw}" 0\n\n'
+        'ddb.virtualHWVersion = "4"\nddb.adapterType = "ide"\n'
+    )
+
+
+def _hardware(options: VirtualBoxOptions, resources: Resources) -> list[str]:
+    return [
+        *("--memory", str(resources.memory_bytes >> 20), "--cpus", str(resources.vcpus)),
+        *("--chipset", options.chipset, "--firmware", "bios", "--ioapic", "on"),
+        *("--nested-paging", _switch(options.nested_paging), "--large-pages", _switch(options.large_pages)),
+        *("--paravirt-provider", options.paravirt_provider, "--rtc-use-utc", "on"),
+        *("--graphicscontroller", "vboxvga", "--vram", "8", "--audio-enabled", "off", "--usb-ohci", "off"),
+        *("--bios-boot-menu", "disabled", "--bios-logo-fade-in", "off", "--bios-logo-fade-out", "off"),
+        *("--boot1", "dvd", "--boot2", "none", "--boot3", "none", "--boot4", "none"),
+    ]
+
+
+def _serial_lines(made: GuestIo) -> list[str]:
+    return [
+        *("--uart1", "0x3F8", "4", "--uart-mode1", "file", str(made.console)),
+        *("--uart2", "0x2F8", "3", "--uart-mode2", "server", str(made.stream)),
+    ]
+
+
+def _network(options: VirtualBoxOptions, made: GuestIo) -> list[str]:
+    if not made.interfaces:
+        return ["--nic1", "none"]
+    words: list[str] = []
+    for number, (interface, device) in enumerate(zip(made.interfaces, made.bridged, strict=True), start=1):
+        words += [f"--nic{number}", "bridged", f"--bridge-adapter{number}", device]
+        words += [f"--nic-type{number}", options.nic, f"--mac-address{number}", interface.mac.replace(":", "")]
+        words += [f"--cable-connected{number}", "on"]
+    return words
+
+
+def _place(controller: str, port: int) -> list[str]:
+    return ["--storagectl", controller, "--port", str(port), "--device", "0"]
+
+
+def _switch(value: bool) -> str:
+    return "on" if value else "off"

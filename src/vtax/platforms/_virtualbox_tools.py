@@ -1,0 +1,116 @@
+"""What a host needs for VirtualBox, and what VirtualBox says of itself and its machines. Nothing starts a machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from vtax.errors import PlatformError
+from vtax.host.process import find_program, run
+from vtax.host.resources import RestoreCommand
+from vtax.platforms._virtualbox_machine import LOADER_FILES
+
+MIN_VERSION = (7, 0)
+"""The first release with these names of options."""
+DEVICE = Path("/dev/vboxdrv")
+BRIDGE_MODULE = Path("/sys/module/vboxnetflt")
+INSTALL = "install VirtualBox 7 (Debian: unstable, section contrib: apt install virtualbox virtualbox-dkms)"
+_PROGRAMS = {"xorriso": "xorriso", "ip": "iproute2"}
+_LOADER_PACKAGES = "isolinux syslinux-common"
+_ERROR = re.compile(r"VBoxManage: error: (.*)|.*?((?:Guru Meditation|[A-Z]*: ?VERR_|rc=VERR_|VMSetError).*)")
+_VCPU = re.compile(r"EMT(-\d+)?")
+
+
+def check_host(device: Path = DEVICE, loader: Iterable[Path] = LOADER_FILES) -> None:
+    """Raise PlatformError unless the programs and the kernel module are there: the reason, and what to install."""
+    if find_program("VBoxManage") is None or find_program("VBoxHeadless") is None:
+        raise PlatformError("VBoxManage is not installed", hint=INSTALL)
+    for program, package in _PROGRAMS.items():
+        if find_program(program) is None:
+            raise PlatformError(f"{program} is not installed", hint=f"apt install {package}")
+    for path in loader:
+        if not path.exists():
+            raise PlatformError(
+                f"there is no {path}: ISOLINUX is not installed", hint=f"apt install {_LOADER_PACKAGES}"
+            )
+    if not device.exists():
+        raise PlatformError(
+            f"there is no {device}: VirtualBox's kernel module is not loaded",
+            hint="modprobe vboxdrv; if there is no such module: apt install virtualbox-dkms and the kernel's headers",
+        )
+
+
+def check_network(
+    module: Path = BRIDGE_MODULE, own: Path = Path("/proc/self/ns/net"), first: Path = Path("/proc/1/ns/net")
+) -> None:
+    """Raise PlatformError where VirtualBox cannot bridge a guest's interfaces."""
+    if not module.exists():
+        raise PlatformError("VirtualBox's kernel module vboxnetflt is not loaded", hint="modprobe vboxnetflt")
+    if own.readlink() != first.readlink():
+        raise PlatformError(
+            "VirtualBox bridges interfaces of the host's first network namespace only",
+            hint="run vtax there, not in a container",
+        )
+
+
+def version() -> str:
+    """`VirtualBox 7.2.4`. Raises CommandFailed, and PlatformError for one that is too old."""
+    found = parse_version(run(["VBoxManage", "--version"]).stdout)
+    if tuple(map(int, found.split(".")[:2])) < MIN_VERSION:
+        raise PlatformError(f"VirtualBox {found} is too old", hint=INSTALL)
+    return f"VirtualBox {found}"
+
+
+def parse_version(text: str) -> str:
+    """The number in the last line, `7.2.4` of `7.2.4_Debianr170995`, after warnings. Raises PlatformError."""
+    last = (text.strip().splitlines() or [""])[-1]
+    if (match := re.match(r"\d+\.\d+(\.\d+)?", last)) is None:
+        raise PlatformError(f"VBoxManage --version printed no version: {last[:100]!r}", hint=INSTALL)
+    return match[0]
+
+
+def errors(text: str) -> str:
+    """What VBoxManage, VBoxHeadless or a machine's log complain of: the first two messages on one line."""
+    found = (next(filter(None, match.groups())) for line in text.splitlines() if (match := _ERROR.match(line)))
+    return " | ".join(list(dict.fromkeys(line.strip()[:200] for line in found))[:2])
+
+
+def vcpu_threads(pid: int, proc: Path = Path("/proc")) -> list[int]:
+    """The threads of a machine's process that are its virtual CPUs, in order (EMT-0, EMT-1, ...)."""
+    names: dict[str, int] = {}
+    with suppress(OSError):
+        for task in (proc / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                name = (task / "comm").read_text().strip()
+                if _VCPU.fullmatch(name):
+                    names[name] = int(task.name)
+    return [names[name] for name in sorted(names, key=lambda each: int(each.partition("-")[2] or 0))]
+
+
+def link(name: str) -> RestoreCommand:
+    """Removes a veth pair by one of its ends, wherever the other is."""
+    return RestoreCommand(f"interface {name}", ("ip", "link", "delete", name), (1,), ("Cannot find device",))
+
+
+def joining(join: Iterable[int]) -> Callable[[], None]:
+    """Between fork and exec: into the guest's cgroup. join: of Group.procs_file."""
+    fds = tuple(join)
+
+    def enter() -> None:
+        for fd in fds:
+            os.write(fd, b"0")
+
+    return enter
+
+
+def limits_of(threads: Iterable[int]) -> tuple[int, ...]:
+    """The host's CPUs that some of the threads may run on."""
+    return tuple(sorted(set().union(*(os.sched_getaffinity(thread) for thread in threads))))
+
+
+def parse_list(text: str) -> Mapping[str, str]:
+    """Name -> UUID of `VBoxManage list vms`."""
+    return dict(re.findall(r'^"(.*)" \{([0-9a-f-]{36})\}$', text, re.MULTILINE))

@@ -1,0 +1,250 @@
+"""VirtualBox: a machine without a display, made by VBoxManage and run by VBoxHeadless.
+
+The machine boots the image's kernel from a CD, and its disk is a VDI over the image's (see _virtualbox_machine). Each
+guest has a service (VBoxSVC), settings and media of its own, in its directory. So the user's machines are neither
+visible nor changed, and what remains of a killed run are processes, which are in the guest's cgroup, and files.
+
+VirtualBox bridges interfaces of the host's first network namespace. For each of the guest's there is a veth pair: one
+end is bridged, the other joins the lab. Host-only interfaces are not made.
+
+Written for hardware, and never run on it: docs/platforms.md states how far a machine came on an emulated processor.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vtax.counters.layer import Part
+from vtax.errors import CommandFailed, PlatformError, VtaxError
+from vtax.guest import bootstrap
+from vtax.guest.channel import Channel
+from vtax.host import cgroups
+from vtax.host.emulated_cpu import is_emulated, timeout_factor
+from vtax.host.process import run, spawn
+from vtax.host.resources import Tree
+from vtax.host.waiting import wait_until
+from vtax.image import host_kernel
+from vtax.image.image import Image
+from vtax.platforms import _virtualbox_machine as machine
+from vtax.platforms import _virtualbox_tools as tools
+from vtax.platforms import probing, stdio, virtual_machine
+from vtax.platforms._qemu_probe import is_virtual
+from vtax.platforms._virtualbox_options import VARIANTS, VirtualBoxOptions
+from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
+from vtax.platforms.stdio import Claim, StdioGuest, claim, start_error
+
+NEVER_ON_HARDWARE = "never run on hardware"
+PARTS = (
+    Part("vcpu", "VBoxHeadless", r"EMT(-[0-9]+)?"),
+    Part("io", "VBoxHeadless"),
+    Part("service", "VBoxSVC|VBoxXPCOMIPCD"),
+)
+"""Threads by the names that VirtualBox gives them. What vboxnetflt does in the host's kernel is in none."""
+_CALL_S = 20.0
+_START_S = 20.0
+_MAX_MTU = 16110
+
+
+class VirtualBox(Driver):
+    """See the module."""
+
+    name = "virtualbox"
+    summary = f"a machine of VirtualBox ({NEVER_ON_HARDWARE})"
+    Options = VirtualBoxOptions
+    variants: Mapping[str, Mapping[str, Any]] = VARIANTS
+    tunings = ("default", "pinned")
+
+    def network_limits(self, options: VirtualBoxOptions) -> NetworkLimits:
+        """See platforms.base.Driver."""
+        mtu = 1500 if options.nic == "Am79C973" else _MAX_MTU
+        return NetworkLimits(interfaces=options.max_interfaces, mtu=mtu, queues=1, not_attached=("macvtap",))
+
+    def probe(self, options: VirtualBoxOptions, image: Image | None) -> Probe:
+        """Start it once, where VirtualBox and its kernel module are."""
+        if os.geteuid() != 0:
+            return Probe(False, "guests are started as root", "run vtax with sudo")
+        try:
+            tools.check_host()
+            version = tools.version()
+        except VtaxError as error:
+            return Probe(False, ": ".join(filter(None, (error.what, error.where))), error.hint)
+        marks = ("nested",) if is_virtual(Path("/proc/cpuinfo").read_text()) else ()
+        if image is None:
+            return Probe(False, "it starts from the image, and no image is built", "vtax image build", marks, version)
+        found = probing.probe(lambda options, spec, argv: self.start(options, spec), options, image, programs={})
+        return replace(found, version=version, marks=marks)
+
+    def start(self, options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
+        """See platforms.base.Driver."""
+        try:
+            tools.check_host()
+            if spec.plugboard is not None:
+                tools.check_network()
+            return _start(options, spec)
+        except PlatformError:
+            raise
+        except (VtaxError, OSError, ValueError) as error:
+            raise start_error(spec, error) from error
+
+
+DRIVER = VirtualBox()
+
+
+@dataclass(frozen=True)
+class _Programs:
+    """Runs programs of VirtualBox in the guest's cgroup, with its tag and its own service."""
+
+    made: machine.GuestIo
+    tag: str
+    enter: Callable[[], None]
+    stderr: Path
+
+    def spawn(self, argv: list[str]) -> subprocess.Popen[bytes]:
+        """Start one; what it prints is appended to the guest's stderr file."""
+        with self.stderr.open("ab") as output:
+            return spawn(
+                argv,
+                tag=self.tag,
+                stdout=output.fileno(),
+                stderr=output.fileno(),
+                environment=machine.environment(self.made),
+                cwd=self.made.directory,
+                before_exec=self.enter,
+            )
+
+    def manage(self, *arguments: str) -> None:
+        """Call VBoxManage. Raises CommandFailed or PlatformError."""
+        process = self.spawn(["VBoxManage", "-q", *arguments])
+        try:
+            status = process.wait(_CALL_S * timeout_factor())
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.wait()
+            raise CommandFailed(f"VBoxManage {arguments[0]} did not end in time") from error
+        if status != 0:
+            raise PlatformError(f"VBoxManage {arguments[0]} failed with status {status}")
+
+
+def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
+    """Make the machine paused, pin its virtual CPUs, connect the stream, let it run."""
+    stderr = spec.directory / "stderr.log"
+    made = machine.GuestIo(spec.name, spec.directory)
+    with ExitStack() as undo:
+        try:
+            claimed = _claim(spec, undo)
+            if spec.plugboard is not None:
+                made = replace(
+                    made, interfaces=tuple(spec.plugboard.interfaces), bridged=_join_interfaces(spec, claimed, undo)
+                )
+            _write_files(options, spec, made)
+            with claimed.group.procs_file() as join:
+                programs = _Programs(made, claimed.tag, tools.joining(join), stderr)
+                for arguments in machine.commands(options, spec.resources, made):
+                    programs.manage(*arguments)
+                process = programs.spawn(["VBoxHeadless", "--startvm", spec.name, "--vrde", "off", "--start-paused"])
+                say = partial(describe, process, made, stderr)
+                channel = Channel.to_unix_socket(
+                    made.stream,
+                    timeout_s=_START_S * timeout_factor(),
+                    diagnose=say,
+                )
+                undo.callback(channel.close)
+                limits = _pin(process, spec.resources)
+                programs.manage("controlvm", spec.name, "resume")
+            executing_at = time.monotonic()
+        except (VtaxError, OSError, subprocess.SubprocessError) as error:
+            raise start_error(spec, error, describe(None, made, stderr)) from error
+        undo.pop_all()
+    if is_emulated(Path("/proc/cpuinfo").read_text()):
+        channel.agent = bootstrap.compiled(spec.image.tree)
+    notes = (f"VirtualBox was {NEVER_ON_HARDWARE} with vtax",)
+    return StdioGuest(
+        process, channel, claimed, stderr, notes, machine=limits, executing_at=executing_at, parts=PARTS
+    )
+
+
+def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
+    """The cgroup and tag of every guest; the directory of its service, released last. Raises PlatformError when
+    something else uses that."""
+    directory = machine.service_directory(spec.name)
+    if directory.exists():
+        raise PlatformError(
+            f"{directory} exists already, and is not of this run", hint=f"rm -r {directory}, if unused"
+        )
+    registered = spec.journal.register(Tree(str(directory)))
+    undo.callback(registered.release)
+    claimed = claim(spec, undo)
+    claimed.after.append(registered)
+    return claimed
+
+
+def _join_interfaces(spec: GuestSpec, claimed: Claim, undo: ExitStack) -> tuple[str, ...]:
+    """A veth pair per interface, one end in the lab; the names of the ends that stay here, for the machine."""
+    assert spec.plugboard is not None
+    here, lab = [], []
+    for number, interface in enumerate(spec.plugboard.interfaces):
+        here.append(f"{spec.name}b{number}")
+        lab.append(f"{spec.name}l{number}")
+        registered = spec.journal.register(tools.link(here[-1]))
+        claimed.before.append(registered)
+        undo.callback(registered.release)
+        mtu = ["mtu", str(interface.mtu)]
+        run(["ip", "link", "add", here[-1], *mtu, "type", "veth", "peer", "name", lab[-1], *mtu])
+        run(["ip", "link", "set", "dev", here[-1], "addrgenmode", "none", "up"])
+    spec.plugboard.plug_devices(lab)
+    return tuple(here)
+
+
+def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.GuestIo) -> None:
+    """The description of the image's disk, and the CD."""
+    image = spec.image
+    made.settings.mkdir()
+    made.base.write_text(machine.base_disk(image.disk, image.disk.stat().st_size))
+    made.loader_configuration.write_text(machine.loader_configuration(machine.kernel_command_line(options)))
+    _, initrd = virtual_machine.boot_files(options.kernel, options.modules, image)
+    run(machine.boot_medium(virtual_machine.Boot(_packed_kernel(options, image), initrd), made))
+
+
+def _packed_kernel(options: VirtualBoxOptions, image: Image) -> Path:
+    """The kernel as a boot loader reads it. Raises ImageError."""
+    return image.kernel if options.kernel == "image" else host_kernel.find()[0]
+
+
+def _pin(process: subprocess.Popen[bytes], resources: Resources) -> cgroups.Limits:
+    """Pin the virtual CPUs, one each; what the machine has then, as read back. Raises PlatformError."""
+
+    def threads() -> list[int]:
+        found = tools.vcpu_threads(process.pid)
+        return found if len(found) == resources.vcpus else []
+
+    lacking = PlatformError(f"VirtualBox did not start {resources.vcpus} virtual CPUs")
+    found = wait_until(threads, _START_S * timeout_factor(), 0.05, otherwise=lambda: lacking)
+    for number, thread in enumerate(found):
+        os.sched_setaffinity(thread, {resources.cpus[number]} if resources.pinned else resources.cpus)
+    return cgroups.Limits(tools.limits_of(found), resources.memory_bytes, len(found))
+
+
+def describe(process: subprocess.Popen[bytes] | None, made: machine.GuestIo, stderr: Path) -> str:
+    """What is known of a machine: its console's last lines, a panic first, what VirtualBox says, whether it runs."""
+    parts = [f"console: {shown}"] if (shown := virtual_machine.console_errors(made.console)) else []
+    for path in (stderr, made.log):
+        if path.exists() and (complaints := tools.errors(path.read_text(errors="replace"))):
+            parts.append(complaints)
+            break
+    else:
+        if last := stdio.last_lines(stderr, 2):
+            parts.append(last)
+    if process is not None:
+        status = process.poll()
+        parts.append(
+            "VBoxHeadless is still running" if status is None else f"VBoxHeadless ended with status {status}"
+        )
+    return "; ".join(parts)

@@ -1,0 +1,246 @@
+"""The VirtualBox driver without VirtualBox: the calls that make a machine, the order they come in, and errors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from vtax.errors import BadInput, PlatformError
+from vtax.host.journal import Journal
+from vtax.image.image import Image
+from vtax.network.plugboard import Interface
+from vtax.platforms import _virtualbox_machine as machine
+from vtax.platforms import _virtualbox_tools as tools
+from vtax.platforms import registry, virtual_machine
+from vtax.platforms import virtualbox as driver
+from vtax.platforms._virtualbox_options import VARIANTS, VirtualBoxOptions
+from vtax.platforms.base import GuestSpec, Resources
+
+TWO_CPUS = Resources(2, 512 << 20, (2, 3))
+NICS = (Interface("eth0", "02:76:74:00:02:00", ("198.18.0.2/24",)),)
+MADE = machine.GuestIo("vtax-1", Path("/guests/vtax-1"), NICS, ("vtax-1b0",))
+
+
+def calls(made: machine.GuestIo = MADE, **options) -> dict[str, list[str]]:
+    """The calls of VBoxManage by their first word, and those of storage by that of the controller too."""
+    found = machine.commands(VirtualBoxOptions(**options), TWO_CPUS, made)
+    return {
+        call[0] if call[0] not in ("storagectl", "storageattach") else f"{call[0]} {call[3]}": call for call in found
+    }
+
+
+def setting(call: list[str], name: str) -> str:
+    return call[call.index(name) + 1]
+
+
+def test_a_machine_has_its_cpus_memory_and_two_serial_lines() -> None:
+    modify = calls()["modifyvm"]
+    assert (setting(modify, "--cpus"), setting(modify, "--memory")) == ("2", "512")
+    at = modify.index("--uart2")
+    assert modify[at : at + 6] == ["--uart2", "0x2F8", "3", "--uart-mode2", "server", "/guests/vtax-1/agent"]
+    assert setting(modify, "--uart-mode1") == "file"
+
+
+def test_the_disk_is_a_vdi_over_the_images_own() -> None:
+    create = calls()["createmedium"]
+    assert setting(create, "--diffparent") == "/guests/vtax-1/image.vmdk"
+    assert (setting(create, "--filename"), setting(create, "--format")) == ("/guests/vtax-1/disk.vdi", "VDI")
+    assert 'RW 4096 FLAT "/image/disk.raw" 0\n' in machine.base_disk(Path("/image/disk.raw"), 4096 * 512)
+    with pytest.raises(ValueError, match="cannot name"):
+        machine.base_disk(Path('/a"b'), 512)
+
+
+def test_the_disk_is_on_the_chosen_controller_and_the_cd_on_ide() -> None:
+    assert setting(calls()["storageattach sata"], "--medium") == "/guests/vtax-1/disk.vdi"
+    assert setting(calls()["storageattach ide"], "--type") == "dvddrive"
+    on_ide = machine.commands(VirtualBoxOptions(disk="ide"), TWO_CPUS, MADE)
+    assert [call[3:7] for call in on_ide if call[0] == "storageattach"] == [
+        ["ide", "--port", "1", "--device"], ["ide", "--port", "0", "--device"]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("platform", "nic", "module"),
+    [
+        ("virtualbox", "82540EM", "e1000"),
+        ("virtualbox-virtio", "virtio", "virtio_net"),
+        ("virtualbox-pcnet", "Am79C973", "pcnet32"),
+    ],
+)
+def test_each_platform_has_its_nic_model_bridged_and_the_driver_of_it(platform: str, nic: str, module: str) -> None:
+    options = VirtualBoxOptions(**VARIANTS[platform])
+    modify = machine.commands(options, TWO_CPUS, MADE)[1]
+    assert (setting(modify, "--nic1"), setting(modify, "--bridge-adapter1")) == ("bridged", "vtax-1b0")
+    assert (setting(modify, "--nic-type1"), setting(modify, "--mac-address1")) == (nic, "027674000200")
+    assert module in machine.kernel_command_line(options)
+
+
+def test_a_guest_without_a_network_has_no_interface() -> None:
+    modify = calls(machine.GuestIo("vtax-1", Path("/guests/vtax-1")))["modifyvm"]
+    assert setting(modify, "--nic1") == "none"
+
+
+def test_options_are_passed_in_the_words_of_vboxmanage() -> None:
+    modify = calls(nested_paging=False, large_pages=False, paravirt_provider="kvm", chipset="ich9")["modifyvm"]
+    words = ("--nested-paging", "--large-pages", "--paravirt-provider", "--chipset")
+    assert [setting(modify, word) for word in words] == ["off", "off", "kvm", "ich9"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"nic": "Am79C973"}, "use kernel host"),
+        ({"nested_paging": False}, "large_pages needs nested_paging"),
+        ({"nic": "e1000"}, "option nic"),
+    ],
+)
+def test_choices_that_do_not_go_together_are_refused(options: dict, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        registry.make("mine", "virtualbox", options)
+
+
+def test_the_streams_line_is_a_console_for_its_speed_and_the_kernels_is_the_other() -> None:
+    words = machine.kernel_command_line(VirtualBoxOptions()).split()
+    assert [word for word in words if word.startswith("console=")] == ["console=ttyS1,115200", "console=ttyS0,115200"]
+    assert "vtax.stream=/dev/ttyS1" in words
+    assert words.index("loglevel=1") > words.index("quiet")
+
+
+def test_the_cd_has_kernel_initrd_and_their_command_line() -> None:
+    argv = machine.boot_medium(virtual_machine.Boot(Path("/k"), Path("/i")), MADE)
+    assert {"kernel=/k", "initrd=/i", "isolinux/isolinux.cfg=/guests/vtax-1/isolinux.cfg"} < set(map(str, argv))
+    assert machine.loader_configuration("a=b c").endswith("  APPEND a=b c\n")
+
+
+def test_every_program_uses_a_service_of_the_guests_own() -> None:
+    environment = machine.environment(MADE)
+    assert environment == {"VBOX_USER_HOME": "/guests/vtax-1/virtualbox", "VBOX_IPC_SOCKETID": "vtax-1"}
+
+
+def test_virtual_cpus_are_found_by_the_names_of_their_threads(tmp_path: Path) -> None:
+    for thread, name in ((11, "VBoxHeadless"), (12, "EMT-1"), (13, "EMT-10"), (14, "EMT-0"), (15, "EMTx")):
+        (tmp_path / "7/task" / str(thread)).mkdir(parents=True)
+        (tmp_path / "7/task" / str(thread) / "comm").write_text(f"{name}\n")
+    assert tools.vcpu_threads(7, tmp_path) == [14, 12, 13]
+    assert tools.vcpu_threads(8, tmp_path) == []
+
+
+def have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """Programs of the names that a host needs, each the script; the device and the loader's files. Their log."""
+    for name in ("VBoxManage", "VBoxHeadless", "xorriso", "ip"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "${{0##*/}} $*" >>{tmp_path}/calls\n{script}\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return tmp_path / "calls"
+
+
+@pytest.fixture
+def ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with everything, as far as the checks see."""
+    monkeypatch.setattr(tools, "check_host", lambda: None)
+
+
+def test_a_host_without_virtualbox_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "find_program", lambda name: None)
+    with pytest.raises(PlatformError, match="VBoxManage is not installed") as refused:
+        tools.check_host()
+    assert "contrib" in refused.value.hint
+    monkeypatch.undo()
+    have(tmp_path, monkeypatch, "")
+    with pytest.raises(PlatformError, match="ISOLINUX is not installed") as refused:
+        tools.check_host(tmp_path / "no", [tmp_path / "isolinux.bin"])
+    assert refused.value.hint == "apt install isolinux syslinux-common"
+    with pytest.raises(PlatformError, match="kernel module is not loaded") as refused:
+        tools.check_host(tmp_path / "no", [])
+    assert refused.value.hint.startswith("modprobe vboxdrv")
+
+
+def test_interfaces_are_bridged_in_the_first_network_namespace_only(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match="vboxnetflt is not loaded"):
+        tools.check_network(tmp_path / "no")
+    for name, target in (("own", "net:[1]"), ("first", "net:[2]")):
+        (tmp_path / name).symlink_to(target)
+    with pytest.raises(PlatformError, match="first network namespace"):
+        tools.check_network(tmp_path, tmp_path / "own", tmp_path / "first")
+    tools.check_network(tmp_path, tmp_path / "own", tmp_path / "own")
+
+
+def test_an_old_version_is_refused_and_warnings_before_it_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tools.parse_version("WARNING: vboxdrv is not loaded.\n7.2.22_Debianr170995\n") == "7.2.22"
+    with pytest.raises(PlatformError, match="printed no version"):
+        tools.parse_version("Segmentation fault")
+    have(tmp_path, monkeypatch, "echo 6.1.50r161033")
+    with pytest.raises(PlatformError, match=r"VirtualBox 6\.1\.50 is too old"):
+        tools.version()
+
+
+def spec(tmp_path: Path, journal: Journal) -> GuestSpec:
+    image = Image("key", tmp_path / "image")
+    image.directory.mkdir()
+    for path in (image.disk, image.kernel, image.initrd):
+        path.write_bytes(b"\0" * 512)
+    (tmp_path / "guest").mkdir()
+    return GuestSpec("vtax-unit1", image, Resources(1, 256 << 20, (0,)), tmp_path / "guest", journal)
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    failing = '[ "$2" != createmedium ] || { echo "VBoxManage: error: Could not find file" >&2; exit 1; }'
+    log = have(tmp_path, monkeypatch, failing)
+    journal = Journal(tmp_path / "journal")
+    with pytest.raises(PlatformError, match="VBoxManage createmedium failed with status 1") as failed:
+        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+    assert failed.value.where == "Could not find file"
+    called = [line.split()[2] for line in log.read_text().splitlines() if line.startswith("VBoxManage")]
+    assert called == ["createvm", "modifyvm", "createmedium"]
+    assert journal.close() == []
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_service_directory_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = tmp_path / "service"
+    taken.mkdir()
+    monkeypatch.setattr(machine, "service_directory", lambda name: taken)
+    journal = Journal(tmp_path / "journal")
+    with pytest.raises(PlatformError, match="exists already, and is not of this run"):
+        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+    assert taken.exists()
+    assert journal.close() == []
+
+
+def test_what_virtualbox_complains_of_is_found_in_its_output_and_its_log() -> None:
+    output = "VBoxManage: error: Failed to create medium\nVBoxManage: error: Details: code NS_ERROR_INVALID_ARG\n"
+    assert tools.errors(output) == "Failed to create medium | Details: code NS_ERROR_INVALID_ARG"
+    assert tools.errors("0%...10%...100%\nMedium created.\n") == ""
+
+
+def test_a_machine_is_described_by_its_console_first(tmp_path: Path) -> None:
+    made = machine.GuestIo("vtax-1", tmp_path)
+    made.console.write_text("noise\nKernel panic - not syncing: VFS\n")
+    (tmp_path / "stderr.log").write_text("VBoxManage: error: no\n")
+    assert driver.describe(None, made, tmp_path / "stderr.log") == "console: Kernel panic - not syncing: VFS; no"
+
+
+def test_probe_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "find_program", lambda name: None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    found = driver.DRIVER.probe(VirtualBoxOptions(), None)
+    assert (found.available, found.reason) == (False, "VBoxManage is not installed")
+    assert driver.NEVER_ON_HARDWARE in driver.DRIVER.summary
+
+
+def test_clean_removes_a_veth_pair_and_accepts_one_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(tmp_path, monkeypatch, "")
+    assert tools.link("vtax-1b0").remove()
+    have(tmp_path, monkeypatch, 'echo "Cannot find device \\"vtax-1b0\\"" >&2; exit 1')
+    assert not tools.link("vtax-1b0").remove()
