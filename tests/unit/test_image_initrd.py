@@ -50,6 +50,12 @@ def test_modules_that_would_be_requested_for_at_run_time_come_first(kernel):
     assert chain[-2:] == ("jbd2", "ext4")
 
 
+def test_modules_requested_at_run_time_that_a_newer_kernel_lacks_are_left_out(kernel):
+    for path in kernel.glob("kernel/net/crc32c_*"):
+        path.unlink()
+    assert collect_modules(kernel, ["ext4"]).chains["ext4"] == ("jbd2", "ext4")
+
+
 def test_dashes_and_underscores_are_the_same_name(kernel):
     assert collect_modules(kernel, ["nvme"]).chains["nvme"] == ("nvme_core", "nvme")
 

@@ -35,7 +35,8 @@ DIRECTORIES = ("bin", "dev", "links", "modules", "proc", "root")
 DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 """What every /dev has beside devices; copied from one directory because that is one process."""
 REQUESTED_AT_RUN_TIME: dict[str, tuple[str, ...]] = {"ext4": ("crc32c_generic", "crc32c_intel")}
-"""Modules that others request through modprobe, which the initrd lacks; they are loaded first, where the CPU can."""
+"""Modules that others request through modprobe, which the initrd lacks; they are loaded first, where the kernel has
+them (Linux 6.16 and newer compute CRCs without modules) and the CPU can."""
 
 _MAX_MODULE_BYTES = 64 << 20
 _SIGNED = b"~Module signature appended~\n"
@@ -90,7 +91,8 @@ def collect_modules(directory: Path, wanted: Iterable[str]) -> Modules:
         if name not in paths:
             raise ImageError(f"the kernel has no module {name}", where=str(directory))
         contents[name] = _unpacked(paths[name])
-        needed = (*REQUESTED_AT_RUN_TIME.get(name, ()), *_dependencies(contents[name]))
+        requested = (each for each in REQUESTED_AT_RUN_TIME.get(name, ()) if each in paths)
+        needed = (*requested, *_dependencies(contents[name]))
         order = dict.fromkeys(each for dependency in needed for each in chain_of(dependency))
         chains[name] = (*order, name)
         return chains[name]
