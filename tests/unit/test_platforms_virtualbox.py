@@ -142,7 +142,9 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "check_host", lambda: None)
 
 
-def test_a_host_without_virtualbox_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_virtualbox_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tools, "find_program", lambda name: None)
     with pytest.raises(PlatformError, match="VBoxManage is not installed") as refused:
         tools.check_host()
