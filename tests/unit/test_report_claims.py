@@ -52,7 +52,8 @@ def measured(
     ]  # fmt: skip
     run: Any = SimpleNamespace(
         name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
-        image_key="4f1d0c77aa31", host={}, plugins=(), untested=(), started_at=0.0, ended_at=1.0, duration_s=1.0,
+        image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
+        started_at=0.0, ended_at=1.0, duration_s=1.0,
         platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
         sessions=(SessionRecord(1, "", {}, 0.0),),
         declared={

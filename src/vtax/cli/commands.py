@@ -11,6 +11,8 @@ COMMANDS = {
     "claims": "Judge the published findings of a study by a run.",
     "contrast": "Compare any platform, level or run with any other.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
+    "export": "Write a run with its raw outputs as a bundle, for another host.",
+    "import": "Add the run of a bundle to the store.",
     "reparse": "Read the stored outputs of a run again with today's parsers.",
     "remove": "Delete runs from the store.",
     "doctor": "Check which platforms run here and what disturbs measurements.",

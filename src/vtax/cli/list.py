@@ -44,6 +44,8 @@ def command(as_json: bool) -> None:
     }
     if any(run.sessions > 1 for run in runs):
         columns["sessions"] = lambda run: str(run.sessions)
+    if any(run.origin for run in runs):
+        columns["origin"] = lambda run: run.origin
     if all(run.name.startswith(f"{run.study}-") for run in runs):
         del columns["study"]
     print_table(list(columns), [[text_of(run) for text_of in columns.values()] for run in runs])

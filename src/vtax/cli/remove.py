@@ -29,7 +29,10 @@ def command(run_names: tuple[str, ...], yes: bool) -> None:
             hint="stop it with Ctrl-C; if it was killed, wait until no other run measures on this host",
         )
     _refuse_unless_writable(store)
-    print_table(("run", "study", "status", "trials"), [(r.name, r.study, r.status, str(r.trials)) for r in runs])
+    print_table(
+        ("run", "study", "status", "trials", "origin"),
+        [(r.name, r.study, r.status, str(r.trials), r.origin or "measured here") for r in runs],
+    )
     if not yes and not _confirmed("this run" if len(runs) == 1 else f"these {len(runs)} runs"):
         raise VtaxError("nothing was removed")
     for run in runs:

@@ -84,6 +84,13 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("image_key", "text", "", "key of the image"),
         Field("host", "object", "", "facts of the host; names ending in `_bytes` are bytes"),
         Field("plugins", "list", "", "installed plug-ins that the run used"),
+        Field(
+            "identity",
+            "text",
+            "",
+            "32 digits that are the run's in every store; of an old one, of what it began with",
+        ),
+        Field("provenance", "object", "", "`imported`, `merged`: where the run is from; empty when measured here"),
         Field("started", "time", "", "start of the run"),
         Field("ended", "time", "", "its end; null while it runs"),
         Field("started_at", "number", "s", "start as Unix time; goes with the next release"),
@@ -296,6 +303,7 @@ LISTED_RUN = (
     Field("trials", "whole number", "", "measured trials, failed ones included"),
     Field("failed", "whole number", "", "measured trials that failed"),
     Field("sessions", "whole number", "", "sessions that were begun"),
+    Field("origin", "text", "", "`merged`, `imported` or `imported from another host`; empty when measured here"),
     Field("resume_hint", "text", "", "how to resume it; empty when it cannot be resumed"),
 )
 """The keys of each run in the list that `vtax list --json` writes."""

@@ -16,6 +16,7 @@ from vtax.image.image import Image
 from vtax.platforms.base import HostProgram, Probe
 from vtax.runner.plan import Plan, make_plan
 from vtax.runner.plugins import plugins_of
+from vtax.store.provenance import origin_of
 from vtax.store.store import RunHandle, Store
 from vtax.study.load import LoadedStudy, validate
 from vtax.study.units import format_duration
@@ -39,6 +40,11 @@ def check_host(run: RunHandle, facts: Mapping[str, Any], before: str = "the run 
     facts: of this host now, from counters.host.host_facts. before: what follows. Raises BadInput on
     another machine than the run's.
     """
+    if origin := origin_of(run.provenance):
+        raise BadInput(
+            f"{run.name} was {origin}, and cannot be resumed",
+            hint="resume it where it was measured, or start a new run here with vtax run",
+        )
     known, here = run.host.get("machine_id"), facts.get("machine_id")
     if known and known != here:
         raise BadInput(
@@ -63,6 +69,8 @@ def obstacle(store: Store, name: str, home: Home) -> str:
     """
     try:
         run = store.open_run(name)
+        if origin := origin_of(run.provenance):
+            return f"it was {origin}"
         known = run.host.get("machine_id")
         if known and known != machine_id():
             return "it was started on another machine"

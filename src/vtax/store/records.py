@@ -149,7 +149,8 @@ class SessionRecord:
 class RunSummary:
     """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out.
 
-    duration_s: active time in seconds, None until it has ended. sessions: how many were begun.
+    duration_s: active time in seconds, None until it has ended. sessions: how many were begun. origin: empty for a
+    run that was measured into this store, see store.provenance.
     """
 
     name: str
@@ -165,3 +166,4 @@ class RunSummary:
     trials: int
     failed: int
     sessions: int = 1
+    origin: str = ""

@@ -22,6 +22,8 @@ from vtax.foreign_text import REPLACEMENT, clean, cleaned
 from vtax.store.database import reading, shown
 
 MAX_BLOCKS = 10_000_000
+DAMAGED = "the store is damaged"
+"""How an error begins of a run that was stored and cannot be read."""
 _BOUNDS = {
     "started_at": (0.0, 1e11),
     "ended_at": (0.0, 1e11),
@@ -48,7 +50,7 @@ def reading_rows(engine: Engine) -> Iterator[Connection]:
             raise
         except Exception as error:
             raise StoreError(
-                f"the store is damaged: {clean(f'{type(error).__name__}: {error}', 200)}",
+                f"{DAMAGED}: {clean(f'{type(error).__name__}: {error}', 200)}",
                 where=shown(engine.url),
                 hint="vtax remove RUN deletes a run that cannot be read; the other runs are kept",
             ) from error
@@ -58,10 +60,11 @@ def fetch(connection: Connection, query: Select[Any]) -> list[Any]:
     """The rows of a query as named tuples, every value checked against its column. Raises ValueError."""
     columns = list(query.selected_columns)
     row_type = namedtuple("Row", [str(column.key) for column in columns], rename=True)  # type: ignore[misc]
-    return [row_type(*map(_checked, columns, row)) for row in connection.execute(query)]
+    return [row_type(*map(checked, columns, row)) for row in connection.execute(query)]
 
 
-def _checked(column: Any, value: Any) -> Any:
+def checked(column: Any, value: Any) -> Any:
+    """A value of a column, cleaned. Raises ValueError for one that the column cannot hold."""
     name, kind = str(column.key), column.type
     if value is None and name not in _CLAIMED:
         if not getattr(getattr(column, "element", column), "nullable", True):

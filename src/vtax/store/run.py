@@ -40,10 +40,10 @@ class RunHandle:
     """A run that exists in the store.
 
     id: its row. name, study, seed, declared, image_key, host, plugins, started_at: as begun. status: as of the last
-    call of this handle. duration_s: as it was opened, see `duration_s`. platforms, cells, metrics, untested: the
-    records it began with, in order. sessions: those that were begun, at least one. waiting: called when another
-    process holds the lock of the store; when set, writing waits for that process for up to BUSY_TIMEOUT_S, since
-    nothing is measured meanwhile.
+    call of this handle. identity, provenance: see store.provenance. duration_s: as it was opened, see
+    `duration_s`. platforms, cells, metrics, untested: the records it began with, in order. sessions: those
+    that were begun, at least one. waiting: called when another process holds the lock of the store; when set, writing
+    waits for that process for up to BUSY_TIMEOUT_S, since nothing is measured meanwhile.
     """
 
     waiting: Callable[[str], None] | None = None
@@ -77,6 +77,8 @@ class RunHandle:
         self._active_before_s: float | None = row.active_s
         self._reopened: float | None = None  # when, by the monotonic clock
         self.stopped_because: str = row.stopped_because
+        self.identity: str = row.identity
+        self.provenance: Mapping[str, Any] = row.provenance
         self._benchmark_of = {cell.key: cell.benchmark for cell in self.cells}
 
     @property

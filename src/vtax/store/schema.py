@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0010"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0011"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -47,6 +47,8 @@ run = Table(
     Column("ended_at", Float),
     Column("active_s", Float),  # that it was carried out, pauses between interruption and resumption left out
     Column("stopped_because", Text, nullable=False, default=""),
+    Column("identity", String(32), nullable=False, server_default=""),  # the same in every store that has the run
+    Column("provenance", JSON, nullable=False, server_default="{}"),  # where it is from: see store.provenance
 )  # fmt: skip
 
 session = Table(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
+from uuid import uuid4
 
 from sqlalchemy import URL, Connection, Engine, case, delete, distinct, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -21,6 +22,7 @@ from vtax.host.lock import is_measuring
 from vtax.store import schema
 from vtax.store.database import make_engine, new_id, shown, sqlite_file, translated_errors, writing
 from vtax.store.migrate import ensure_schema
+from vtax.store.provenance import origin_of
 from vtax.store.records import (
     CellRecord,
     MetricRecord,
@@ -90,9 +92,7 @@ class Store:
 
     def next_run_name(self, study_name: str) -> str:
         """The first free name of the form STUDY-NUMBER, counting up from the highest there is."""
-        pattern = re.compile(re.escape(study_name) + r"-(\d+)")
-        numbers = [int(match[1]) for name in self._run_names() if (match := pattern.fullmatch(name))]
-        return f"{study_name}-{max(numbers, default=0) + 1}"
+        return next_name(study_name, self._run_names())
 
     def begin_run(
         self,
@@ -127,7 +127,8 @@ class Store:
                     "vtax_version": vtax_version, "image_key": image_key, "host": dict(host),
                     "started_at": started_at, "stopped_because": "",
                     "untested": cleaned([vars(each) for each in untested]),
-                    "plugins": cleaned([vars(plugin) for plugin in plugins]),
+                    "plugins": cleaned([vars(plugin) for plugin in plugins]), "identity": uuid4().hex,
+                    "provenance": {},
                 }  # fmt: skip
                 run_id = new_id(connection, schema.run, row)
                 add_session(connection, run_id, SessionRecord(1, boot_id, host, started_at))
@@ -167,10 +168,20 @@ class Store:
             )
         ).group_by(trial.c.run_id)
         with reading_rows(self.engine) as connection:
-            shown_columns = ("id", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because")
+            shown_columns = (
+                "id",
+                "name",
+                "study",
+                "status",
+                "started_at",
+                "ended_at",
+                "active_s",
+                "stopped_because",
+                "provenance",
+            )
             query = select(*(run.c[column] for column in shown_columns)).order_by(run.c.started_at, run.c.id)
             rows = fetch(connection, query)
-            tried = {row[0]: tuple(int(n) for n in row[1:]) for row in connection.execute(counts)}
+            tried = {row[0]: (int(row[1]), int(row[2]), int(row[3])) for row in connection.execute(counts)}
             per_run = select(schema.cell.c.run_id, func.count()).group_by(schema.cell.c.run_id)
             cells = {row[0]: int(row[1]) for row in connection.execute(per_run)}
             per_run = select(schema.session.c.run_id, func.count()).group_by(schema.session.c.run_id)
@@ -184,7 +195,8 @@ class Store:
         return [
             RunSummary(row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
                        tuple(names.get(row.id, ())), cells.get(row.id, 0),
-                       *(*tried.get(row.id, (0, 0, 0)), sessions.get(row.id, 1)))
+                       *tried.get(row.id, (0, 0, 0)), sessions=sessions.get(row.id, 1),
+                       origin=origin_of(row.provenance))
             for row in rows
             for status, because in [self._seen(row.status, row.stopped_because)]
         ]  # fmt: skip
@@ -248,6 +260,13 @@ class Store:
         latest = f"the latest are {', '.join(names[-3:])}; see vtax list"
         hint = f"did you mean {', '.join(near)}?" if near else latest
         return BadInput(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
+
+
+def next_name(stem: str, names: Iterable[str]) -> str:
+    """The first free name of the form STEM-NUMBER among these, counting up from the highest there is."""
+    pattern = re.compile(re.escape(stem) + r"-(\d+)")
+    numbers = [int(match[1]) for name in names if (match := pattern.fullmatch(name))]
+    return f"{stem}-{max(numbers, default=0) + 1}"
 
 
 def no_runs_error(url: URL) -> BadInput:

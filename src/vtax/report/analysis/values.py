@@ -173,6 +173,8 @@ class Analysis:
     missed_targets: tuple[Inline, ...]
     filter: Filter = EVERYTHING
     sessions: tuple[MeasuredSession, ...] = ()
+    identity: str = ""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def planned_sessions(self) -> int:

@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.report.document import Count, Duration, Inline, Moment, Size, joined, msg, plural
+from vtax.report.document import Count, Duration, Inline, Moment, Nothing, Size, joined, msg, plural
+from vtax.store.provenance import imported, merged_runs
 
 
 def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
     """(title, lines below it)."""
     title = str(analysis.declared.get("title") or analysis.study)
-    lines = (joined([analysis.name, run_line(analysis)], ": "), host_line(analysis.host), filter_line(analysis))
+    lines = (
+        joined([analysis.name, run_line(analysis)], ": "), provenance_line(analysis.provenance),
+        host_line(analysis.host), filter_line(analysis),
+    )  # fmt: skip
     return title, tuple(line for line in lines if line != "")
 
 
@@ -33,6 +37,24 @@ def run_line(analysis: Analysis) -> Inline:
     if analysis.duration_s is not None:
         parts.append(msg("duration {duration}", duration=Duration(analysis.duration_s)))
     return joined([*parts, msg("seed {seed}", seed=str(analysis.seed))])
+
+
+def provenance_line(provenance: Mapping[str, Any]) -> Inline:
+    """Whether a run was imported, and what it was merged from; empty for one that was measured into this store."""
+    parts: list[Inline] = []
+    if runs := merged_runs(provenance):
+        parts.append(msg("merged from {runs}", runs=", ".join(str(each.get("name", "")) for each in runs)))
+    if known := imported(provenance):
+        name, at = str(known.get("name", "")), known.get("at")
+        when = Moment(at) if isinstance(at, int | float) else Nothing()
+        parts.append(
+            msg("imported from another host, where it is {name}, on {when}", name=name, when=when)
+            if known.get("is_other_host")
+            else msg("imported, from a bundle of {name}, on {when}", name=name, when=when)
+        )
+        if known.get("is_anonymized"):
+            parts.append(msg("anonymized"))
+    return joined(parts)
 
 
 def filter_line(analysis: Analysis) -> Inline:

@@ -29,6 +29,8 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "image_key": analysis.image_key,
         "host": analysis.host,
         "plugins": [vars(plugin) for plugin in analysis.plugins],
+        "identity": analysis.identity,
+        "provenance": analysis.provenance,
         "started": moment(analysis.started_at),
         "ended": moment(analysis.ended_at),
         "started_at": analysis.started_at,

@@ -1,0 +1,39 @@
+"""`vtax import`: adds the run of a bundle to the store."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from vtax.cli.output import json_option, print_json, with_program_path
+from vtax.host.home import Home
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def command(file: Path, as_json: bool) -> None:
+    """Add the run in FILE, which vtax export wrote, to the store.
+
+    Importing the same run twice makes no second one. A run whose name is taken gets another one.
+    """
+    from vtax.counters.host import machine_id
+    from vtax.store.bundle import Bundle
+    from vtax.store.importing import import_bundle
+    from vtax.store.store import Store
+
+    bundle = Bundle(file)
+    with Store.open(Home.from_environment().store_url) as store:
+        found = import_bundle(store.engine, bundle, machine_id())
+    if as_json:
+        print_json({"schema": "vtax.import/1", **asdict(found)})
+        return
+    if not found.is_new:
+        click.echo(f"{found.name} is this run already; nothing was imported")
+        return
+    renamed = f", which the bundle calls {found.was_called}" if found.was_called != found.name else ""
+    origin = "another host" if found.is_other_host else "this host"
+    click.echo(f"{found.name} was imported{renamed}: study {found.study}, {found.trials} trials, of {origin}")
+    click.echo(with_program_path(f"see it with: vtax show {found.name}"))

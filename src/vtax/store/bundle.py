@@ -1,0 +1,181 @@
+"""A bundle: one run in a file, for another host or for keeping. gzip of lines of JSON, each ended by a line break.
+
+The first line is {"vtax": "bundle/1", "schema": of the store, "anonymized": flag}. Then one line a row, {TABLE:
+{COLUMN: value}}, as `transfer` orders them; a reference is the number of a row among those of its table, from 1;
+outputs are text. The last line is {"sha256": of all bytes before it, uncompressed}. The same run makes the same
+bytes, except for the compression of another zlib.
+
+A bundle is read within bounds, its values are checked and cleaned as those of a store, and nothing in it names a
+file. The hash shows damage; it does not show who made the bundle.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import stat
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from vtax.errors import BadInput
+from vtax.foreign_text import one_line
+from vtax.store import schema
+from vtax.store.provenance import IMPORTED
+from vtax.store.run import unpack
+from vtax.store.transfer import Row
+
+FORMAT = "bundle/1"
+MAX_LINE_BYTES = 100 << 20  # two outputs of 8 MiB, of which JSON makes up to six bytes a character
+MAX_BYTES = 4 << 30  # uncompressed
+_MAGIC = b"\x1f\x8b"  # of gzip
+_REVISION = re.compile(r"\d{4}", re.ASCII)
+_PACKED = ("stdout", "stderr")
+
+
+def write_bundle(path: Path, rows: Iterable[Row], *, is_anonymized: bool = False) -> str:
+    """Write the rows of a run, see `as_text`; returns the SHA-256. Raises ValueError for what no bundle holds."""
+    digest, written = hashlib.sha256(), 0
+    with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+        for line in _lines(rows, is_anonymized=is_anonymized):
+            written += len(line)
+            if len(line) > MAX_LINE_BYTES or written > MAX_BYTES - 1000:
+                raise ValueError("the run is too large for a bundle: 4 GiB uncompressed")
+            digest.update(line)
+            packed.write(line)
+        packed.write(_line({"sha256": digest.hexdigest()}))
+    return digest.hexdigest()
+
+
+def sha256_of(rows: Iterable[Row]) -> str:
+    """The SHA-256 that a bundle of these rows of a store has, not anonymized."""
+    digest = hashlib.sha256()
+    for line in _lines(as_text(rows), is_anonymized=False):
+        digest.update(line)
+    return digest.hexdigest()
+
+
+def _lines(rows: Iterable[Row], *, is_anonymized: bool) -> Iterator[bytes]:
+    yield _line({"vtax": FORMAT, "schema": schema.VERSION, "anonymized": is_anonymized})
+    for table, row in rows:
+        yield _line({table: row})
+
+
+def as_text(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows of a store as a bundle has them: outputs are text, and no import into that store is mentioned."""
+    for table, row in rows:
+        texts = {name: unpack(value) if name in _PACKED else value for name, value in row.items()}
+        if table == "run":
+            texts["provenance"] = {name: known for name, known in row["provenance"].items() if name != IMPORTED}
+        yield table, texts
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, allow_nan=False).encode() + b"\n"
+
+
+class Bundle:
+    """A bundle that is read once. schema: of its rows. sha256: its hash, after its rows were read; empty before.
+
+    Raises BadInput for what is no bundle, or is of a newer vtax.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sha256 = ""
+        with _refused(path):
+            header = _object(next(self._lines(), b"null"))
+        kind, version = header.get("vtax"), header.get("schema")
+        if not isinstance(kind, str) or not kind.startswith("bundle/") or not isinstance(version, str):
+            raise _no_bundle(path)
+        if kind != FORMAT or not _REVISION.fullmatch(version) or version > schema.VERSION:
+            raise BadInput(
+                f"the bundle is of a newer vtax: {one_line(kind, 20)}, schema {one_line(version, 20)}; "
+                f"this one reads {FORMAT}, schema {schema.VERSION}",
+                where=str(path),
+                hint="import it with the vtax that wrote it, or a newer one",
+            )
+        self.schema = version
+        self.is_anonymized = header.get("anonymized") is True
+
+    def rows(self) -> Iterator[Row]:
+        """The rows as they are in the file, neither checked nor cleaned; at the end the hash is compared.
+
+        Raises BadInput.
+        """
+        digest, waiting = hashlib.sha256(), b""
+        with _refused(self.path):
+            for number, line in enumerate(self._lines()):
+                digest.update(waiting)
+                if number > 1:
+                    yield _row(waiting)
+                waiting = line
+            trailer = _object(waiting)
+            if set(trailer) != {"sha256"}:
+                raise ValueError("its end is missing")
+            if trailer["sha256"] != digest.hexdigest():
+                raise ValueError("its SHA-256 is not that of its content")
+        self.sha256 = digest.hexdigest()
+
+    def _lines(self) -> Iterator[bytes]:
+        """The lines, of bounded size. Raises ValueError, EOFError, OSError, zlib.error."""
+        if not stat.S_ISREG(self.path.stat().st_mode):  # a pipe or a device may never end
+            raise BadInput("this is no file", where=str(self.path), hint="name a bundle that vtax export wrote")
+        with self.path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise _no_bundle(self.path)
+            file.seek(0)
+            with gzip.GzipFile("", "rb", fileobj=file) as unpacked:
+                read = 0
+                while line := unpacked.readline(MAX_LINE_BYTES + 1):
+                    read += len(line)
+                    if read > MAX_BYTES or len(line) > MAX_LINE_BYTES:
+                        raise ValueError("it is larger than a bundle may be")
+                    if not line.endswith(b"\n"):
+                        raise ValueError("its end is missing")
+                    yield line
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """Whatever a bundle cannot be read for becomes one BadInput."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise BadInput("there is no such file", where=str(path)) from None
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        why = str(error) if type(error) is ValueError else "it cannot be unpacked"
+        raise BadInput(
+            f"the bundle is damaged: {why}", where=str(path), hint="copy it again, or export the run again"
+        ) from error
+
+
+def _no_bundle(path: Path) -> BadInput:
+    return BadInput("this is no bundle of vtax", where=str(path), hint="vtax export writes one")
+
+
+def _row(line: bytes) -> Row:
+    """A line as a row. Raises ValueError."""
+    found = _object(line)
+    if len(found) != 1 or not isinstance(row := next(iter(found.values())), dict):
+        raise ValueError("a line is no row")
+    return next(iter(found)), row
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """A line as an object. Raises ValueError."""
+    try:
+        found = json.loads(line, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("a line is no JSON") from error
+    if not isinstance(found, dict):
+        raise ValueError("a line is no row")
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")

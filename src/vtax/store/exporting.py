@@ -1,0 +1,47 @@
+"""A run of a store becomes a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from vtax.errors import BadInput, StoreError
+from vtax.store.anonymous import Anonymizer, Replaced
+from vtax.store.bundle import as_text, write_bundle
+from vtax.store.rows import reading_rows
+from vtax.store.run import RunHandle
+from vtax.store.transfer import rows_of
+
+
+@dataclass(frozen=True)
+class Exported:
+    """sha256: of the bundle's content. replaced: by an anonymizer, empty without one."""
+
+    sha256: str
+    replaced: tuple[Replaced, ...]
+
+
+def export_run(
+    engine: Engine, run: RunHandle, path: Path, *, anonymize: bool = False, host_names: Iterable[str] = (),
+    users: Iterable[str] = (),
+) -> Exported:  # fmt: skip
+    """Write a run to a file. host_names, users: known names to replace when it is made anonymous.
+
+    Raises BadInput for a run that is measured now, and StoreError for one that cannot be read or is too large.
+    """
+    if run.status == "running":
+        raise BadInput(f"{run.name} is still running", hint="export it when it has ended")
+    with reading_rows(engine) as connection:
+        anonymizer = Anonymizer(run.identity, host_names, users) if anonymize else None
+        rows = as_text(rows_of(connection, run.id))
+        if anonymizer:
+            anonymizer.see(as_text(rows_of(connection, run.id)))
+            rows = anonymizer.rows(rows)
+        try:
+            digest = write_bundle(path, rows, is_anonymized=anonymize)
+        except ValueError as error:
+            raise StoreError(f"{run.name} cannot be exported: {error}") from error
+    return Exported(digest, anonymizer.replaced if anonymizer else ())

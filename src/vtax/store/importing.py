@@ -1,0 +1,185 @@
+"""A bundle becomes a run of a store: read into a private store, checked there as any stored run is, then copied.
+
+The content of a bundle is untrusted. Every value is checked against its column and cleaned before it is stored; then
+the whole run is read once, as a report would. Only what passes goes into the store, in one transaction.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, MetaData, String, Table, select
+from sqlalchemy.exc import IntegrityError
+
+from vtax.errors import BadInput, StoreError
+from vtax.foreign_text import clean, cleaned
+from vtax.store import query, schema
+from vtax.store.bundle import Bundle, sha256_of
+from vtax.store.database import make_engine, reading, shown, writing
+from vtax.store.migrate import create, ensure_schema, upgrade
+from vtax.store.provenance import IMPORTED, imported
+from vtax.store.records import SAMPLES
+from vtax.store.rows import DAMAGED, checked, finite_lists
+from vtax.store.run import RunHandle, pack
+from vtax.store.transfer import Row, add_rows, portable_columns, rows_of
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_IDENTITY = re.compile(r"[0-9a-f]{32}")
+_STATUSES = ("finished", "paused", "interrupted", "failed")
+_AHEAD_S = 86_400.0  # by which the clock of another host may be wrong
+_MAX_INTEGER = 1 << 63
+
+
+@dataclass(frozen=True)
+class Imported:
+    """name: of the run in this store. is_new: it was not there before. was_called: its name in the bundle."""
+
+    name: str
+    is_new: bool
+    was_called: str
+    study: str
+    trials: int
+    sha256: str
+    is_other_host: bool
+    is_anonymized: bool
+
+
+def import_bundle(engine: Engine, bundle: Bundle, machine_id: str) -> Imported:
+    """Add the run of a bundle to a store. machine_id: of this host.
+
+    A run that is there already, with the same content, is left as it is. Raises BadInput for a bundle that is
+    damaged, newer, or of a run that is there with other content, and StoreError.
+    """
+    with tempfile.TemporaryDirectory(prefix="vtax-import-") as directory:
+        private = make_engine(Path(directory, "bundle.sqlite"))
+        try:
+            run = _read(private, bundle)
+            return _added(engine, private, run, bundle, machine_id)
+        finally:
+            private.dispose()
+
+
+def _read(private: Engine, bundle: Bundle) -> RunHandle:
+    """The run of a bundle, checked, in a private store. Raises BadInput, StoreError."""
+    try:
+        with writing(private) as connection:
+            tables = schema.metadata
+            if bundle.schema == schema.VERSION:
+                create(connection)
+            else:
+                upgrade(connection, bundle.schema)
+                tables = MetaData()
+                tables.reflect(connection)
+            run_id = add_rows(connection, _checked_rows(bundle, tables.tables), tables.tables)
+        ensure_schema(private)
+        run = RunHandle(private, run_id)
+        _check(private, run, bundle.path)
+    except ValueError as error:
+        raise _damaged(bundle.path, clean(str(error), 200)) from error
+    except StoreError as error:
+        if isinstance(error.__cause__, IntegrityError):
+            raise _damaged(bundle.path, "rows contradict each other") from error
+        if error.what.startswith(DAMAGED):
+            raise _damaged(bundle.path, error.what.removeprefix(f"{DAMAGED}: ")) from error
+        raise
+    return run
+
+
+def _checked_rows(bundle: Bundle, tables: Mapping[str, Table]) -> Iterator[Row]:
+    """The rows of a bundle with checked and cleaned values. Raises ValueError, BadInput."""
+    for name, row in bundle.rows():
+        table = tables.get(name)
+        if table is None or set(row) != set(portable_columns(table)):
+            raise ValueError(f"a row of {name[:20]} has other columns than schema {bundle.schema}")
+        yield name, {column: _value(table.c[column], value) for column, value in row.items()}
+
+
+def _value(column: Any, value: Any) -> Any:
+    """A value as its column holds it. Raises ValueError."""
+    if column.foreign_keys:  # the number of a row, which `add_rows` checks
+        return value
+    if column.name in ("stdout", "stderr"):
+        if not isinstance(value, str):
+            raise ValueError("an output is no text")
+        return pack(value)
+    if column.name == "effective" and isinstance(value, dict):
+        settings = cleaned({name: each for name, each in value.items() if name != SAMPLES})
+        return {**settings, SAMPLES: finite_lists(value[SAMPLES])} if SAMPLES in value else settings
+    found = checked(column, value)
+    if isinstance(found, int) and not -_MAX_INTEGER <= found < _MAX_INTEGER:
+        raise ValueError(f"{column.name} is larger than 64 bits")
+    if isinstance(found, str) and isinstance(column.type, String) and len(found) > (column.type.length or len(found)):
+        raise ValueError(f"{column.name} is longer than {column.type.length} characters")
+    return found
+
+
+def _check(private: Engine, run: RunHandle, path: Path) -> None:
+    """Read the whole run once. Raises StoreError, and BadInput for what no vtax exports."""
+    query.counters(private, run)
+    query.samples(private, run)
+    query.effective(private, run)
+    data = query.load(private, run)
+    numbers = {session.number for session in run.sessions}
+    with reading(private) as connection:
+        outcomes = set(connection.execute(select(schema.trial.c.status).distinct()).scalars())
+    if run.status not in _STATUSES or not outcomes <= {"ok", "failed"}:
+        raise _damaged(path, "a status is none of a run or a trial that ended")
+    if not {*data.trials.session.tolist()} <= numbers:
+        raise _damaged(path, "a trial is of a session that is not there")
+    if not _NAME.fullmatch(run.name) or run.name == "last" or not _IDENTITY.fullmatch(run.identity):
+        raise _damaged(path, "its name or identity is none that vtax gives")
+    if run.started_at > time.time() + _AHEAD_S:
+        raise _damaged(path, "the run starts in the future")
+
+
+def _added(engine: Engine, private: Engine, run: RunHandle, bundle: Bundle, machine_id: str) -> Imported:
+    """Copy a run out of its private store, unless it is there."""
+    trials = len(run.done())
+    host = run.host.get("machine_id")
+    is_other = not machine_id or host != machine_id
+    table = schema.run
+    with writing(engine) as connection:
+        names = set(connection.execute(select(table.c.name)).scalars())
+        there = connection.execute(select(table).where(table.c.identity == run.identity)).mappings().first()
+        if there is not None:
+            _refuse_other_content(connection, there, bundle, shown(engine.url))
+            return Imported(
+                there["name"], False, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized
+            )
+        name = run.name if run.name not in names else _free(f"{run.name}-imported", names)
+        known = {
+            "at": time.time(), "name": run.name, "sha256": bundle.sha256, "is_other_host": is_other,
+            "is_anonymized": bundle.is_anonymized,
+        }  # fmt: skip
+        changes = {"name": name, "provenance": {**run.provenance, IMPORTED: known}}
+        with reading(private) as source:
+            rows = rows_of(source, run.id)
+            add_rows(connection, ((t, {**row, **changes} if t == "run" else row) for t, row in rows))
+    return Imported(name, True, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized)
+
+
+def _refuse_other_content(connection: Connection, there: Mapping[Any, Any], bundle: Bundle, where: str) -> None:
+    """Raise BadInput when a run of this identity has other content than the bundle."""
+    if imported(there["provenance"]).get("sha256") == bundle.sha256:
+        return
+    if sha256_of(rows_of(connection, there["id"])) != bundle.sha256:
+        raise BadInput(
+            f"this run is in the store as {there['name']}, with other content",
+            where=where,
+            hint=f"vtax remove {there['name']} removes it; then import the bundle again",
+        )
+
+
+def _free(stem: str, names: set[str]) -> str:
+    return next(name for n in range(1, len(names) + 2) if (name := stem if n == 1 else f"{stem}-{n}") not in names)
+
+
+def _damaged(path: Path, why: str) -> BadInput:
+    hint = "copy it again, or export the run again"
+    return BadInput(f"the bundle is damaged: {why}", where=str(path), hint=hint)

@@ -1,0 +1,36 @@
+"""Where a run of a store is from: measured into it, imported from a bundle, or merged from several runs.
+
+A run's identity is 32 hexadecimal digits that stay with it in every store and bundle. Its provenance is an object:
+empty for a run that was measured into this store. `imported`: `at` (Unix time), `name` (of the run in the bundle),
+`sha256` (of the bundle), `is_other_host`, `is_anonymized`. `merged`: `at`, and `runs`, a list of `name`, `identity`
+and `sessions` (numbers in the merged run).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+IMPORTED = "imported"
+MERGED = "merged"
+
+
+def origin_of(provenance: Mapping[str, Any]) -> str:
+    """`merged`, `imported`, `imported from another host`, or both; empty for a run measured into this store."""
+    parts = [MERGED] if MERGED in provenance else []
+    if IMPORTED in provenance:
+        parts.append(f"{IMPORTED} from another host" if imported(provenance).get("is_other_host") else IMPORTED)
+    return ", ".join(parts)
+
+
+def imported(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is known of the import of a run; empty for one that was not imported."""
+    found = provenance.get(IMPORTED)
+    return found if isinstance(found, Mapping) else {}
+
+
+def merged_runs(provenance: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The runs that a run was merged from, as stored: untrusted where it was imported."""
+    found = provenance.get(MERGED)
+    runs = found.get("runs") if isinstance(found, Mapping) else None
+    return [each for each in runs if isinstance(each, Mapping)] if isinstance(runs, list) else []
