@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 from babel.messages.pofile import write_po
+from click.testing import CliRunner
 from measured_run import measured, noisy
 from rich.console import Console
 from shown import drawn, source_of
 from synthetic_run import begin, fill
 
+from vtax.cli.main import group
 from vtax.counters.host import host_facts
 from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
@@ -227,7 +229,7 @@ def test_every_reason_of_the_stopping_rules_is_in_the_catalogue(
 
 def test_numbers_are_written_as_the_language_does(source: Source, wide: Language) -> None:
     text = terminal(views()["result"].document(source, Options()), wide)
-    assert re.search(r"0,135 \[0,13\d, 0,1\d\d\]", text)
+    assert re.search(r"0,135 \[0,13\d; 0,1\d\d\]", text)
     assert not re.search(r"\d\.\d", re.sub(r"0\.1\.0|1\.0\.20|3\.18|Linux 6\.1|1\.1 s where", "", text))
 
 
@@ -262,6 +264,37 @@ def test_a_language_without_a_file_is_refused_with_those_there_are() -> None:
     assert language("en") is language("en")
     with pytest.raises(BadInput, match="no catalogue of the language 'xx'"):
         language("xx")
+
+
+def test_reports_and_views_are_shown_in_portuguese(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Source
+) -> None:
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda *_, **__: "")
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as store:
+        fill(begin(store))
+
+    def printed(*arguments: str) -> str:
+        done = CliRunner().invoke(group, list(arguments))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    shown = printed("show", "--language", "pt-BR")
+    assert "veredito" in shown
+    assert "razão em relação" in shown
+    assert re.search(r"0,\d+ +\[0,\d+; 0,\d+\]", shown)
+    assert "3 vezes" in printed("show", "--warnings", "--language", "pt-BR")
+    assert "dentro de ±2" in printed("contrast", "docker", "lxc", "--language", "pt-BR")
+    assert printed("show", "--json", "--language", "pt-BR") == printed("show", "--json")
+    printed("report", "--format", "markdown", "--output", str(tmp_path / "r.md"), "--language", "pt-BR")
+    assert "## Método" in (tmp_path / "r.md").read_text(encoding="utf-8")
+    refused = CliRunner().invoke(group, ["show", "--language", "../pt-BR"], standalone_mode=False)
+    assert "no catalogue of the language '../pt-BR'" in str(refused.exception)
+    portuguese = language("pt-BR")
+    assert portuguese.stored("2 of 2 blocks are made") == "2 de 2 blocos foram feitos"
+    page = page_text(html(report(source), portuguese))
+    common = {"the", "and", "with", "are", "were", "which", "their", "every"} & set(re.findall(r"[a-z]+", page))
+    assert common <= data_words(source.analysis) | {"the", "and"}, common
 
 
 def test_english_needs_no_file() -> None:

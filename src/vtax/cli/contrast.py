@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vtax.cli.completion import sides
-from vtax.cli.output import json_option, print_json
+from vtax.cli.output import json_option, language_option, print_json
 from vtax.errors import VtaxError
 from vtax.host.home import Home
 
@@ -15,8 +15,9 @@ from vtax.host.home import Home
 @click.argument("baseline", shell_complete=sides)
 @click.option("--metric", default="", help="Compare this metric; default: every primary one.")
 @click.option("--benchmark", "label", default="", help="Compare this benchmark (by its label); default: all.")
+@language_option
 @json_option
-def command(treatment: str, baseline: str, metric: str, label: str, as_json: bool) -> None:
+def command(treatment: str, baseline: str, metric: str, label: str, language: str, as_json: bool) -> None:
     """Compare TREATMENT with BASELINE: ratios TREATMENT / BASELINE with intervals and verdicts.
 
     Each argument is [RUN:]PLATFORM[@factor=level,...]; the default RUN is the last one. Two runs are compared on all
@@ -35,6 +36,7 @@ def command(treatment: str, baseline: str, metric: str, label: str, as_json: boo
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import english
     from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
     from vtax.report.views.base import Options
     from vtax.report.views.registry import views
@@ -48,7 +50,7 @@ def command(treatment: str, baseline: str, metric: str, label: str, as_json: boo
     if as_json:
         print_json(values_of(document))
     elif document.nothing == "":
-        render(document, console())
+        render(document, console(), chosen_language(language))
     if document.nothing != "":
         hint = f"see what was measured: {', '.join(f'vtax show {run}' for run in dict.fromkeys(runs))}"
         raise VtaxError("there is nothing to compare", where=english(document.nothing), hint=hint)

@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from vtax.image.recipe import Recipe
     from vtax.store.store import Store
 
+
+def _languages(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from vtax.report.renderers.language import codes
+
+    return [code for code in codes() if code.startswith(incomplete)]
+
+
+language_option = click.option(
+    "--language", metavar="CODE", default="en", shell_complete=_languages,
+    help="Write texts in this language, such as pt-BR; JSON is in English.",
+)  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
 
 

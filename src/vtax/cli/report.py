@@ -9,6 +9,7 @@ import click
 
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
+from vtax.cli.output import language_option
 from vtax.host.home import Home
 
 _FORMATS = ("html", "csv", "parquet", "json", "markdown", "latex")
@@ -24,8 +25,9 @@ _SUFFIXES = {"markdown": "md", "latex": "tex"}
     type=click.Path(path_type=Path),
     help="Write to this file; default: RUN with the suffix of the format.",
 )
+@language_option
 @filter_options
-def command(run_name: str, file_format: str, output: Path | None, **options: Any) -> None:
+def command(run_name: str, file_format: str, output: Path | None, language: str, **options: Any) -> None:
     """Write the report of RUN (default: the last run).
 
     html: one self-contained file. csv, parquet: one row per measurement. json: the analysis.
@@ -33,9 +35,10 @@ def command(run_name: str, file_format: str, output: Path | None, **options: Any
     In CSV, a text that a spreadsheet would read as a formula starts with an apostrophe.
     """
     from vtax.report.files import write
+    from vtax.report.renderers.language import language as chosen_language
     from vtax.store.store import Store
 
     store = Store.existing(Home.from_environment().store_url)
     path = output or Path(f"{store.open_run(run_name).name}.{_SUFFIXES.get(file_format, file_format)}")
-    write(store, run_name, file_format, path, wanted(options))
+    write(store, run_name, file_format, path, wanted(options), chosen_language(language))
     click.echo(path.resolve())

@@ -11,7 +11,7 @@ import click
 
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import json_option, print_json, resume_hint, width
+from vtax.cli.output import json_option, language_option, print_json, resume_hint, width
 from vtax.cli.raw import EVERY, print_raw
 from vtax.cli.streams import document_stream
 from vtax.errors import BadInput
@@ -57,8 +57,9 @@ class _Command(click.Command):
     help="Print the raw output of a trial, by its number in --trials; without TRIAL, of all trials.",
 )
 @filter_options
+@language_option
 @json_option
-def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, **options: Any) -> None:
+def command(run_name: str, every_metric: bool, raw: str | None, language: str, as_json: bool, **options: Any) -> None:
     """Print the result of RUN (default: the last run), or other views of it."""
     store = Store.existing(Home.from_environment().store_url)
     only = wanted(options)
@@ -71,9 +72,9 @@ def command(run_name: str, every_metric: bool, raw: str | None, as_json: bool, *
     is_full = as_json or every_metric  # every figure of a cell is listed
     source = source_of(store, run_name, resamples=RESAMPLES if is_full else 0, wanted=only)
     if chosen and list(chosen) != [DEFAULT]:
-        print_views(chosen, source, as_json=as_json, every_metric=every_metric)
+        print_views(chosen, source, as_json=as_json, every_metric=every_metric, language=language)
     else:
-        print_result(source, as_json=as_json, every_metric=every_metric)
+        print_result(source, as_json=as_json, every_metric=every_metric, language=language)
 
 
 def _parameter(name: str) -> str:
@@ -98,16 +99,17 @@ def _add_views() -> None:
         command.params.insert(number, option)
 
 
-def print_result(source: Source, *, as_json: bool, every_metric: bool = False) -> None:
+def print_result(source: Source, *, as_json: bool, every_metric: bool = False, language: str = "en") -> None:
     """Print the result table on stdout, or as JSON (which always has every metric)."""
     from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
 
     document = result.VIEW.document(source, Options("all" if every_metric else "brief"))
     if as_json:
         print_json(values_of(document))
         return
-    render(document, console())
+    render(document, console(), chosen_language(language))
     if source.store and (how := resume_hint(source.store, source.analysis.name, source.analysis.status)):
         click.echo(how)
 
@@ -124,9 +126,12 @@ def console() -> Console:
     return Printer(file=document_stream(), highlight=False, width=width())
 
 
-def print_views(chosen: Mapping[str, Any], source: Source, *, as_json: bool, every_metric: bool) -> None:
+def print_views(
+    chosen: Mapping[str, Any], source: Source, *, as_json: bool, every_metric: bool, language: str = "en"
+) -> None:
     """Print views. chosen: name -> arguments of the view, if it has any."""
     from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
 
     analysis, options = source.analysis, Options("all" if every_metric else "brief")
@@ -146,7 +151,7 @@ def print_views(chosen: Mapping[str, Any], source: Source, *, as_json: bool, eve
         print_json(values | {name: values_of(document) for name, document in documents.items()})
         return
     for document in documents.values():
-        render(document, console())
+        render(document, console(), chosen_language(language))
 
 
 def _arguments(view: View, given: Any) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from vtax.report.analysis import RESAMPLES
 from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
 from vtax.report.renderers.json import as_json
+from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
 from vtax.report.views.base import Options
 from vtax.report.views.registry import DEFAULT, views
@@ -35,14 +36,18 @@ _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
-def write(store: Store, run_name: str, file_format: str, path: Path, wanted: Wanted | None = None) -> None:
+def write(
+    store: Store, run_name: str, file_format: str, path: Path, wanted: Wanted | None = None,
+    language: Language = ENGLISH,
+) -> None:  # fmt: skip
     """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
-    wanted: what of the run, None for all. csv and parquet hold the baseline only when it is wanted. Raises BadInput
-    for an unknown run or name and for a wrong path, StoreError when the store cannot be read or the disk is full.
+    wanted: what of the run, None for all. csv and parquet hold the baseline only when it is wanted. language: of
+    html, markdown and latex. Raises BadInput for an unknown run or name and for a wrong path, StoreError when the
+    store cannot be read or the disk is full.
     """
     if file_format in _TEXTS:
-        text = _TEXTS[file_format](source_of(store, run_name, resamples=RESAMPLES, wanted=wanted))
+        text = _TEXTS[file_format](source_of(store, run_name, resamples=RESAMPLES, wanted=wanted), language)
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
         return
@@ -54,30 +59,30 @@ def write(store: Store, run_name: str, file_format: str, path: Path, wanted: Wan
         (_write_csv if file_format == "csv" else _write_parquet)(table, new)
 
 
-def _html(source: Source) -> str:
+def _html(source: Source, language: Language) -> str:
     from vtax.report.renderers.html import html
 
-    return html(report(source))
+    return html(report(source), language)
 
 
-def _markdown(source: Source) -> str:
+def _markdown(source: Source, language: Language) -> str:
     from vtax.report.renderers.markdown import markdown
 
-    return markdown(report(source))
+    return markdown(report(source), language)
 
 
-def _latex(source: Source) -> str:
+def _latex(source: Source, language: Language) -> str:
     from vtax.report.renderers.latex import latex
 
-    return latex(report(source))
+    return latex(report(source), language)
 
 
-def _json(source: Source) -> str:
+def _json(source: Source, _: Language) -> str:
     document = views()[DEFAULT].document(source, Options())
     return json.dumps(as_json(document), indent=1, default=str) + "\n"
 
 
-_TEXTS: Mapping[str, Callable[[Source], str]] = {
+_TEXTS: Mapping[str, Callable[[Source, Language], str]] = {
     "html": _html, "json": _json, "markdown": _markdown, "latex": _latex,
 }  # fmt: skip
 

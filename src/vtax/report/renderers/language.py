@@ -61,8 +61,8 @@ class Language:
         return text
 
     def number(self, text: str) -> str:
-        """A number as English writes it, with this language's decimal sign."""
-        return text if self.decimal == "." else text.replace(".", self.decimal)
+        """A number or an interval as English writes it, with this language's decimal sign: `[0,98; 1,02]`."""
+        return text if self.decimal == "." else text.replace(", ", "; ").replace(".", self.decimal)
 
     def moment(self, seconds: float) -> str:
         """A Unix time as local date and time of day."""
@@ -79,16 +79,19 @@ class Language:
 ENGLISH = Language()
 
 
+def codes() -> list[str]:
+    """The languages there are, English first."""
+    return ["en", *sorted(each.stem for each in LANGUAGES.glob("*.po"))]
+
+
 @cache
 def language(code: str) -> Language:
     """The language of a code such as `pt-BR`. Raises BadInput when there is no file for it."""
     if code == "en":
         return ENGLISH
-    path = LANGUAGES / f"{code}.po"
-    if not path.is_file():
-        there = ", ".join(["en", *sorted(each.stem for each in LANGUAGES.glob("*.po"))])
-        raise BadInput(f"there is no catalogue of the language {code!r}", hint=f"languages: {there}")
-    return read(code, path)
+    if code not in (there := codes()):
+        raise BadInput(f"there is no catalogue of the language {code!r}", hint=f"languages: {', '.join(there)}")
+    return read(code, LANGUAGES / f"{code}.po")
 
 
 def read(code: str, path: Path) -> Language:

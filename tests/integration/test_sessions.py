@@ -1,0 +1,110 @@
+"""Several sessions and trials that vtax chooses, in real guests through the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import needs_root
+
+from vtax.host.home import Home
+from vtax.image.image import Image
+from vtax.platforms import registry
+
+pytestmark = [needs_root, pytest.mark.root]
+STUDY = """
+name = "whole"
+platforms = ["native", "podman"]
+[guest]
+memory = "384MiB"
+[design]
+timeout = "60s"
+{design}
+[[benchmark]]
+name = "sysbench-cpu"
+parameters = {{ duration_s = 1 }}
+"""
+
+
+@pytest.fixture(autouse=True)
+def podman(image: Image) -> None:
+    probe = registry.get("podman").probe(image)
+    if not probe.available:
+        pytest.skip(f"podman does not run here: {probe.reason}")
+
+
+def written(tmp_path: Path, design: str) -> str:
+    path = tmp_path / "whole.toml"
+    path.write_text(STUDY.format(design=design))
+    return str(path)
+
+
+def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vtax", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+def shown(*options: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(vtax("show", *options, "--json").stdout)
+    return result
+
+
+def nothing_left(home: Home) -> bool:
+    return not any(home.guests.iterdir()) and not any(home.journal.iterdir())
+
+
+def test_a_run_killed_in_the_pause_between_sessions_leaves_nothing_and_is_resumed(
+    tmp_path: Path, private_home: Home
+) -> None:
+    """The first pause ends by itself, the second by SIGKILL."""
+    study = written(tmp_path, "blocks = 3")
+    command = [sys.executable, "-m", "vtax", "run", study, "--sessions", "3", "--pause", "3s"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    printed, pauses = [], 0
+    for line in process.stderr:
+        printed.append(line)
+        pauses += "the next session starts at" in line
+        if pauses == 2:
+            process.kill()
+            break
+    process.wait(60)
+    assert pauses == 2, "".join(printed)
+    assert nothing_left(private_home)
+    refused = vtax("resume")
+    assert refused.returncode == 2
+    assert "whole-1 is paused between sessions" in refused.stderr
+    resumed = vtax("resume", "--session")
+    assert resumed.returncode == 0, resumed.stderr
+    assert nothing_left(private_home)
+    found = shown("--sessions")["sessions"]
+    assert [each["blocks"] for each in found["sessions"]] == [[1], [2], [3]]
+    result = shown()
+    assert (result["status"], result["failed"]) == ("finished", 0)
+    (point,) = result["results"][0]["points"]
+    ratio = next(row["ratio"] for row in point["rows"] if row["platform"] == "podman")
+    assert ratio["n_sessions"] == 3
+    assert 0.5 < ratio["estimate"] < 2
+    assert "3 sessions in one boot of the host: intervals are over sessions" in " ".join(resumed.stdout.split())
+
+
+def test_trials_are_chosen_from_a_pilot_and_then_from_the_stored_run(tmp_path: Path, private_home: Home) -> None:
+    """The rule `precision` with a wide target keeps the number small."""
+    design = 'trials = "auto"\nstop = "precision"\nprecision = 0.9\nmin_blocks = 3\nmax_blocks = 3'
+    study = written(tmp_path, design)
+    done = vtax("run", study, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    chosen = result["declared"]["design"]["trials"]
+    assert 1 <= chosen <= 30
+    assert (result["blocks"], result["trials"], result["failed"]) == (3, 3 * 2 * chosen, 0)
+    (note,) = [warning["text"] for warning in result["warnings"] if warning["code"] == "trials"]
+    assert "of every cell in a block, chosen from a pilot of 3 blocks" in note
+    again = vtax("run", study, "--dry-run")
+    assert "of every cell in a block, chosen from run whole-1" in again.stdout, again.stderr
+    assert f"{chosen} trial" in again.stdout
+    assert nothing_left(private_home)
