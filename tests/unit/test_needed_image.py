@@ -47,6 +47,16 @@ def apt_prints(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(layer, "run", lambda *_, **__: SimpleNamespace(stdout=text))
 
 
+def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built(home, DEFAULT)
+    monkeypatch.setattr(needed_image.shutil, "disk_usage", lambda path: SimpleNamespace(free=34 * 2**30))
+    large = str(examine(home, DEFAULT.with_data([DataSet("tables", "true", 150 * 2**30)])))
+    assert large.endswith("not built yet; about 450 GiB of disk, and 34 GiB are free")
+    assert "free" not in str(examine(home, DEFAULT.with_data([DataSet("tables", "true", 2**30)])))
+
+
 def test_a_study_needs_the_packages_of_its_benchmarks_and_topologies(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(STUDY)
     packages = packages_for(load(str(tmp_path / "mine.toml")).study)
@@ -102,7 +112,7 @@ def test_an_image_that_is_not_built_says_how_large_it_gets(home: Home, monkeypat
     needed = examine(home, LAYERED)
     assert needed.as_json() == {
         "key": LAYERED.key, "base": DEFAULT.key, "layer": ["pi"], "data": [], "built": False,
-        "size_bytes": needed.size_bytes, "size_counts_packages": True,
+        "size_bytes": needed.size_bytes, "size_counts_packages": True, "free_bytes": None,
     }  # fmt: skip
     assert needed.size_bytes == pytest.approx(3 * (1 << 20) + 3 * 1_048_000, rel=0.02)
     assert str(needed).endswith("(pi over the base), not built yet; about 6 MiB of disk")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,13 +73,15 @@ class NeededImage:
     """What is known of the image of a recipe.
 
     built: None when only root can see it. size_bytes: of disk it occupies or would, None when that is not known.
-    complete: whether size_bytes counts the packages of an image that is not built.
+    complete: whether size_bytes counts the packages of an image that is not built. free_bytes: of the disk of images,
+    where that is less than an image that is not built occupies; else None.
     """
 
     recipe: Recipe
     built: bool | None
     size_bytes: int | None = None
     complete: bool = True
+    free_bytes: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -90,6 +93,7 @@ class NeededImage:
             "built": self.built,
             "size_bytes": self.size_bytes,
             "size_counts_packages": self.complete,
+            "free_bytes": self.free_bytes,
         }
 
     def __str__(self) -> str:
@@ -99,7 +103,8 @@ class NeededImage:
         size = about_size(self.size_bytes)
         if self.built:
             return f"{named}, built, {size} of disk"
-        return f"{named}, not built yet; {'about' if self.complete else 'more than'} {size} of disk"
+        lacking = f", and {about_size(self.free_bytes)} are free" if self.free_bytes is not None else ""
+        return f"{named}, not built yet; {'about' if self.complete else 'more than'} {size} of disk{lacking}"
 
 
 def examine(home: Home, recipe: Recipe) -> NeededImage:
@@ -109,5 +114,7 @@ def examine(home: Home, recipe: Recipe) -> NeededImage:
     if image := images.find(home, recipe):
         return NeededImage(recipe, True, disk_usage_bytes(image.directory))
     if base := images.find(home, recipe.base):
-        return NeededImage(recipe, False, *estimated_bytes(recipe, base))
+        size_bytes, complete = estimated_bytes(recipe, base)
+        free_bytes = shutil.disk_usage(home.images).free
+        return NeededImage(recipe, False, size_bytes, complete, free_bytes if free_bytes < size_bytes else None)
     return NeededImage(recipe, False, BASE_BYTES, complete=not recipe.is_layered)
