@@ -204,6 +204,13 @@ def test_the_peers_congestion_control_is_compared_too():
     assert warnings == ("peer_congestion: requested reno, effective cubic",)
 
 
+def test_equal_sizes_are_those_of_the_request():
+    parameters = NetperfParameters.model_validate({"test": "tcp_rr", "request_size": 4096, "response_size": "equal"})
+    assert parameters.model_dump()["response_size"] == 4096
+    alone = NetperfParameters.model_validate({"test": "tcp_rr", "response_size": "equal"})
+    assert alone.model_dump()["response_size"] == 1
+
+
 @pytest.mark.parametrize("sizes", [{"request_size": 1000}, {"response_size": 1000}])
 def test_transactions_above_the_link_fail_the_trial_in_either_direction(sizes):
     rate = 35020.341 * 1000 * 8 / 1e6  # 280 Mbit/s

@@ -140,7 +140,7 @@ def test_every_kind_of_check_reproduces_contradicts_and_stays_open(check: dict[s
 
 
 @pytest.mark.parametrize(("above", "expected"), [(2.0, "reproduced"), (30.0, "contradicted"), (9.0, "inconclusive")])
-def test_a_spread_over_blocks_is_a_ratio_of_standard_deviations(above: float, expected: str) -> None:
+def test_a_spread_over_blocks_is_a_ratio_of_deviations(above: float, expected: str) -> None:
     """The reference divides out the common noise of blocks; of what is left, far's is about ten times near's."""
     check = {"kind": "spread", "over": "blocks", "of": "far", "to": "near", "reference": "native", "above": above}
     found = judged({**check, "benchmark": "bulk", "where": {"size": 256}}, blocks=40)

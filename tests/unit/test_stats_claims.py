@@ -148,18 +148,31 @@ def test_a_comparison_without_values_is_a_reason_and_no_word() -> None:
     assert isinstance(found.tested[0][0], StatsError)
 
 
-def test_pseudo_values_average_to_a_log_spread_and_cover_it() -> None:
+def test_successive_differences_give_the_ratio_of_standard_deviations_and_cover_it() -> None:
     random = np.random.default_rng(7)
-    covered = 0
+    covered, estimates = 0, []
     for _ in range(400):
-        values = random.normal(0, 0.05, 12)
-        found = ratio_of_logs(spread_over_blocks(values))
-        covered += found.low <= 0.05 <= found.high
-    assert covered >= 0.90 * 400
+        wide, narrow = random.normal(0, 0.05, 20), random.normal(0, 0.01, 20)
+        found = ratio_of_logs(spread_over_blocks(wide) - spread_over_blocks(narrow))
+        covered += found.low <= 5 <= found.high
+        estimates.append(found.mean_log)
+    assert covered >= 0.93 * 400
+    assert math.exp(np.mean(estimates)) == pytest.approx(5, rel=0.1)
     with pytest.raises(StatsError):
         spread_over_blocks(np.zeros(5))
     with pytest.raises(StatsError):
         spread_over_blocks(np.array([1.0, 2.0]))
+
+
+def test_rare_slow_blocks_do_not_make_a_spread_of_equals() -> None:
+    """Where the F-test and a jackknife of variances are false in more than a tenth."""
+    random = np.random.default_rng(2)
+    false = 0
+    for _ in range(400):
+        sides = random.normal(0, 0.03, (2, 24)) - 0.3 * (random.random((2, 24)) < 0.05)
+        found = ratio_of_logs(spread_over_blocks(sides[0]) - spread_over_blocks(sides[1]))
+        false += not found.low <= 1 <= found.high
+    assert false <= 0.05 * 400 + 2 * math.sqrt(0.05 * 0.95 * 400)
 
 
 def test_spread_over_points_is_one_number_for_every_block() -> None:

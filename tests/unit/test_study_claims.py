@@ -127,6 +127,11 @@ def test_every_kind_names_the_key_that_it_lacks(kind: str, missing: str, tmp_pat
     assert f"a check of kind {kind!r} needs the key {missing}" in str(error)
 
 
+def test_a_spread_over_blocks_needs_another_side(tmp_path: Path) -> None:
+    error = refusal(tmp_path, '[[claim.check]]\nkind = "spread"\nof = "podman"\nover = "blocks"\nabove = 2\n')
+    assert "is compared with that of another side" in str(error)
+
+
 def test_a_trend_needs_levels_that_are_numbers(tmp_path: Path) -> None:
     check = (
         '[[claim.check]]\nkind = "monotone"\nof = "podman"\nalong = "direction"\ndirection = "rises"\nbenchmark = "i"'

@@ -68,7 +68,9 @@ class NetperfParameters(Parameters):
     socket_buffer: Size | None = Field(None, ge=1, description="requested local socket buffers")
     remote_socket_buffer: Size | None = Field(None, ge=1, description="remote ones; absent: as socket_buffer")
     request_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a request")
-    response_size: Size = Field(1, ge=1, le=LARGEST_MESSAGE, description="bytes of a response")
+    response_size: Size = Field(
+        1, ge=1, le=LARGEST_MESSAGE, description="bytes of a response; 'equal': as many as of the request"
+    )
     no_delay: bool = Field(False, description="TCP_NODELAY on both ends")
     confidence_percent: Literal[95, 99] | None = Field(
         None, description="repeat iterations inside a trial until the interval is narrow (netperf's own rule)"
@@ -76,6 +78,14 @@ class NetperfParameters(Parameters):
     confidence_width_percent: float = Field(5, gt=0, le=100, description="target width of the interval, of the mean")
     min_iterations: int = Field(3, ge=3, le=30, description="of a trial with confidence_percent")
     max_iterations: int = Field(10, ge=3, le=30, description="of a trial with confidence_percent")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _equal_sizes(cls, given: Any) -> Any:
+        """The size of the request in place of `equal`: a cell's key holds the number."""
+        if isinstance(given, dict) and given.get("response_size") == "equal":
+            return {**given, "response_size": given.get("request_size", 1)}
+        return given
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

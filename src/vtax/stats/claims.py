@@ -35,13 +35,17 @@ DECIDED = Outlook(0, 0)
 
 @dataclass(frozen=True)
 class Claimed:
-    """A ratio with the range that is claimed for it. low: 0 for none. high: infinity for none. is_withheld: no word
-    may rest on it being inside, such as where a clock is wrong."""
+    """A ratio with the range that is claimed for it.
+
+    low: 0 for none. high: infinity for none. is_withheld: no word may rest on it being inside, such as where a clock
+    is wrong. blocks_each: that one logarithm of the contrast is of.
+    """
 
     contrast: Contrast
     low: float
     high: float
     is_withheld: bool = False
+    blocks_each: int = 1
 
 
 @dataclass(frozen=True)
@@ -223,13 +227,17 @@ def _with_outlook(answer: Tested | StatsError, level: float, of: int) -> Tested 
         return answer
     missing = max(0, MINIMUM_BLOCKS - ratio.n_blocks)
     if ratio.se_log == 0.0:
-        return replace(answer, outlook=Outlook(missing, missing) if missing else Outlook(None, None))
+        blocks = missing * answer.claimed.blocks_each
+        return replace(answer, outlook=Outlook(blocks, blocks) if missing else Outlook(None, None))
     sd = ratio.se_log * math.sqrt(ratio.n_blocks)
     found = range_outlook(
         ratio.mean_log, sd, ratio.n_blocks, ratio.df, _logs(answer.claimed), (level / 2, level / 2 / of),
         MINIMUM_BLOCKS,
     )  # fmt: skip
-    return replace(answer, outlook=found)
+    times = answer.claimed.blocks_each
+    if found.low is None or found.high is None or times == 1:
+        return replace(answer, outlook=found)
+    return replace(answer, outlook=Outlook(found.low * times, found.high * times))
 
 
 def _blocks(tested: Sequence[Sequence[Tested | StatsError]]) -> tuple[int | None, int | None]:

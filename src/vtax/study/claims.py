@@ -122,8 +122,9 @@ class CheckTable(Table):
 
     kind: Kind = Field(
         description="ratio: of / to is above, below or between; equivalence: of / to is within 1 +- within; rank: of "
-        "is first or last among to; monotone: of rises or falls along a factor; spread: of the values of `of`, as a "
-        "standard deviation of logarithms, or of / to; interaction: (of / reference) / (to / reference)"
+        "is first or last among to; monotone: of rises or falls along a factor; spread: of values over blocks, "
+        "or over points as a standard deviation of logarithms: of / to; interaction: (of / reference) / "
+        "(to / reference)"
     )
     of: Sides = Field(description="PLATFORM or PLATFORM@factor=level,...; several: each of them")
     to: Sides | None = Field(None, description="what it is compared with; ratio and equivalence: the baseline")
@@ -157,6 +158,8 @@ class CheckTable(Table):
             raise disagreement(f"a check of kind {self.kind!r} needs above, below or both", "above")
         if self.above is not None and self.below is not None and self.above >= self.below:
             raise disagreement(f"above ({self.above:g}) is not below `below` ({self.below:g})", "above")
+        if self.over == "blocks" and self.to is None:
+            raise disagreement("a spread over blocks is compared with that of another side", "to")
         if self.reference is not None and "@" in self.reference:
             raise disagreement("reference is a platform alone: it has the levels of each side", "reference")
         return self

@@ -21,7 +21,7 @@ from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
 from vtax.stats.contrasts import Contrast, paired_contrast
 from vtax.stats.notes import Note
 from vtax.stats.ratio import BlockMeans
-from vtax.stats.spread import spread_over_blocks, spread_over_points
+from vtax.stats.spread import BLOCKS_OF_A_SPREAD, spread_over_blocks, spread_over_points
 from vtax.stats.trend import theil_sen
 from vtax.study.claims import BENCHMARK, METRIC, CheckTable, ClaimTable, PublishedTable, Side, number_of
 from vtax.study.limits import MAX_POINTS
@@ -262,7 +262,8 @@ def _comparison(
         failed = (sum(e.row.failed for e in of), sum(e.row.failed for e in to))
         made = (sum(e.row.summary.n for e in of if e.row.summary), sum(e.row.summary.n for e in to if e.row.summary))
         contrast = replace(contrast, failed=failed, tried=(failed[0] + made[0], failed[1] + made[1]))
-    return _Prepared(compared, Claimed(contrast, low, high, withheld))
+    blocks_each = BLOCKS_OF_A_SPREAD if check.over == "blocks" else 1
+    return _Prepared(compared, Claimed(contrast, low, high, withheld, blocks_each))
 
 
 def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:
@@ -360,18 +361,19 @@ def _slopes(
 
 
 def _spread(check: CheckTable, entries: Sequence[Entry], divisor: Divisor | None) -> Logs:
-    """Block -> the logarithm of a spread, over blocks as pseudo-values."""
+    """Block -> the logarithm of a spread; over blocks, of every two the first."""
     if check.over == "blocks":
         logs = _side_logs(entries, divisor)
         own = sorted(logs)
-        return dict(zip(own, spread_over_blocks(np.array([logs[b] for b in own])).tolist(), strict=True))
+        found = spread_over_blocks(np.array([logs[b] for b in own])).tolist()
+        return dict(zip(own[::BLOCKS_OF_A_SPREAD], found, strict=False))
     blocks, values = logs_of(entries)
     if divisor is not None:
         others, divided = logs_of([divisor(entry) for entry in entries])
         _, left, right = np.intersect1d(blocks, others, return_indices=True)
         blocks, values = blocks[left], values[:, left] - divided[:, right]
-    found = spread_over_points(values)
-    return {b: s for b, s in zip(blocks.tolist(), found.tolist(), strict=True) if s == s}
+    spreads = spread_over_points(values)
+    return {b: s for b, s in zip(blocks.tolist(), spreads.tolist(), strict=True) if s == s}
 
 
 def name_of(side: Side) -> str:
