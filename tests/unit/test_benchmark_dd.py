@@ -98,6 +98,13 @@ def test_a_read_finds_a_cold_file_unless_reported_otherwise():
     assert "iflag=direct" in command(direction="read", cache="direct").argv
 
 
+def test_a_cold_read_is_cold_on_the_host_too():
+    assert command(direction="read", cache="cold").is_cold
+    assert command(direction="read", cache="cold").before == command(direction="read").before
+    assert not command(direction="read").is_cold
+    assert parse("9.7-read-direct", file_size=64 * MIB, direction="read", cache="cold").warnings == ()
+
+
 def test_what_a_figure_includes_is_said():
     assert "page cache is part" in parse("9.7-write-flushed", file_size=64 * MIB, cache="cached").warnings[0]
     assert "below the guest" in parse("9.7-read-direct", file_size=64 * MIB, direction="read").warnings[0]
@@ -111,6 +118,7 @@ def test_what_a_figure_includes_is_said():
         ({"file_size": 10_000, "block_size": 1000, "cache": "direct"}, "multiple of 512"),
         ({"file_size": "1KiB", "block_size": "1MiB"}, "whole number of blocks"),
         ({"direction": "sideways"}, "write"),
+        ({"direction": "write", "cache": "cold"}, "belongs to reads"),
         ({"file_size": 0}, "greater"),
     ],
 )

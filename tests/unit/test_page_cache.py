@@ -27,3 +27,20 @@ def test_only_the_files_of_the_directory_are_dropped(tmp_path):
     if resident_bytes(dropped):
         pytest.skip("the temporary directory is in memory")
     assert resident_bytes(kept) == 1 << 20
+
+
+def test_pipes_and_sparse_files_of_any_size_neither_wait_nor_take_memory(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 43)
+    drop(tmp_path)
+    assert resident_bytes(tmp_path) == 0
+
+
+def test_data_that_are_not_written_back_yet_are_dropped_too(tmp_path):
+    (tmp_path / "file").write_bytes(os.urandom(1 << 20))
+    assert resident_bytes(tmp_path) == 1 << 20
+    drop(tmp_path)
+    if resident_bytes(tmp_path) == 1 << 20:
+        pytest.skip("the temporary directory is in memory")
+    assert resident_bytes(tmp_path) == 0

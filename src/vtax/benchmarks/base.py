@@ -121,7 +121,8 @@ class Command:
     Those of a server are run before it starts and after it has stopped.
     files: written before all that. directory: of its own, with all its files; these are then written once in a guest
     rather than for each trial, and the directory is removed with the guest. timeout_s: of the foreground one, in
-    place of the study's.
+    place of the study's. is_cold: after `before`, the data of all files that its guest wrote are dropped from the
+    host's page cache; `before` drops them from the guest's.
     """
 
     role: Role
@@ -134,6 +135,7 @@ class Command:
     files: tuple[GuestFile, ...] = ()
     timeout_s: float | None = None
     directory: str = ""
+    is_cold: bool = False
 
 
 MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it

@@ -5,9 +5,13 @@ What a figure includes is chosen by `cache`:
   advised to drop. A cache below the guest (the host's, for a virtual disk that is a file) may still hold it.
 - `direct`: O_DIRECT, past the guest's cache in both directions; writing ends with fsync.
 - `cached`: the guest's cache counts: writing ends when the file is in it, reading finds the file there.
+- `cold`, reading only: as `flushed`, and the host drops its own cached data of the files that the guest wrote, such
+  as a virtual disk, and of no other file. Directories and other metadata stay cached. What stays of the data is a
+  warning.
 
 It does not measure random access, several requests at once, nor file systems other than the root's. Its trap is what
-serves the request: a cache of the guest, or one of the host below it, which no flag in the guest reaches.
+serves the request: a cache of the guest, or one of the host below it, which only `cold` empties. Below the host may
+be another one yet: that of a disk, or of a machine that this host is a guest of.
 """
 
 from __future__ import annotations
@@ -36,10 +40,11 @@ class DdParameters(Parameters):
     direction: Literal["write", "read"] = Field("write", description="what is timed")
     file_size: Size = Field(256 * 1024**2, ge=_SECTOR_BYTES, description="bytes of the file")
     block_size: Size = Field(1024**2, ge=1, le=1024**3, description="bytes of one read or write")
-    cache: Literal["flushed", "direct", "cached"] = Field(
+    cache: Literal["flushed", "direct", "cached", "cold"] = Field(
         "flushed",
         description="what the figure includes; flushed: until it is on the guest's disk, or read with an emptied "
-        "cache; direct: past the guest's cache (O_DIRECT); cached: the guest's cache counts",
+        "cache; direct: past the guest's cache (O_DIRECT); cached: the guest's cache counts; cold: read with emptied "
+        "caches of guest and host",
     )
 
     @model_validator(mode="after")
@@ -50,6 +55,8 @@ class DdParameters(Parameters):
             )
         if self.cache == "direct" and self.block_size % _SECTOR_BYTES:
             raise ValueError(f"cache 'direct' needs a block_size that is a multiple of {_SECTOR_BYTES}")
+        if self.cache == "cold" and self.direction == "write":
+            raise ValueError("cache 'cold' belongs to reads: a file that is written is new, and in no cache before")
         return self
 
 
@@ -97,10 +104,9 @@ class Dd:
         # dd of nothing with this flag advises the kernel to drop the whole file (coreutils manual, dd, `nocache`).
         forget = ("dd", f"if={path}", "iflag=nocache", "count=0")
         flags = ("iflag=direct",) if p.cache == "direct" else ()
-        prepare = (remove, make, forget) if p.cache == "flushed" else (remove, make)
-        return (
-            Command("single", ("dd", f"if={path}", "of=/dev/null", *size, *flags), before=prepare, after=(remove,)),
-        )
+        prepare = (remove, make, forget) if p.cache in ("flushed", "cold") else (remove, make)
+        argv = ("dd", f"if={path}", "of=/dev/null", *size, *flags)
+        return (Command("single", argv, before=prepare, after=(remove,), is_cold=p.cache == "cold"),)
 
     def expected_s(self, parameters: DdParameters, context: Context) -> float:
         """See Benchmark.expected_s. Reading writes the file first."""
@@ -129,7 +135,7 @@ class Dd:
 def _warnings(parameters: DdParameters) -> tuple[str, ...]:
     if parameters.cache == "cached":
         return ("the guest's page cache is part of this figure (cache = 'cached')",)
-    if parameters.direction == "read":
+    if parameters.direction == "read" and parameters.cache != "cold":
         return ("a cache below the guest may have served this read: the host's, where the disk is a file",)
     return ()
 

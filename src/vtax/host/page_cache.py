@@ -2,7 +2,8 @@
 
 Only the data of files is dropped, with posix_fadvise(2), which needs no right but to read them and touches no other
 file. Their names and attributes stay in the kernel's dentry and inode caches, and so do metadata of the file system.
-Pages that a process has mapped, and pages not written back yet, stay, too: what stays is counted with mincore(2).
+Data not written back yet are written first. Pages that a process has mapped stay: what stays is counted with
+mincore(2). A guest may have made the files: pipes and links are left alone, and so is what is beyond MAX_FILES.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
+MAX_FILES = 1_000_000
+_MAX_BYTES = 64 << 30  # of a file that is looked at; a sparse one may be of any size
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def drop(directory: Path) -> None:
     """Drop the cached data of every regular file in a directory and below it."""
     for descriptor, _ in _opened(directory):
+        with suppress(OSError):
+            os.fdatasync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
@@ -31,18 +37,19 @@ def resident_bytes(directory: Path) -> int:
 
 def _opened(directory: Path) -> Iterator[tuple[int, int]]:
     """(descriptor, size in bytes) of every regular file with data; no symbolic link is followed."""
-    for parent, _, names in os.walk(directory):
-        for name in names:
-            path = Path(parent, name)
-            with suppress(OSError):
-                seen = path.lstat()
-                if not stat.S_ISREG(seen.st_mode) or not seen.st_size:
-                    continue
-                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOATIME)
-                try:
+    paths = (Path(parent, name) for parent, _, names in os.walk(directory) for name in names)
+    for path in islice(paths, MAX_FILES):
+        with suppress(OSError):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                continue
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOATIME
+            descriptor = os.open(path, flags)
+            try:
+                seen = os.fstat(descriptor)
+                if stat.S_ISREG(seen.st_mode) and 0 < seen.st_size <= _MAX_BYTES:
                     yield descriptor, seen.st_size
-                finally:
-                    os.close(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _resident(descriptor: int, size: int) -> int:

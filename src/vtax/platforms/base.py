@@ -183,9 +183,10 @@ class Driver(ABC):
     when MTU or offloads of its links change; otherwise every setting needs a fresh guest. tunings: the words of a
     study's `tuning` that its guests follow. reaches_out: whether its probe talks to a machine that a study names,
     which a dry run leaves alone. uses_image: whether its guests are made from the image; machines that are the user's
-    have files, CPUs and limits of their own. preparation: vtax commands that make what its guests need besides the
-    image, such as `image uml`. A driver whose machines can also be peers is a PeerDriver as well. An
-    option that names what root of this host runs is marked so, see RunsAsRoot.
+    have files, CPUs and limits of their own. writes_below_directory: whether what its guests write is in files
+    below GuestSpec.directory, so that a cold trial can drop it from the page cache. preparation: vtax commands that
+    make what its guests need besides the image, such as `image uml`. A driver whose machines can also be peers is a
+    PeerDriver as well. An option that names what root of this host runs is marked so, see RunsAsRoot.
     """
 
     name: str
@@ -198,6 +199,7 @@ class Driver(ABC):
     tunings: tuple[str, ...] = ("pinned",)
     reaches_out: bool = False
     uses_image: bool = True
+    writes_below_directory: bool = False
     preparation: tuple[str, ...] = ()
 
     def network_limits(self, options: Any) -> NetworkLimits:

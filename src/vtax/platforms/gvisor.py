@@ -85,6 +85,7 @@ class Gvisor(Driver):
     }
     links_change = False
     tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
 
     def probe(self, options: GvisorOptions, image: Image | None) -> Probe:
         """Start it once."""

@@ -49,6 +49,7 @@ class Lxc(Driver):
         "lxc-unprivileged": {"userns": True, "no_new_privileges": True},
     }
     tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
 
     def probe(self, options: LxcOptions, image: Image | None) -> Probe:
         """Start it once."""

@@ -38,6 +38,7 @@ class Native(Driver):
     Options = NativeOptions
     variants: Mapping[str, Mapping[str, Any]] = {"native": {}}
     tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
 
     def probe(self, options: NativeOptions, image: Image | None) -> Probe:
         """Start it once."""

@@ -51,6 +51,7 @@ class Nspawn(Driver):
         "nspawn-userns": {"userns": True, "no_new_privileges": True},
     }
     tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
 
     def probe(self, options: NspawnOptions, image: Image | None) -> Probe:
         """Start it once."""

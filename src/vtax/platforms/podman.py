@@ -52,6 +52,7 @@ class Podman(Driver):
         "podman-userns": {"userns": True, "no_new_privileges": True},
     }
     tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
 
     def probe(self, options: PodmanOptions, image: Image | None) -> Probe:
         """Start it once."""

@@ -58,6 +58,7 @@ class Qemu(Driver):
     Options = QemuOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned", "hugepages")
+    writes_below_directory = True
 
     def network_limits(self, options: QemuOptions) -> NetworkLimits:
         """See platforms.base.Driver."""

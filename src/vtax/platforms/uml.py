@@ -97,6 +97,7 @@ class Uml(Driver):
     links_change = False  # its interfaces' MTU and offloads are those of their start
     variants: Mapping[str, Mapping[str, Any]] = {"uml": {}, "uml-ptrace": {"catch": "ptrace"}}
     tunings = ("default", "pinned")  # its memory is a file, which the huge pages of processes do not reach
+    writes_below_directory = True
 
     def network_limits(self, options: UmlOptions) -> NetworkLimits:
         """See platforms.base.Driver."""

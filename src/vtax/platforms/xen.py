@@ -54,6 +54,7 @@ class Xen(Driver):
     Options = XenOptions
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS
     tunings = ("default", "pinned")
+    writes_below_directory = True
 
     def network_limits(self, options: XenOptions) -> NetworkLimits:
         """See platforms.base.Driver."""

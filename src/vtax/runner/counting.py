@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from vtax.counters import table
 from vtax.counters.guest import PATHS, PEER_PATHS
@@ -29,11 +30,15 @@ Counted = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A started guest: what its platform knows of it, and the calls into it. requested_at: monotonic time."""
+    """A started guest: what its platform knows of it, and the calls into it.
+
+    requested_at: monotonic time. directory: of this host, where everything is that the guest writes.
+    """
 
     running: RunningGuest
     guest: Guest
     requested_at: float = 0.0
+    directory: Path | None = None
 
 
 class Counting:

@@ -15,6 +15,7 @@ from vtax.foreign_text import one_line
 from vtax.guest.guest import Begun, CommandResult, Guest
 from vtax.platforms.base import RunningGuest
 from vtax.runner import density
+from vtax.runner.cold_cache import made_cold
 from vtax.runner.counting import Endpoint
 from vtax.runner.points import Point
 
@@ -60,6 +61,7 @@ def run_lanes(
             for number, lane in enumerate(lanes):
                 with of_guest(number, guests):
                     lane.prepare()
+                    lane.make_cold()
             with beside as settings, counted:
                 if guests > 1 or lanes[0].is_counted:
                     _run_guests(lanes, timeout_s)
@@ -139,6 +141,7 @@ class LaneRun:
         self._begun: Begun | None = None
         self.results: dict[Role, CommandResult] = {}
         self.memory: Mapping[str, float] = {}
+        self.cache_left_bytes: int | None = None
 
     @property
     def guests(self) -> int:
@@ -201,6 +204,15 @@ class LaneRun:
         """Write files and run what comes before the foreground command."""
         _put(self._guest(self._measured), self._measured)
         _prepare(self._guest(self._measured), self._measured.before)
+
+    def make_cold(self) -> None:
+        """Drop what the guest wrote from the host's page cache, for a foreground command that is cold."""
+        endpoint = self._places[self._measured.place]
+        if not self._measured.is_cold:
+            return
+        if endpoint.directory is None:
+            raise BenchmarkError("the files of this guest are not on this host, so its cache cannot be dropped")
+        self.cache_left_bytes = made_cold(endpoint.directory)
 
     def run(self, timeout_s: float) -> None:
         """Run the foreground command to its end."""

@@ -31,7 +31,10 @@ GuestConfiguration = tuple[GuestKind, Hashable]
 
 @dataclass(frozen=True)
 class Point:
-    """A combination of levels, checked. key: hash of all that defines it except the platform."""
+    """A combination of levels, checked.
+
+    key: hash of all that defines it except the platform. is_cold: whether a command of it is.
+    """
 
     key: str
     label: str
@@ -42,6 +45,7 @@ class Point:
     levels: Mapping[str, Any]
     tuning: str = ""
     colocation: Colocation = ALONE
+    is_cold: bool = False
 
     @property
     def guests(self) -> int:
@@ -136,7 +140,7 @@ def _checked_point(
     if parameters is None or network is None:
         raise refused(problems.found, where)
     topology, link = network
-    benchmark.commands(parameters, context)
+    is_cold = any(command.is_cold for command in benchmark.commands(parameters, context))
     _refuse_colocation(benchmark, raw, where)
     defining = {
         "benchmark": benchmark.name,
@@ -151,8 +155,9 @@ def _checked_point(
     defining |= raw.colocation.defining
     if isinstance(benchmark, Program):
         defining["program"] = benchmark.definition
+    key = key_of(defining)
     return Point(
-        key_of(defining), raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning, raw.colocation
+        key, raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning, raw.colocation, is_cold
     )
 
 

@@ -270,7 +270,7 @@ class OpenSession:
             self._ended["ready_s"] = time.monotonic() - started
             self._ended["notes"] = running.notes
             self._observer.guest_ready(platform.name, self._ended["ready_s"])
-        return Endpoint(running, guest, started)
+        return Endpoint(running, guest, started, directory)
 
     def _lanes(self, cell: Cell) -> list[Lane]:
         """The flows of a trial: one in the guest alone, or those of the topology, its links set as the cell asks."""

@@ -21,6 +21,7 @@ from vtax.guest.guest import CommandResult, skew_warning
 from vtax.host.guest_memory import merged_bytes
 from vtax.network.links import Links
 from vtax.runner import density
+from vtax.runner.cold_cache import with_cold_cache
 from vtax.runner.containment import Failure, contained, named_packages, parsing
 from vtax.runner.counting import Counting, Endpoint, of_programs
 from vtax.runner.disks import on_host
@@ -80,6 +81,7 @@ def run_trial(
             started.append(LaneRun(lane, cell.point))
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
         outcome = on_host(_outcome(cell, started), counted.differences)
+        outcome = with_cold_cache(outcome, started[0].cache_left_bytes)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)

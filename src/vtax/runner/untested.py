@@ -19,6 +19,7 @@ def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadI
         or networks.why_not(platform, point, source)
         or _why_not_started(platform, point, image, source)
         or _why_not_several(platform, point, source)
+        or _why_not_cold(platform, point, source)
     )
 
 
@@ -47,6 +48,17 @@ def _why_not_several(platform: Platform, point: Point, source: str) -> BadInput 
         f"{platform.name} is one machine of yours: vtax starts no second one",
         where=f"{source}: key platforms, and [[benchmark]] {point.label}",
         hint=f"take {platform.name} out of studies with guests and neighbour",
+    )
+
+
+def _why_not_cold(platform: Platform, point: Point, source: str) -> BadInput | None:
+    if not point.is_cold or platform.driver.writes_below_directory:
+        return None
+    place = "the storage of its daemon" if platform.driver.uses_image else "a machine of yours"
+    return BadInput(
+        f"files of {platform.name} are in {place}, where vtax cannot drop them from the page cache of the host",
+        where=f"{source}: key platforms, and [[benchmark]] {point.label}",
+        hint="measure it without a cold cache, or take another platform",
     )
 
 
