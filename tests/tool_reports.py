@@ -45,6 +45,11 @@ REPORTS = [  # benchmark, its parameters, the program's role -> file with what i
         {"rw": "write", "block_size": 1048576, "size": 16777216, "once": True},
         {"single": "fio/3.39-write.json"},
     ),
+    (
+        "fio",
+        {"job_file": (FIXTURES / "fio/two-jobs.fio").read_text()},
+        {"single": "fio/3.39-two-jobs.json"},
+    ),
     ("memcached", {}, {"client": "memcached/trixie.txt"}),
     ("redis", {"requests": 20000}, {"client": "redis/8.0.csv"}),
     ("sysbench-oltp", {"events": 10000}, {"client": "sysbench-oltp/10.11-point_select.txt"}),

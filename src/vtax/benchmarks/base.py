@@ -167,6 +167,21 @@ class Outcome:
 
 
 @runtime_checkable
+class MetricsOfParameters(Protocol):
+    """A benchmark with further metrics that its parameters decide, such as those of each job of a job file."""
+
+    def further_metrics(self, parameters: Any) -> Sequence[Metric]:
+        """Those besides `metrics`."""
+        ...
+
+
+def metrics_of(benchmark: Benchmark, parameters: Any) -> tuple[Metric, ...]:
+    """All metrics that trials with these parameters may have."""
+    further = benchmark.further_metrics(parameters) if isinstance(benchmark, MetricsOfParameters) else ()
+    return (*benchmark.metrics, *further)
+
+
+@runtime_checkable
 class NeedsPackages(Protocol):
     """A benchmark whose tool is in Debian packages; one without this attribute needs none.
 

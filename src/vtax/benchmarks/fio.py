@@ -2,8 +2,14 @@
 
 The file is made before the trial and dropped from the guest's page cache. With `direct` the guest's cache is not
 used; `fsync` flushes after so many writes of a job, and its latency is measured apart. Latency is the time to
-completion: without `direct` that of a write ends in the page cache. It does not measure directories, metadata, nor
-how a file system ages.
+completion: without `direct` that of a write ends in the page cache. `cold` drops the files from the host's page
+cache, too, so every block is cold when it is read first. It does not measure directories, metadata, nor how a file
+system ages.
+
+`job_file` takes the place of the other parameters: a job file of fio whose jobs run as they are written, in a
+directory of the guest. Every job has figures of its own, `read_iops.JOB` and so on; those without a job are of all
+jobs together: rates added up where all start at once, latencies of all their operations. Options that name devices,
+paths or programs are refused; reports and logs are vtax's own.
 
 Its trap is that `direct` ends at the first layer: the guest's disk may be a file of the host, whose page cache
 serves reads and keeps writes, and a flush may reach no device. So a virtual machine can be faster than the host.
@@ -13,21 +19,22 @@ Another: the system call filters of containers may refuse `libaio` or `io_uring`
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, DiskWork, Metric, Outcome, Parameters, Role
+from vtax.benchmarks import fio_jobs
+from vtax.benchmarks.base import Command, Context, DiskWork, GuestFile, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
 
 _SECTOR_BYTES = 512
-_PERCENTILES = {"p50": "50.000000", "p95": "95.000000", "p99": "99.000000", "p999": "99.900000"}
+_PERCENTILES = {name: f"{share:.6f}" for name, share in fio_jobs.PERCENTILES.items()}
 _TITLES = {
     "avg": "average",
     "p50": "median",
@@ -35,7 +42,7 @@ _TITLES = {
     "p99": "99th percentile",
     "p999": "99.9th percentile",
 }
-_DIRECTIONS = ("read", "write")
+_DIRECTIONS = fio_jobs.DIRECTIONS
 _EXPECTED_BYTES_PER_S = 1e8
 _WORDS_SHOWN = 300
 
@@ -55,6 +62,34 @@ class FioParameters(Parameters):
     fsync: int = Field(0, ge=0, le=10**6, description="writes after which a job flushes its file; 0 never")
     duration_s: int = Field(10, ge=1, le=86400, description="seconds measured, over and over the files, unless once")
     once: bool = Field(False, description="every block of the files once, however long that takes")
+    cold: bool = Field(False, description="the files are dropped from the host's page cache before the trial, too")
+    job_file: str = Field(
+        "",
+        description="a job file in place of all others but cold: its path, relative to the study, or its text",
+    )
+
+    @property
+    def file_jobs(self) -> tuple[fio_jobs.Job, ...]:
+        """The jobs of the job file; none without one."""
+        return fio_jobs.jobs_of(self.job_file) if self.job_file else ()
+
+    @model_validator(mode="after")
+    def _file_alone(self) -> Self:
+        if not self.job_file:
+            return self
+        if "\n" not in self.job_file and "[" not in self.job_file:
+            raise ValueError(
+                f"job_file {self.job_file[:60]!r} was not read: only parameters of a [[benchmark]] name a file; "
+                "give each file a [[benchmark]] with a label"
+            )
+        fields = type(self).model_fields
+        for name in fields.keys() - {"job_file", "cold"}:
+            if getattr(self, name) != fields[name].default:
+                raise ValueError(f"job_file says what fio does: take {name} out")
+        for job in self.file_jobs:
+            if self.cold and job.options.get("invalidate", "1") != "1":
+                raise ValueError(f"cold, but the job {job.name} keeps the guest's page cache (invalidate)")
+        return self
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -107,6 +142,8 @@ class Fio:
     def commands(self, parameters: FioParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
         p = parameters
+        if p.job_file:
+            return (_file_command(p, context),)
         check_room(f"{p.jobs} × size" if p.jobs > 1 else "size", p.jobs * p.size, context)
         directory = f"{context.scratch}/vtax-fio-{context.flow}"
         remove = ("rm", "-rf", directory)
@@ -118,10 +155,25 @@ class Fio:
             *(() if p.once else (f"--runtime={p.duration_s}", "--time_based")),
         )
         before = (remove, ("mkdir", directory), (*job, "--create_only=1"))
-        return (Command("single", job, before=before, after=(remove,)),)
+        return (Command("single", job, before=before, after=(remove,), is_cold=p.cold),)
+
+    def further_metrics(self, parameters: FioParameters) -> tuple[Metric, ...]:
+        """See MetricsOfParameters: those of each job of a job file."""
+        return tuple(
+            replace(metric, name=f"{metric.name}.{job.name}", title=f"{metric.title}, job {job.name}")
+            for job in parameters.file_jobs
+            for metric in self.metrics
+            if (what := metric.name.partition("_")[0]) in job.directions
+            or (what == "fsync" and "write" in job.directions)
+        )
 
     def expected_s(self, parameters: FioParameters, context: Context) -> float:
         """See Benchmark.expected_s. Making the files is part of it."""
+        if jobs := parameters.file_jobs:
+            make_s = sum(job.bytes for job in jobs) / _EXPECTED_BYTES_PER_S
+            each_s = [job.bytes / _EXPECTED_BYTES_PER_S if job.expected_s is None else job.expected_s for job in jobs]
+            one_by_one = any(job.is_after_others for job in jobs)
+            return make_s + (sum(each_s) if one_by_one else max(each_s)) + 0.5
         make_s = parameters.jobs * parameters.size / _EXPECTED_BYTES_PER_S
         return make_s + (make_s if parameters.once else parameters.duration_s) + 0.5
 
@@ -131,6 +183,8 @@ class Fio:
         if result.status != 0:  # what fio says of errors stands above its report, on either output
             words = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("fio: ")]
             raise BenchmarkError(f"fio failed with {result.ended_with}: {'; '.join(words)[:_WORDS_SHOWN]}")
+        if p.job_file:
+            return _of_file(p, context, result)
         job = _job(result.stdout)
         try:
             moved = {direction: job[direction] for direction in _DIRECTIONS if job[direction]["total_ios"]}
@@ -157,16 +211,77 @@ class Fio:
         return Outcome(values, effective, tuple(_warnings(p)), disk=disk)
 
 
-def _job(report: str) -> dict[str, Any]:
-    """The one group of jobs in the report. fio prints warnings before the JSON."""
+def _file_command(p: FioParameters, context: Context) -> Command:
+    """The command of a job file. Its files are in a directory of their own, which is gone after the trial."""
+    jobs = p.file_jobs
+    check_room("size of the jobs' files", sum(job.bytes for job in jobs), context)
+    kept, directory = (f"{context.scratch}/vtax-fio-{what}-{context.flow}" for what in ("jobs", "files"))
+    files = {
+        "create.fio": fio_jobs.written(jobs, directory, only_create=True),
+        "jobs.fio": fio_jobs.written(jobs, directory),
+    }
+    remove = ("rm", "-rf", directory)
+    return Command(
+        "single",
+        ("fio", "--output-format=json+", f"{kept}/jobs.fio"),
+        before=(remove, ("mkdir", directory), ("fio", "--output-format=json", f"{kept}/create.fio")),
+        after=(remove,),
+        files=tuple(GuestFile(f"{kept}/{name}", text.encode()) for name, text in files.items()),
+        directory=kept,
+        is_cold=p.cold,
+    )
+
+
+def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outcome:
+    """The outcome of a job file: every job's figures, and those of all together."""
+    jobs, found = p.file_jobs, fio_jobs.report_of(result.stdout)
     try:
-        jobs = json.loads(report[report.index("{") :])["jobs"]
-        job: dict[str, Any] = jobs[0]
-        if len(jobs) != 1 or job["error"] != 0:
-            raise ValueError(f"{len(jobs)} groups of jobs, error {job['error']}")
-    except (ValueError, LookupError, TypeError) as error:
-        raise BenchmarkError(f"fio printed no report that vtax knows: {error}", where=report[-200:]) from error
-    return job
+        processes = {job.name: [each for each in found if each["jobname"] == job.name] for job in jobs}
+        counts = {name: len(of) for name, of in processes.items()}
+        if counts != {job.name: job.processes for job in jobs} or sum(counts.values()) != len(found):
+            raise BenchmarkError(f"fio reports the jobs {[each['jobname'] for each in found]}"[:_WORDS_SHOWN])
+        values, moved, flushes = fio_jobs.figures(found)
+        if any(job.is_after_others for job in jobs):
+            values = {name: value for name, value in values.items() if "_latency_" in name}
+        for name, of in processes.items():
+            own, own_bytes, _ = fio_jobs.figures(of)
+            if not own_bytes:
+                raise BenchmarkError(f"the job {name} moved no bytes")
+            values |= {f"{metric}.{name}": value for metric, value in own.items()}
+            for direction in _DIRECTIONS:
+                _check_time(direction, max(each[direction]["runtime"] for each in of) / 1000, result)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BenchmarkError(f"fio's report lacks {error}; its format is not known to vtax") from error
+    check_cpu("fio", result, context)
+    is_direct = all(job.options.get("direct") == "1" for job in jobs)
+    effective = {"jobs": [job.name for job in jobs], "io_bytes": moved, "fsyncs": flushes, "direct": is_direct}
+    return Outcome(values, effective, tuple(_file_warnings(p)), disk=DiskWork(moved, flushes, is_direct))
+
+
+def _file_warnings(p: FioParameters) -> list[str]:
+    flushes = ("sync", "fsync", "fdatasync", "end_fsync", "fsync_on_close", "direct")
+    unflushed = [
+        job.name
+        for job in p.file_jobs
+        if "write" in job.directions and not any(job.options.get(each, "0") != "0" for each in flushes)
+    ]
+    readers = [job.name for job in p.file_jobs if "read" in job.directions]
+    warnings = []
+    if unflushed:
+        warnings.append(
+            f"the guest's page cache is part of the figures: no write was flushed ({', '.join(unflushed)})"
+        )
+    if readers and not p.cold:
+        warnings.append(f"a cache below the guest may have served reads: the host's ({', '.join(readers)})")
+    return warnings
+
+
+def _job(report: str) -> dict[str, Any]:
+    """The one group of jobs in the report."""
+    jobs = fio_jobs.report_of(report)
+    if len(jobs) != 1:
+        raise BenchmarkError(f"fio printed no report that vtax knows: {len(jobs)} groups of jobs")
+    return jobs[0]
 
 
 def _latencies(what: str, found: Mapping[str, Any]) -> dict[str, float]:
@@ -186,7 +301,7 @@ def _check_time(direction: str, runtime_s: float, result: CommandResult) -> None
 def _warnings(p: FioParameters) -> list[str]:
     if p.direct:
         return ["direct ends at the guest's own disk; where that is a file of the host, its cache may serve it"]
-    if "read" in p.rw or p.rw in ("rw", "randrw"):
+    if ("read" in p.rw or p.rw in ("rw", "randrw")) and not p.cold:
         return ["a cache below the guest may have served reads: the host's, where the disk is a file"]
     if not p.fsync:
         return ["the guest's page cache is part of this figure: no write was flushed (fsync = 0)"]

@@ -121,7 +121,7 @@ def _noises(plan: Plan, data: RunData, warmup: Mapping[str, int] | None) -> Iter
         base = bases[cell.point.key]
         if cell is base and not is_alone:
             continue
-        for metric in cell.point.benchmark.metrics:
+        for metric in cell.point.own_metrics:
             sides = [values.get((side.key, metric.name), {}) for side in (cell, base)]
             blocks = sorted(sides[0].keys() & sides[1].keys())
             if metric.primary and len(blocks) >= _FEWEST_BLOCKS:
@@ -132,7 +132,7 @@ def _noises(plan: Plan, data: RunData, warmup: Mapping[str, int] | None) -> Iter
 
 
 def _name(cell: Cell, metric: str, plan: Plan) -> str:
-    of_several = "" if sum(m.primary for m in cell.point.benchmark.metrics) == 1 else f" {metric}"
+    of_several = "" if sum(m.primary for m in cell.point.own_metrics) == 1 else f" {metric}"
     levels = " ".join(f"{name}={level}" for name, level in cell.point.levels.items())
     point = f"{cell.point.label}{of_several}" + (f" {levels}" if levels else "")
     return point if cell.platform.name == plan.study.baseline else f"{point} on {cell.platform.name}"

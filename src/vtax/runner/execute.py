@@ -370,7 +370,7 @@ def _outputs(result: TrialResult) -> Iterator[OutputRecord]:
 
 def figure(cell: Cell, result: TrialResult) -> Figure | None:
     """A trial's primary metric, or nothing when it failed."""
-    for metric in cell.point.benchmark.metrics:
+    for metric in cell.point.own_metrics:
         if metric.primary and metric.name in result.outcome.values and not result.error:
             return result.outcome.values[metric.name], metric.unit
     return None

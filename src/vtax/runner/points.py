@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from vtax.benchmarks import registry as benchmark_registry
-from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, StartsGuests
+from vtax.benchmarks.base import Benchmark, Context, Metric, Parameters, StartsGuests, metrics_of
 from vtax.benchmarks.program import Program
 from vtax.benchmarks.program import loaded as program_of
 from vtax.errors import BadInput, BadInputs, Problems, placed
@@ -56,8 +56,13 @@ class Point:
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Of the benchmark, and of several guests that run it at once where their number is a factor."""
-        own = tuple(self.benchmark.metrics)
+        own = self.own_metrics
         return (*own, *density.metrics(own)) if self.colocation.is_counted else own
+
+    @cached_property
+    def own_metrics(self) -> tuple[Metric, ...]:
+        """Of the benchmark alone."""
+        return metrics_of(self.benchmark, self.parameters)
 
     @property
     def kind(self) -> GuestKind:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vtax.benchmarks import registry
-from vtax.benchmarks.base import Benchmark, Context, Outcome, Parameters, Role
+from vtax.benchmarks.base import Benchmark, Context, Outcome, Parameters, Role, metrics_of
 from vtax.benchmarks.program import Program
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import clean
@@ -236,9 +236,8 @@ def _outcome(
                 result = CommandResult(output.argv, output.status, output.stdout, output.stderr, *durations)
                 lanes.setdefault(flow, {})[known] = result
     outcomes = [parsed(benchmark, parameters, context, results) for results in lanes.values()]
-    return (
-        over_guests(outcomes, benchmark.metrics) if GUESTS in cell.levels else combined(outcomes, benchmark.metrics)
-    )
+    metrics = metrics_of(benchmark, parameters)
+    return over_guests(outcomes, metrics) if GUESTS in cell.levels else combined(outcomes, metrics)
 
 
 def _with_outputs(

@@ -65,7 +65,7 @@ class Stopping:
 
     def add(self, cell: Cell, block: int, values: Mapping[str, float]) -> None:
         """Add the values of a successful trial."""
-        for metric in cell.point.benchmark.metrics:
+        for metric in cell.point.own_metrics:
             if metric.primary and metric.name in values:
                 self._values[cell.key, metric.name][block].append(values[metric.name])
 
@@ -115,7 +115,7 @@ class Stopping:
 
     def _given(self, point: Point) -> list[Metric]:
         """Primary metrics that a tool gives with these parameters: those it gave somewhere, or all of them."""
-        primary = [metric for metric in point.benchmark.metrics if metric.primary]
+        primary = [metric for metric in point.own_metrics if metric.primary]
         keys = self._keys[point.key]
         return [m for m in primary if any(self._values.get((key, m.name)) for key in keys)] or primary
 

@@ -84,7 +84,7 @@ def run_trial(
         outcome = with_cold_cache(outcome, started[0].cache_left_bytes)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
-            cost = cpu_per_gigabyte(counted.differences, cell.point.benchmark.metrics)
+            cost = cpu_per_gigabyte(counted.differences, cell.point.own_metrics)
             outcome = replace(
                 outcome, values={**outcome.values, **cost}, effective={**outcome.effective, **links.effective}
             )
@@ -183,7 +183,7 @@ def _outcome(cell: Cell, lanes: Sequence[LaneRun]) -> Outcome:
     for number, lane in enumerate(lanes):
         with of_guest(number, point.colocation.guests):
             outcomes.append(parsed(point.benchmark, point.parameters, lane.context, lane.results))
-    metrics = point.benchmark.metrics
+    metrics = point.own_metrics
     if not point.colocation.is_counted:
         return combined(outcomes, metrics)
     found = density.over_guests(outcomes, metrics)

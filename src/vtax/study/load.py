@@ -19,6 +19,7 @@ from vtax.study import limits, text
 from vtax.study.check import UNKNOWN_BENCHMARK, checked
 from vtax.study.claim_names import unknown_names
 from vtax.study.declared import cut
+from vtax.study.job_files import with_job_files
 from vtax.study.model import RULES, Study
 from vtax.study.programs import with_absolute_files
 from vtax.study.renamed import with_current_names
@@ -85,8 +86,9 @@ def examine(
             merged[key] = value
         elif isinstance(below, Mapping):
             merged[key] = {**below, **value}
-    merged = with_absolute_files(merged, path)
+    unread, merged = with_job_files(with_absolute_files(merged, path), path)
     problems, study = _examined(merged, str(path), lambda sentence: _warn_once(f"{path}: {sentence}"))
+    problems += unread
     problems += _idle_keys(data.get("design", {}), str(path))
     if study is None:
         return problems, None

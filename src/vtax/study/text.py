@@ -30,24 +30,32 @@ _OTHER_FILES = (
 )
 
 
-def read(path: Path) -> bytes:
-    """What a study file holds. Never waits for a writer. Raises BadInput for anything but a small regular file."""
+def read(path: Path, what: str = "study") -> bytes:
+    """The content of a study file, or of another file of a study. Never waits for a writer.
+
+    what: the file is. Raises BadInput for anything but a small regular file.
+    """
+    is_study = what == "study"
+    hint = _PATH_HINT if is_study else "files of a study are beside it"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode):
-                raise BadInput(f"{cut(str(path))!r} is {_kind(mode)}, not a study", hint=_PATH_HINT)
+                raise BadInput(f"{cut(str(path))!r} is {_kind(mode)}, not a {what}", hint=hint)
             with open(descriptor, "rb", closefd=False) as file:
                 content = file.read(MAX_BYTES + 1)
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
+        subject = "the study" if is_study else f"the {what} {cut(path.name)!r}"
         hint = "make it readable, or give another file"
-        raise BadInput(f"the study cannot be read: {reason}", where=str(path), hint=hint) from error
+        raise BadInput(f"{subject} cannot be read: {reason}", where=str(path), hint=hint) from error
     if len(content) > MAX_BYTES:
-        raise BadInput(f"a study file has at most {about_size(MAX_BYTES)}", where=str(path), hint=_PATH_HINT)
+        raise BadInput(
+            f"a {what}{' file' if is_study else ''} has at most {about_size(MAX_BYTES)}", where=str(path), hint=hint
+        )
     return content
 
 
