@@ -32,7 +32,7 @@ def command(text, **parameters):
 
 
 @VERSIONS
-def test_every_job_has_its_figures_and_all_together_have_theirs(version):
+def test_every_job_has_figures_and_so_do_all_together(version):
     report = read(f"fio/{version}-two-jobs.json")
     first, second, log = json.loads(report)["jobs"]
     values = parse(TWO_JOBS, report).values

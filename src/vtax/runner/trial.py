@@ -80,8 +80,7 @@ def run_trial(
         for lane in lanes:
             started.append(LaneRun(lane, cell.point))
         extra = run_lanes(started, timeout_s, counted.around(), beside or nullcontext({}))
-        outcome = on_host(_outcome(cell, started), counted.differences)
-        outcome = with_cold_cache(outcome, started[0].cache_left_bytes)
+        outcome = on_host(with_cold_cache(_outcome(cell, started), started[0].cache_left_bytes), counted.differences)
         outcome = replace(outcome, effective={**outcome.effective, **extra})
         if links is not None:
             cost = cpu_per_gigabyte(counted.differences, cell.point.own_metrics)
