@@ -1,11 +1,11 @@
 """What counting around a trial costs: trials with counters and without them, interleaved on the same fresh guests.
 
-A real run through the runner and the store. The benchmark computes for about half a second in the guest; every
-second trial reads no counters and no clocks. Pairs of neighbouring trials, the order of which alternates, give the
-ratio of the program's time with counters to that without (does counting change a figure?), and the wall time that
-counting adds to a trial.
+A real run through the runner and the store. The benchmark computes for a fixed number of loops in the guest. Trials
+come in threes, in random order: one with counters, and two that read no counters and no clocks. The ratio of the
+program's time with counters to that of the first of these says whether counting changes a figure. The ratio of the
+two without is the control: it shows what such a ratio is where nothing differs.
 
-    sudo .venv/bin/python bench/counting_cost.py [--platform native ...] [--pairs 8] [--blocks 4] [--json]
+    sudo .venv/bin/python bench/counting_cost.py [--platform native ...] [--rounds 8] [--longer 1] [--json]
 
 The promise (docs/promises.md): the ratio is 1 within its interval, which is at most 2 % wide on each side.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
 import statistics
 import time
 from collections import defaultdict
@@ -41,6 +42,7 @@ from vtax.study.load import LoadedStudy, validate
 
 _LOOPS = {"native": 4_000_000}
 _ELSEWHERE = 400_000  # an emulated CPU is about ten times slower
+_WITH, _WITHOUT, _CONTROL = _KINDS = ("with", "without", "control")
 
 
 class Loop(TrueBenchmark):
@@ -62,23 +64,24 @@ class Loop(TrueBenchmark):
 
 
 class Watch(NullObserver):
-    """Alternates counting from trial to trial, and keeps times: platform -> pairs of (with, without)."""
+    """Chooses what each trial is, and keeps times: platform -> kind -> seconds, in rounds."""
 
-    def __init__(self, benchmark: Loop) -> None:
+    def __init__(self, benchmark: Loop, longer: int) -> None:
         self._benchmark = benchmark
-        self._number: dict[str, int] = defaultdict(int)
+        self._longer = longer
+        self._random = random.Random(1)
+        self._waiting: dict[str, list[str]] = defaultdict(list)
         self._began = 0.0
-        self.counts = True
-        self.tool: dict[str, dict[bool, list[float]]] = defaultdict(lambda: {True: [], False: []})
-        self.added: dict[str, dict[bool, list[float]]] = defaultdict(lambda: {True: [], False: []})
+        self.kind = _WITH
+        self.tool: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self.added: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self.errors: list[str] = []
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
-        number = self._number[platform]
-        self._number[platform] += 1
-        pair, second = divmod(number, 2)
-        self.counts = bool(second) == bool(pair % 2)
-        self._benchmark.loops = _LOOPS.get(platform, _ELSEWHERE)
+        if not self._waiting[platform]:
+            self._waiting[platform] = self._random.sample(_KINDS, len(_KINDS))
+        self.kind = self._waiting[platform].pop()
+        self._benchmark.loops = _LOOPS.get(platform, _ELSEWHERE) * self._longer
         self._began = time.monotonic()
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
@@ -87,23 +90,23 @@ class Watch(NullObserver):
         if error or result is None:
             self.errors.append(f"{platform}: {error}")
             return
-        self.tool[platform][self.counts].append(result.outside_s)
-        self.added[platform][self.counts].append(wall_s - result.outside_s)
+        self.tool[platform][self.kind].append(result.outside_s)
+        self.added[platform][self.kind].append(wall_s - result.outside_s)
 
 
-def measure(platforms: list[str], pairs: int, blocks: int) -> Watch:
+def measure(platforms: list[str], rounds: int, blocks: int, longer: int) -> Watch:
     """Run the study and return what was seen."""
     image = find(Home.from_environment())
     if image is None:
         raise BadInput("the guest image is not built yet", hint="sudo vtax image build")
     benchmark = Loop()
     registry.benchmarks()[benchmark.name] = benchmark  # type: ignore[index]
-    watch = Watch(benchmark)
+    watch = Watch(benchmark, longer)
     counted = Counting.around
 
     @contextmanager
     def around(self: Counting) -> Iterator[None]:
-        if not watch.counts:
+        if watch.kind != _WITH:
             yield
             return
         with counted(self):
@@ -114,7 +117,7 @@ def measure(platforms: list[str], pairs: int, blocks: int) -> Watch:
         "name": "counting-cost",
         "baseline": platforms[0],
         "platforms": platforms,
-        "design": {"blocks": blocks, "trials": 2 * pairs},
+        "design": {"blocks": blocks, "trials": len(_KINDS) * rounds},
         "benchmark": [{"name": benchmark.name}],
     }
     plan = make_plan(LoadedStudy(validate(declared, __file__), __file__), image=image)
@@ -129,32 +132,41 @@ def measure(platforms: list[str], pairs: int, blocks: int) -> Watch:
 
 
 def row(watch: Watch, platform: str) -> dict[str, Any]:
-    """Ratio of the program's time with counters to that without, and what counting adds to the wall time."""
-    with_, without = watch.tool[platform][True], watch.tool[platform][False]
-    found: Ratio = ratio_of_logs([math.log(a / b) for a, b in zip(with_, without, strict=False)], 0.95)
-    added = {counts: statistics.median(watch.added[platform][counts]) * 1e3 for counts in (True, False)}
+    """Ratios of the program's time to that without counters, and what is added to the wall time of a trial."""
+    tool, added = watch.tool[platform], watch.added[platform]
+
+    def ratio(kind: str) -> Ratio:
+        return ratio_of_logs([math.log(a / b) for a, b in zip(tool[kind], tool[_WITHOUT], strict=False)], 0.95)
+
+    found, control = ratio(_WITH), ratio(_CONTROL)
     return {
-        "pairs": found.n_blocks, "tool_s": statistics.median(without), "ratio": found.estimate, "low": found.low,
-        "high": found.high, "added_ms": added[True], "added_without_ms": added[False],
+        "rounds": found.n_blocks, "tool_s": statistics.median(tool[_WITHOUT]),
+        "ratio": found.estimate, "low": found.low, "high": found.high,
+        "control": control.estimate, "control_low": control.low, "control_high": control.high,
+        "added_ms": statistics.median(added[_WITH]) * 1e3,
+        "added_without_ms": statistics.median(added[_WITHOUT]) * 1e3,
     }  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="what counting around a trial costs")
     parser.add_argument("--platform", action="append", help="repeat for several; default native and qemu-tcg")
-    parser.add_argument("--pairs", type=int, default=8, help="of trials, per guest")
+    parser.add_argument("--rounds", type=int, default=8, help="of three trials, per guest")
     parser.add_argument("--blocks", type=int, default=4, help="fresh guests per platform")
+    parser.add_argument("--longer", type=int, default=1, help="times as many loops in a trial")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    watch = measure(arguments.platform or ["native", "qemu-tcg"], arguments.pairs, arguments.blocks)
+    platforms = arguments.platform or ["native", "qemu-tcg"]
+    watch = measure(platforms, arguments.rounds, arguments.blocks, arguments.longer)
     rows = {platform: row(watch, platform) for platform in watch.tool}
     if arguments.json:
         print(json.dumps({"rows": rows, "errors": watch.errors}, indent=2))
         return
     for platform, r in rows.items():
-        print(f"{platform:<12} program {r['tool_s']:.3f} s; with counters / without {r['ratio']:.4f} "
-              f"[{r['low']:.4f}, {r['high']:.4f}] of {r['pairs']} pairs; vtax adds {r['added_ms']:.1f} ms to a "
-              f"trial, {r['added_without_ms']:.1f} ms without counters")  # fmt: skip
+        print(f"{platform:<12} program {r['tool_s']:.3f} s, {r['rounds']} rounds: with counters / without "
+              f"{r['ratio']:.4f} [{r['low']:.4f}, {r['high']:.4f}], without / without {r['control']:.4f} "
+              f"[{r['control_low']:.4f}, {r['control_high']:.4f}]; vtax adds {r['added_ms']:.1f} ms to a trial, "
+              f"{r['added_without_ms']:.1f} ms without counters")  # fmt: skip
     for error in watch.errors:
         print(error)
 
