@@ -9,8 +9,13 @@ from vtax.runner.trial import parsed
 
 FIXTURES = Path(__file__).parent / "unit" / "fixtures"
 CONTEXT = Context(1, 2**29, guest_address="198.18.0.2", peer_address="198.18.0.1", link_mbit_s=1e6)
-REPORTS = [  # benchmark, its parameters, the program's role -> file with what it printed
-    ("dd", {"file_size": 67108864}, {"single": "dd/9.7-write-flushed.txt"}),
+ERRORS = ".err"
+REPORTS = [  # benchmark, its parameters, the program's role (with ERRORS: its standard error) -> file
+    (
+        "dd",
+        {"file_size": 67108864},
+        {"single": "dd/9.7-write-flushed.txt", f"single{ERRORS}": "dd/9.7-write-flushed.txt"},
+    ),
     ("iperf2", {}, {"client": "iperf2/2.2.1-tcp_send.client.csv", "server": "iperf2/2.2.1-tcp_send.server.csv"}),
     (
         "iperf2",
@@ -51,6 +56,12 @@ REPORTS = [  # benchmark, its parameters, the program's role -> file with what i
         {"single": "fio/3.39-two-jobs.json"},
     ),
     ("memcached", {}, {"client": "memcached/trixie.txt"}),
+    ("nginx", {"duration_s": 2}, {"client": "nginx/1.64.0.txt", f"client{ERRORS}": "nginx/1.64.0.err"}),
+    (
+        "pgbench",
+        {"duration_s": 2, "scale": 1, "clients": 2},
+        {"client": "pgbench/17-tpcb.txt", f"client{ERRORS}": "pgbench/17-tpcb.err"},
+    ),
     ("redis", {"requests": 20000}, {"client": "redis/8.0.csv"}),
     ("sysbench-oltp", {"events": 10000}, {"client": "sysbench-oltp/10.11-point_select.txt"}),
 ]
@@ -60,8 +71,9 @@ def results_of(name, texts):
     """The programs of a trial that printed these texts, by role."""
     tool = registry.get(name).tool
     return {
-        role: CommandResult((tool,), 0, text, text if name == "dd" else "", 100.0, 100.0, user_s=1.0)
+        role: CommandResult((tool,), 0, text, texts.get(role + ERRORS, ""), 100.0, 100.0, user_s=1.0)
         for role, text in texts.items()
+        if not role.endswith(ERRORS)
     }
 
 

@@ -1,4 +1,4 @@
-"""The program for π of docs/study-files.md, in scripted guests: its digits are checked, and its time is from outside."""
+"""The program for π of docs/study-files.md, in scripted guests: digits are checked, time is from outside."""
 
 from __future__ import annotations
 

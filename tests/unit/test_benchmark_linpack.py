@@ -95,6 +95,13 @@ def test_a_wrong_solution_fails_the_trial(old_new):
         parse(linpack, text, **DOUBLE)
 
 
+def test_a_program_without_memory_fails_the_trial_with_its_words():
+    with pytest.raises(BenchmarkError, match="status 2: no memory for the matrix: lower the order"):
+        parse(linpack, read("1.0-no-memory.txt"), status=2, stderr=read("1.0-no-memory.err"), order=5000)
+    with pytest.raises(BenchmarkError, match="not complete"):
+        parse(linpack, read("1.0-no-memory.txt"), order=5000)
+
+
 def test_a_library_that_is_missing_is_named_with_its_package():
     with pytest.raises(BenchmarkError, match=r"status 2: no OpenBLAS \(Debian package libopenblas0-pthread\)"):
         parse(

@@ -83,7 +83,7 @@ class Bonnie:
         *(
             Metric(f"{name}{suffix}", "files/s", "higher", f"{what} in {order} order", average="harmonic")
             for suffix, order in (("", "sequential"), ("_random", "random"))
-            for name, what in (("create", "files created"), ("stat", "files looked at"), ("delete", "files deleted"))
+            for name, what in (("create", "files created"), ("stat", "stat calls"), ("delete", "files deleted"))
         ),
     )  # fmt: skip
     version_argv = ("bonnie++",)

@@ -18,10 +18,10 @@ from pydantic import Field
 
 from vtax.benchmarks.base import Command, Context, GuestFile, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.service import (
-    LATENCIES,
     Client,
     client_result,
     cpus_of,
+    latencies,
     of_log,
     saturation_warnings,
     timed_by_log,
@@ -85,7 +85,7 @@ class Nginx:
     Parameters = NginxParameters
     metrics: Sequence[Metric] = (
         Metric("requests", "requests/s", "higher", "requests answered per second", primary=True, over_flows="sum"),
-        *LATENCIES,
+        *latencies("request"),
     )
     version_argv = ("sh", "-c", "nginx -v; h2load --version")
 

@@ -20,11 +20,11 @@ from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.service import (
-    LATENCIES,
     Client,
     check_cache,
     client_result,
     cpus_of,
+    latencies,
     of_log,
     saturation_warnings,
     timed_by_log,
@@ -102,7 +102,7 @@ class Pgbench:
     Parameters = PgbenchParameters
     metrics: Sequence[Metric] = (
         Metric("transactions", "transactions/s", "higher", "transactions per second", primary=True, over_flows="sum"),
-        *LATENCIES,
+        *latencies("transaction"),
     )
     version_argv = ("pgbench", "--version")
 

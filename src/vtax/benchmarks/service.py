@@ -18,16 +18,14 @@ _WORDS_SHOWN = 300
 _MEMORY_FOR_REST = 128 * 1024**2  # of a guest: kernel, agent, and the server's own memory beside its cache
 
 
-LATENCIES = tuple(
-    Metric(f"latency_{name}", "ms", "lower", f"time of one request, {title}")
-    for name, title in (
-        ("avg", "average"),
-        ("p50", "median"),
-        ("p95", "95th percentile"),
-        ("p99", "99th percentile"),
-        ("max", "max"),
+def latencies(what: str) -> tuple[Metric, ...]:
+    """Metrics of the time of one request, or of what a client calls its requests."""
+    titles = {"avg": "average", "p50": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "max"}
+    return tuple(
+        Metric(f"latency_{name}", "ms", "lower", f"time of one {what}, {title}") for name, title in titles.items()
     )
-)
+
+
 _TIMED_BY_LOG = b"""
 import glob, json, os, resource, subprocess, sys, time
 prefix, column, *argv = sys.argv[1:]
@@ -75,7 +73,7 @@ def of_log(tool: str, result: CommandResult) -> dict[str, Any]:
     lines = result.stderr.strip().splitlines()
     try:
         found: dict[str, Any] = json.loads(lines[-1])
-        if not found["count"] or not found["ms"].keys() >= {metric.name for metric in LATENCIES}:
+        if not found["count"] or not found["ms"].keys() >= {metric.name for metric in latencies("request")}:
             raise ValueError("no request")
     except (ValueError, LookupError, TypeError) as error:
         raise BenchmarkError(f"{tool} logged no request", where=result.stderr.strip()[-200:]) from error

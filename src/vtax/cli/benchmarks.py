@@ -65,7 +65,8 @@ def _explain(benchmark: Benchmark) -> None:
     if text := about(benchmark):
         click.echo(text + "\n")
     packages = packages_of([benchmark.name])
-    click.echo(f"tool: {benchmark.tool}" + (f", of the Debian packages {', '.join(packages)}" if packages else ""))
+    needed = f", of the Debian package{'s'[: len(packages) - 1]} {', '.join(packages)}" if packages else ""
+    click.echo(f"tool: {benchmark.tool}{needed}")
     print_keys("parameter", benchmark.Parameters)
     print_table(
         ("metric", "unit", "better", "meaning"),
