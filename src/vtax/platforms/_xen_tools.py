@@ -19,7 +19,9 @@ _CONTROL = "control_d"
 _IS_VIRTUAL_BIT = 1 << 31  # CPUID leaf 1, ECX
 _STATES = {"r": "running", "b": "blocked", "p": "paused", "s": "shut down", "c": "crashed", "d": "dying"}
 _HARMLESS = ("Parsing config", "got a tsc mode string", "Primary console has invalid configuration")
-_INSTALL = "apt install xen-system-amd64 qemu-system-xen, boot its entry 'with Xen hypervisor', and run vtax there"
+_INSTALL = (
+    "apt install xen-system-amd64 qemu-system-xen qemu-utils, boot its entry 'with Xen hypervisor', run vtax there"
+)
 
 
 @dataclass(frozen=True)
