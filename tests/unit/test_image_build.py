@@ -11,7 +11,9 @@ import pytest
 from vtax.errors import BadInput, ImageError
 from vtax.host.home import Home
 from vtax.host.journal import Journal, clean
+from vtax.host.process import Result
 from vtax.image import build as images
+from vtax.image import tree
 from vtax.image.recipe import DEFAULT, DataSet
 
 Usage = namedtuple("Usage", "total used free")
@@ -212,3 +214,13 @@ def test_a_removal_that_was_killed_is_finished_by_clean(home):
     (home.journal / "1-1-dead00.jsonl").write_text(json.dumps(record) + "\n")
     assert clean(home.journal).removed == (f"files {removed_image}",)
     assert not removed_image.exists()
+
+
+def test_data_whose_script_fails_are_reported_with_its_last_lines(tmp_path, monkeypatch):
+    printed = "".join(f"line {number}\n" for number in range(9)) + "\nTerminated\n"
+    monkeypatch.setattr(tree, "run", lambda argv, **_: Result(tuple(argv), 3, "", printed))
+    with pytest.raises(
+        ImageError, match="the data tables could not be made: their script failed with status 3"
+    ) as no:
+        tree.make_data(DataSet("tables", "exit 3", 1), tmp_path, "tag")
+    assert no.value.where == "line 6; line 7; line 8; Terminated"

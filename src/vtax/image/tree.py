@@ -20,6 +20,7 @@ from vtax.image.sources import host_mirror, host_proxies, keyring
 _PROGRAMS_DIRECTORY = "usr/bin"
 BUILD_ROOT_PACKAGES = ("base-files", "gcc", "libc6-dev")
 _BUILD_TIMEOUT_S = 1800.0
+_LINES_SHOWN = 5  # last ones of a script that failed
 _IN_TREE = """
 mkdir -p "$1/dev/shm"
 mount -t proc proc "$1/proc"
@@ -94,9 +95,16 @@ def make_data(data: DataSet, tree: Path, tag: str) -> None:
         *("sh", "-euc", _IN_TREE, "sh", str(tree), data.script, data.directory),
     ]
     try:
-        run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag)
+        made = run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, check=False)
     except CommandFailed as error:
         raise ImageError(f"the data {data.name} could not be made", where=error.what[-500:]) from error
+    if made.status != 0:
+        lines = (made.stderr.strip() or made.stdout.strip()).splitlines()
+        raise ImageError(
+            f"the data {data.name} could not be made: their script failed with status {made.status}",
+            where="; ".join(line.strip() for line in lines[-_LINES_SHOWN:] if line.strip()),
+            hint="run the same command again: nothing of a layer that failed is kept",
+        )
 
 
 def make_build_root(recipe: Recipe, target: Path, tag: str) -> None:
