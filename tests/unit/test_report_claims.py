@@ -211,8 +211,18 @@ def test_mapping_judges_by_another_platform_and_every_table_names_it() -> None:
     assert found.claims[0].word == "reproduced"
     text = drawn(document_of(found, analysis, is_full=True))
     assert "Mapped by request: far for gone" in text
-    assert "far (for gone)" in text
+    assert "far (for gone) (emulated)" in " ".join(text.split())
     assert as_json(document_of(found, analysis, is_full=True))["map"] == {"gone": "far"}
+
+
+def test_a_platform_that_stands_for_another_is_itself_in_claims_about_it() -> None:
+    about_far = {"id": "two", "check": [{"kind": "ratio", "of": "far", "below": 0.9, "benchmark": "small"}]}
+    analysis = measured({"check": [{"kind": "ratio", "of": "gone", "below": 0.9, "benchmark": "small"}]}, about_far)
+    text = " ".join(drawn(document_of(claims(analysis, {"gone": "far"}), analysis, is_full=True)).split())
+    first, second = text.split("two: reproduced")
+    assert "far (for gone) (emulated) / native, size=64" in first
+    assert "far (emulated) / native, size=64" in second
+    assert "for gone" not in second
 
 
 @pytest.mark.parametrize(

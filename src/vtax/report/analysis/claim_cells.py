@@ -17,6 +17,10 @@ Key = tuple[tuple[str, str], ...]
 """(factor, canonical level), sorted by factor."""
 
 
+Mapped = Mapping[str, str]
+"""Platform of a claim -> the platform of the run that stands for it."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One metric of one cell. levels: of every factor, `benchmark` and `metric`, canonical. shown: as they are

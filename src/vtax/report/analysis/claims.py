@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from vtax.errors import BadInput
-from vtax.report.analysis.claim_cells import Entry, Group, entries_of, logs_of, mean_logs, selected
+from vtax.report.analysis.claim_cells import Entry, Group, Mapped, entries_of, selected
+from vtax.report.analysis.claim_contrasts import contrast_of, divisor_of
 from vtax.report.analysis.lookup import unknown
-from vtax.report.analysis.unpaired import labels
 from vtax.report.analysis.values import Analysis
 from vtax.report.document import Inline, msg, plural, stored
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
-from vtax.stats.contrasts import Contrast, paired_contrast
+from vtax.stats.contrasts import Contrast
 from vtax.stats.notes import Note
-from vtax.stats.ratio import BlockMeans
-from vtax.stats.spread import BLOCKS_OF_A_SPREAD, spread_over_blocks, spread_over_points
-from vtax.stats.trend import theil_sen
-from vtax.study.claims import BENCHMARK, METRIC, CheckTable, ClaimTable, PublishedTable, Side, number_of
+from vtax.stats.spread import BLOCKS_OF_A_SPREAD
+from vtax.study.claims import BENCHMARK, METRIC, CheckTable, ClaimTable, PublishedTable, Side
 from vtax.study.limits import MAX_POINTS
-
-Logs = dict[int, float]
-"""Block -> a logarithm."""
-Mapped = Mapping[str, str]
-"""Platform of a claim -> the platform of the run that stands for it."""
 
 
 @dataclass(frozen=True)
@@ -251,8 +243,8 @@ def _comparison(
     try:
         if not of:
             raise StatsError(Note("no-shared-block"))
-        contrast = _contrast(
-            analysis, check, (of, to), [dict(key) for key in common], _divisor(entries, check, mapped)
+        contrast = contrast_of(
+            analysis, check, (of, to), [dict(key) for key in common], divisor_of(entries, check, mapped)
         )
     except StatsError as error:
         empty = Contrast(np.full(1, np.nan), better)
@@ -273,107 +265,6 @@ def _bounds(check: CheckTable, better: Better) -> tuple[float, float]:
     if check.kind == "monotone":
         return (1.0, math.inf) if check.direction == "rises" else (0.0, 1.0)
     return check.bounds
-
-
-Divisor = Callable[[Entry], Entry]
-
-
-def _divisor(entries: Sequence[Entry], check: CheckTable, mapped: Mapped) -> Divisor | None:
-    """What finds the entry of the reference at the levels of another. Raises StatsError where there is none."""
-    if check.reference is None:
-        return None
-    name = mapped.get(check.reference, check.reference)
-    there = {tuple(sorted(e.levels.items())): e for e in entries if e.row.platform.name == name}
-
-    def found(entry: Entry) -> Entry:
-        key = tuple(sorted(entry.levels.items()))
-        if key not in there:
-            raise StatsError(Note("no-baseline-here"))
-        return there[key]
-
-    return found
-
-
-def _contrast(
-    analysis: Analysis, check: CheckTable, sides: tuple[Sequence[Entry], Sequence[Entry]],
-    keys: Sequence[Mapping[str, str]], divisor: Divisor | None,
-) -> Contrast:  # fmt: skip
-    """One logarithm per block of what a check compares. keys: inner levels of the entries of both sides."""
-    of, to = sides
-    if check.kind == "monotone":
-        found = _slopes(check, of, to, keys, analysis.rule.confidence)
-    elif check.kind == "spread":
-        found = _spread(check, of, divisor)
-        if to:
-            found = _difference(found, _spread(check, to, divisor))
-    else:
-        parts = [_side_logs(of, divisor), _side_logs(to, divisor)]
-        if not set(parts[0]) & set(parts[1]):
-            raise StatsError(Note("no-shared-block"))
-        made = paired_contrast(_means(parts[0]), _means(parts[1]), of[0].better)
-        blocks = np.union1d(_means(parts[0]).blocks, _means(parts[1]).blocks)
-        return replace(made, sessions=_sessions(analysis, blocks))
-    blocks = np.array(sorted(found), np.int64)
-    if not blocks.size:
-        raise StatsError(Note("no-shared-block"))
-    logs = np.array([found[block] for block in blocks.tolist()])
-    return Contrast(logs, of[0].better, sessions=_sessions(analysis, blocks))
-
-
-def _sessions(analysis: Analysis, blocks: Any) -> Any:
-    return labels(analysis, blocks) if len(analysis.sessions) > 1 else None
-
-
-def _side_logs(entries: Sequence[Entry], divisor: Divisor | None) -> Logs:
-    own = mean_logs(entries)
-    return own if divisor is None else _difference(own, mean_logs([divisor(entry) for entry in entries]))
-
-
-def _difference(left: Logs, right: Logs) -> Logs:
-    return {block: left[block] - right[block] for block in left if block in right}
-
-
-def _means(logs: Logs) -> BlockMeans:
-    blocks = sorted(logs)
-    return BlockMeans(np.array(blocks, np.int64), np.exp(np.array([logs[block] for block in blocks])))
-
-
-def _slopes(
-    check: CheckTable, of: Sequence[Entry], to: Sequence[Entry], keys: Sequence[Mapping[str, str]], confidence: float
-) -> Logs:
-    """Block -> Theil and Sen's slope of the logarithm, by doublings of the factor; over points with the same level
-    the logarithms are averaged."""
-    assert check.along is not None
-    by_level: dict[float, list[int]] = {}
-    for place, key in enumerate(keys):
-        if (number := number_of(key[check.along])) is not None and number > 0:
-            by_level.setdefault(number, []).append(place)
-    if len(by_level) < 2:
-        raise StatsError(Note("one-level"))
-    lines = []
-    for number in sorted(by_level):
-        places = by_level[number]
-        logs = mean_logs([of[place] for place in places])
-        lines.append(_difference(logs, mean_logs([to[place] for place in places])) if to else logs)
-    x = np.log2(np.array(sorted(by_level)))
-    shared = set.intersection(*(set(line) for line in lines))
-    return {b: theil_sen(x, np.array([line[b] for line in lines]), confidence).estimate for b in shared}
-
-
-def _spread(check: CheckTable, entries: Sequence[Entry], divisor: Divisor | None) -> Logs:
-    """Block -> the logarithm of a spread; over blocks, of every two the first."""
-    if check.over == "blocks":
-        logs = _side_logs(entries, divisor)
-        own = sorted(logs)
-        found = spread_over_blocks(np.array([logs[b] for b in own])).tolist()
-        return dict(zip(own[::BLOCKS_OF_A_SPREAD], found, strict=False))
-    blocks, values = logs_of(entries)
-    if divisor is not None:
-        others, divided = logs_of([divisor(entry) for entry in entries])
-        _, left, right = np.intersect1d(blocks, others, return_indices=True)
-        blocks, values = blocks[left], values[:, left] - divided[:, right]
-    spreads = spread_over_points(values)
-    return {b: s for b, s in zip(blocks.tolist(), spreads.tolist(), strict=True) if s == s}
 
 
 def name_of(side: Side) -> str:

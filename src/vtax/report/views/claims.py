@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from vtax.report.analysis.claims import Claims, Compared, JudgedClaim, claims, name_of
@@ -38,7 +38,9 @@ from vtax.report.document import Section as Titled
 from vtax.report.views import published as published_numbers
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
+from vtax.study.claims import BENCHMARK, METRIC
 
+Marks = Mapping[str, Sequence[str]]
 _BRIEF = 6  # comparisons of a claim
 _WORDS: Mapping[str, Inline] = {
     "reproduced": styled(msg("reproduced"), "strong"),
@@ -64,8 +66,9 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
     parts: list[Part] = []
     if found.claims:
         parts += [*_mapping(found), _overview(found), *_method(found, analysis)]
-        for each in found.claims:
-            parts.append(_section(each, found, is_full=is_full))
+        marks = {platform.name: platform.marks for platform in analysis.platforms}
+        shown = [each for each in found.claims if is_full or each.judgement is not None]
+        parts += [_section(each, found, marks, is_full=is_full) for each in shown]
     parts += published_numbers.parts_of(numbers, analysis)
     return Document(VIEW.title, tuple(parts), data=_plain(found, numbers, analysis), colours=shared.colours(analysis))
 
@@ -125,12 +128,12 @@ def _method(found: Claims, analysis: Analysis) -> Iterator[Part]:
             "Reproduced: the interval lies inside the claimed range. Contradicted: it lies outside. Words are "
             "corrected for the number of claims, {family} (Holm): at most {alpha} of such tables hold a false one. "
             "The intervals, from blocks, hold at {level} for each ratio alone.",
-            family=Count(found.family), alpha=Share(found.alpha), level=analysis.level,
+            family=Count(found.family), alpha=Share(found.alpha, "declared"), level=analysis.level,
         ), "muted",
     )  # fmt: skip
 
 
-def _section(each: JudgedClaim, found: Claims, *, is_full: bool) -> Titled:
+def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -> Titled:
     """One claim: where it stands, how it was judged, and its comparisons."""
     parts: list[Part] = [Paragraph(_statement(each))]
     source = msg("Source: {source}", source=each.claim.source)
@@ -140,7 +143,7 @@ def _section(each: JudgedClaim, found: Claims, *, is_full: bool) -> Titled:
     elif each.compared:
         ordered = sorted(each.compared, key=_certainty) if not is_full else list(each.compared)
         shown = ordered if is_full else ordered[:_BRIEF]
-        parts.append(_comparisons(each, shown, found))
+        parts.append(_comparisons(each, shown, found, marks))
         if len(shown) < len(ordered):
             more = len(ordered) - len(shown)
             parts.append(Paragraph(plural("{count} comparison more", "{count} comparisons more", more), "muted"))
@@ -158,7 +161,8 @@ def _is_inside(compared: Compared) -> bool:
     return compared.tested is not None and compared.low <= compared.tested.ratio.estimate <= compared.high
 
 
-def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims) -> Table:
+def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims, marks: Marks) -> Table:
+    alike = _alike(each.compared)
     has_published = each.claim.published is not None
     columns = (
         Column("compared", msg("compared"), wraps=True),
@@ -179,37 +183,50 @@ def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims) ->
             ratio = compared.tested.ratio
             interval: Inline = Interval(ratio.low, ratio.high, "ratio") if math.isfinite(ratio.high) else Nothing()
             cells = (Ratio(ratio.estimate), muted(interval), Count(ratio.n_blocks))
-        rows.append(TableRow((_what(compared, found), _range(compared), *published_here, *cells)))
+        rows.append(TableRow((_what(compared, found, marks, alike), _range(compared), *published_here, *cells)))
     return Table(
         columns, (Group(tuple(rows)),), key=each.claim.id, label=msg("comparisons of {claim}", claim=each.claim.id)
     )
 
 
-def _what(compared: Compared, found: Claims) -> Inline:
-    """`xen-pv / native, link.mtu=500`, with what stands for a platform of the publication."""
-    of = _side(compared, name_of(compared.of), compared.of.platform, found)
-    what: Inline = of
+def _what(compared: Compared, found: Claims, marks: Marks, alike: Collection[str]) -> Inline:
+    """`xen-pv / native, link.mtu=500`, with what stands for a platform of the publication, and marks.
+
+    alike: factors that say nothing, since all comparisons of the claim share their level.
+    """
+    check = compared.check
+    what = _side(compared, name_of(compared.of), compared.of.platform, found, marks)
     if compared.to is not None:
-        to = _side(compared, name_of(compared.to), compared.to.platform, found)
-        what = joined([of, to], " / ")
-    if compared.check.reference:
-        reference = found.mapped.get(compared.check.reference, compared.check.reference)
+        to = _side(compared, name_of(compared.to), compared.to.platform, found, marks)
+        what = joined([what, to], " / ")
+    if check.reference:
+        here = found.mapped.get(check.reference, check.reference)
+        reference = _side(compared, here, here, found, marks)
         what = msg("{ratio}, both relative to {reference}", ratio=what, reference=reference)
-    if compared.check.kind == "monotone":
-        what = msg("{ratio}, for each doubling of {factor}", ratio=what, factor=str(compared.check.along))
-    elif compared.check.kind == "spread" and compared.check.over == "points":
+    if check.kind == "monotone":
+        what = msg("{ratio}, for each doubling of {factor}", ratio=what, factor=str(check.along))
+    elif check.kind == "spread" and check.over == "points":
         what = msg("spread of {ratio} over points", ratio=what)
-    elif compared.check.kind == "spread":
+    elif check.kind == "spread":
         what = msg("spread of {ratio} over blocks", ratio=what)
-    averaged = compared.check.average_over
-    if averaged:
-        what = msg("{ratio}, averaged over {factors}", ratio=what, factors=", ".join(averaged))
-    return joined([what, Factor(compared.point)] if compared.point else [what], ", ")
+    if check.average_over:
+        what = msg("{ratio}, averaged over {factors}", ratio=what, factors=", ".join(check.average_over))
+    point = tuple((factor, level) for factor, level in compared.point if factor not in alike)
+    return joined([what, Factor(point)] if point else [what], ", ")
 
 
-def _side(compared: Compared, text: str, platform: str, found: Claims) -> Inline:
-    original = next((there for there, here in found.mapped.items() if here == platform), "")
-    return msg("{side} (for {platform})", side=text, platform=original) if original else text
+def _side(compared: Compared, text: str, platform: str, found: Claims, marks: Marks) -> Inline:
+    """A side with the platform that it stands for, and the marks of its own."""
+    named = compared.check.platforms("")
+    original = next((there for there, here in found.mapped.items() if here == platform and there in named), "")
+    side: Inline = msg("{side} (for {platform})", side=text, platform=original) if original else text
+    return msg("{side} ({marks})", side=side, marks=joined(map(stored, marks[platform]))) if marks[platform] else side
+
+
+def _alike(compared: Sequence[Compared]) -> set[str]:
+    """`benchmark` and `metric` where all comparisons of a claim have the same."""
+    points = [dict(each.point) for each in compared]
+    return {name for name in (BENCHMARK, METRIC) if len({point.get(name) for point in points}) == 1}
 
 
 def _range(compared: Compared) -> Inline:

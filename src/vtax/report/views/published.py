@@ -46,8 +46,11 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]
     rows = []
     for each in numbers:
         name: Inline = each.platform
+        marks = next((platform.marks for platform in analysis.platforms if platform.name == each.here), ())
         if each.here != each.platform:
             name = msg("{here} for {there}", here=each.here, there=each.platform)
+        if marks and each.mean is not None:
+            name = msg("{side} ({marks})", side=name, marks=joined(map(stored, marks)))
         source = joined([each.table.source, stored(each.table.note)], "; ")
         rows.append(TableRow((name, _quantity(each), _with_deviation(each), _own(each), source)))
     label = msg("published numbers beside those of this run")
