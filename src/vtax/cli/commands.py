@@ -13,6 +13,7 @@ COMMANDS = {
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
     "export": "Write a run with its raw outputs as a bundle, for another host.",
     "import": "Add the run of a bundle to the store.",
+    "merge": "Combine runs of one study, of several hosts or days, into one.",
     "reparse": "Read the stored outputs of a run again with today's parsers.",
     "remove": "Delete runs from the store.",
     "doctor": "Check which platforms run here and what disturbs measurements.",

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vtax.report.analysis.facts import fact_name
 from vtax.report.document import Count, Inline, joined, msg
+from vtax.stats.checks import StatsError
+from vtax.stats.ratio import Ratio, log_ratios
+from vtax.stats.sessions import ratio_over_sessions
 from vtax.store.query import RunData
+
+if TYPE_CHECKING:
+    from vtax.report.analysis.values import Row
 
 _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
 
@@ -54,6 +60,26 @@ def boots(sessions: Sequence[MeasuredSession]) -> int | None:
     """In how many boots of the host they ran; None when that of one is not known."""
     known = {session.boot_id for session in sessions}
     return None if "" in known else len(known)
+
+
+def of_hosts(sessions: Sequence[MeasuredSession]) -> dict[str, list[MeasuredSession]]:
+    """Machine id -> the sessions of that host, in order; those of hosts that are not known together."""
+    found: dict[str, list[MeasuredSession]] = {}
+    for session in sessions:
+        found.setdefault(str(session.host.get("machine_id", "")), []).append(session)
+    return found
+
+
+def ratio_of_host(row: Row, base: Row, sessions: Sequence[MeasuredSession], confidence: float) -> Ratio | None:
+    """The ratio of a row to its baseline over the sessions of one host; None without a block there."""
+    session_of = {block: session.number for session in sessions for block in session.blocks}
+    sides = [dict(zip(side.blocks.tolist(), side.block_means.tolist(), strict=True)) for side in (row, base)]
+    blocks = [block for block in sides[0] if block in sides[1] and block in session_of]
+    try:
+        logs = log_ratios(*(np.array([side[block] for block in blocks]) for side in sides))
+        return ratio_over_sessions(logs, np.array([session_of[block] for block in blocks]), confidence)
+    except StatsError:
+        return None
 
 
 def host_changes(sessions: Sequence[MeasuredSession]) -> tuple[HostChange, ...]:

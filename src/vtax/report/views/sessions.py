@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vtax.report.analysis import Analysis, Row, Section
-from vtax.report.analysis.sessions import HostChange, MeasuredSession, host_changes, scope
+from vtax.report.analysis.sessions import HostChange, MeasuredSession, host_changes, of_hosts, ratio_of_host, scope
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
     Column,
@@ -22,6 +22,7 @@ from vtax.report.document import (
     Ratio,
     Share,
     Table,
+    joined,
     msg,
 )
 from vtax.report.document import Row as TableRow
@@ -30,6 +31,7 @@ from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.host import fact
 from vtax.report.views.plain import plain_sessions
+from vtax.stats.ratio import Ratio as RatioOfBlocks
 
 _BOOT_SHOWN = 8  # digits
 
@@ -44,6 +46,7 @@ def document(source: Source, _: Options) -> Document:
     parts: list[Part] = [_sessions(analysis.sessions), Paragraph(text, "muted")]
     parts += changes_part(changes)
     parts += _ratios(analysis)
+    parts += _hosts_apart(analysis)
     return Document(VIEW.title, tuple(parts), data=_plain(analysis, changes))
 
 
@@ -120,6 +123,77 @@ def _table(section: Section, analysis: Analysis) -> Table:
     return Table(columns, rows, key=f"sessions {section.name}", label=shared.title_of(section), style="result")
 
 
+def _hosts_apart(analysis: Analysis) -> Iterator[Part]:
+    """The ratios of every host for itself, where the sessions are of several."""
+    hosts = of_hosts(analysis.sessions)
+    if len(hosts) < 2:
+        return
+    columns = (
+        shared.PLATFORM,
+        *(
+            Column(f"host_{number}", msg("sessions {numbers}", numbers=_numbers(sessions)), joins=True)
+            for number, sessions in enumerate(hosts.values(), start=1)
+        ),
+    )
+    for section in analysis.primary:
+
+        def cells(row: Row, section: Section = section) -> Sequence[Inline] | None:
+            found = _ratios_of_hosts(row, section, analysis)
+            if not any(found):
+                return None
+            return [
+                joined([Ratio(each.estimate), Interval(each.low, each.high, "ratio")], " ") if each else Nothing()
+                for each in found
+            ]
+
+        rows = shared.groups(section.points, cells)
+        if not rows:
+            continue
+        label = msg(
+            "{title}: ratio to {baseline} on each host", title=shared.title_of(section), baseline=analysis.baseline
+        )
+        table = Table(columns, rows, key=f"hosts {section.name}", label=label, style="result")
+        yield Titled(label, (table,))
+
+
+def _ratios_of_hosts(row: Row, section: Section, analysis: Analysis) -> list[RatioOfBlocks | None]:
+    """The ratio of a row on each host, in the order of their first sessions."""
+    point = next(point for point in section.points if any(each is row for each in point.rows))
+    base = next((each for each in point.rows if each.platform.name == analysis.baseline), None)
+    hosts = of_hosts(analysis.sessions).values()
+    if base is None or base is row:
+        return [None for _ in hosts]
+    return [ratio_of_host(row, base, sessions, analysis.rule.confidence) for sessions in hosts]
+
+
+def _numbers(sessions: Sequence[MeasuredSession]) -> str:
+    return ", ".join(str(each.number) for each in sessions)
+
+
+def _plain_hosts(analysis: Analysis) -> list[dict[str, Any]]:
+    """Of every host: its sessions, and the ratios over them alone; nothing of a single host."""
+    hosts = of_hosts(analysis.sessions)
+    if len(hosts) < 2:
+        return []
+    return [
+        {
+            "machine_id": machine, "sessions": [each.number for each in sessions],
+            "ratios": [
+                {
+                    **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
+                    "estimate": ratio.estimate, "low": ratio.low, "high": ratio.high, "blocks": ratio.n_blocks,
+                    "sessions": ratio.n_sessions,
+                }
+                for section in analysis.primary
+                for point in section.points
+                for row in point.rows
+                if (ratio := _ratios_of_hosts(row, section, analysis)[number])
+            ],
+        }
+        for number, (machine, sessions) in enumerate(hosts.items())
+    ]  # fmt: skip
+
+
 def plain_changes(changes: Sequence[HostChange]) -> list[dict[str, Any]]:
     """Facts of the host that differ, with the value of each session."""
     return [{"fact": change.name, "values": list(change.values)} for change in changes]
@@ -131,6 +205,7 @@ def _plain(analysis: Analysis, changes: Sequence[HostChange]) -> dict[str, Any]:
         "sessions": plain_sessions(analysis.sessions),
         "scope": scope(analysis.sessions),
         "host_changes": plain_changes(changes),
+        "hosts": _plain_hosts(analysis),
         "ratios": [
             {
                 **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,

@@ -1,0 +1,270 @@
+"""Runs of one study become one run, whose sessions are theirs: copied, numbered one after another, with provenance.
+
+Nothing is computed here. What is made has the form of a run of several sessions, so every view reads it, and
+intervals are over sessions (stats.sessions). The runs that it was made of stay as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from vtax.errors import BadInput
+from vtax.foreign_text import clean
+from vtax.store import schema
+from vtax.store.database import reading, writing
+from vtax.store.provenance import MERGED, merged_runs
+from vtax.store.records import PlatformRecord
+from vtax.store.run import RunHandle
+from vtax.store.store import Store, next_name
+from vtax.store.transfer import ORDER, Row, add_rows, rows_of
+
+_OF_LENGTH = ("seed", "blocks", "min_blocks", "max_blocks", "budget", "sessions")  # of a design: how long, not what
+_MAX_SHOWN = 80  # characters of a value
+
+
+def merge(store: Store, names: Sequence[str]) -> str:
+    """Store the merged run of several; returns its name.
+
+    Raises BadInput with the difference for runs of different studies, images, agents, plug-ins or platforms, for
+    those that are not finished or share a session, and where the study's rule has no sessions; StoreError.
+    """
+    runs = sorted((store.open_run(name) for name in dict.fromkeys(names)), key=lambda run: (run.started_at, run.name))
+    if len({run.id for run in runs}) < 2:
+        raise BadInput("merging needs two runs or more", hint="vtax merge RUN RUN")
+    _check(runs)
+    identity = hashlib.sha256("".join(sorted(run.identity for run in runs)).encode()).hexdigest()[:32]
+    with writing(store.engine) as connection, reading(store.engine) as source:
+        table = schema.run
+        known = {row.identity: row.name for row in connection.execute(select(table.c.identity, table.c.name))}
+        if identity in known:
+            raise BadInput(f"these runs are merged already: {known[identity]}", hint=f"vtax show {known[identity]}")
+        name = next_name(f"{runs[0].study}-merged", known.values())
+        parts = _parts(source, runs)
+        add_rows(connection, _rows(parts, _run_row(parts, name, identity)))
+    return name
+
+
+def _check(runs: Sequence[RunHandle]) -> None:
+    """Raise BadInput for runs that cannot be merged, with every difference to the first."""
+    first, *others = runs
+    for run in runs:
+        if run.status != "finished":
+            raise BadInput(f"{run.name} is not finished: {run.status}", hint=f"sudo vtax resume {run.name}")
+    design = first.declared.get("design", {})
+    is_even = design.get("stop") == "fixed" or (design.get("stop") == "budget" and design.get("spend") == "evenly")
+    if not is_even or design.get("order") == "sequential":
+        raise BadInput(
+            f"{first.study} has no sessions to merge: stop = {design.get('stop')!r}, "
+            f"spend = {design.get('spend')!r}, order = {design.get('order')!r}",
+            hint="measure with stop = 'fixed', or 'budget' with spend = 'evenly', in randomized order; vtax contrast "
+            "RUN,RUN RUN,RUN compares others",
+        )
+    for run in others:
+        if found := list(_differences(first, run)):
+            raise BadInput(
+                f"{first.name} and {run.name} cannot be merged: {'; '.join(found)}",
+                hint="merge runs of one study, image and version of vtax",
+            )
+    seen: dict[str, str] = {}
+    for run in runs:
+        for identity in _identities(run):
+            if identity in seen:
+                raise BadInput(
+                    f"{seen[identity]} and {run.name} have sessions in common",
+                    hint="merge the other runs without one",
+                )
+            seen[identity] = run.name
+
+
+def _identities(run: RunHandle) -> set[str]:
+    """The identities of a run and of those that it was merged from."""
+    lists = [part.get("includes") for part in merged_runs(run.provenance)]
+    return {run.identity, *(str(each) for found in lists if isinstance(found, list) for each in found)}
+
+
+def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
+    """What keeps two runs from being merged, a sentence each."""
+    plain = (("study", a.study, b.study), ("image", a.image_key, b.image_key),
+             ("agent (version of vtax)", a.vtax_version, b.vtax_version),
+             ("plug-ins", [vars(each) for each in a.plugins], [vars(each) for each in b.plugins]))  # fmt: skip
+    for what, one, other in plain:
+        if one != other:
+            yield f"{what} {_short(one)} and {_short(other)}"
+    yield from _unlike("", _settings(a.declared), _settings(b.declared))
+    of_a, of_b = ({p.name: (p.identity, p.is_baseline) for p in run.platforms} for run in (a, b))
+    for name in sorted({*of_a, *of_b}):
+        if of_a.get(name) != of_b.get(name):
+            yield f"platform {name}: {_short(of_a.get(name))} and {_short(of_b.get(name))}"
+
+
+def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """A study without what says how long it lasts."""
+    design = {name: value for name, value in declared.get("design", {}).items() if name not in _OF_LENGTH}
+    return {**declared, "design": design}
+
+
+def _unlike(place: str, a: Any, b: Any) -> Iterator[str]:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        for name in sorted({*a, *b}):
+            yield from _unlike(f"{place}.{name}" if place else str(name), a.get(name), b.get(name))
+    elif a != b:
+        yield f"{place} {_short(a)} and {_short(b)}"
+
+
+def _short(value: Any) -> str:
+    return clean(str(value), _MAX_SHOWN)
+
+
+@dataclass
+class _Part:
+    """A run that is merged, its rows table by table, and what is added to its numbers.
+
+    numbers: table -> number of each of its rows in the merged run.
+    """
+
+    run: RunHandle
+    groups: Iterator[tuple[str, Iterator[Row]]]
+    first_session: int
+    first_block: int
+    first_number: int  # of trials before the first block
+    first_position: int
+    numbers: dict[str, list[int]] = field(default_factory=dict)
+    _next: tuple[str, Iterator[Row]] | None = None
+
+    def of(self, table: str) -> Iterator[dict[str, Any]]:
+        """The rows of a table; tables are taken in their order."""
+        self._next = self._next or next(self.groups, None)
+        if self._next and self._next[0] == table:
+            yield from (row for _, row in self._next[1])
+            self._next = None
+
+    @property
+    def sessions(self) -> list[int]:
+        """Its sessions, by their numbers in the merged run."""
+        return [self.first_session + session.number for session in self.run.sessions]
+
+
+def _parts(connection: Connection, runs: Sequence[RunHandle]) -> list[_Part]:
+    found: list[_Part] = []
+    session = block = number = position = 0
+    trial = schema.trial
+    for run in runs:
+        rows = groupby(rows_of(connection, run.id), key=lambda row: row[0])
+        found.append(_Part(run, rows, session, block, number, position))
+        of_run = select(func.max(trial.c.block), func.max(trial.c.position)).where(trial.c.run_id == run.id)
+        last_block, last_position = connection.execute(of_run).one()
+        before = select(func.max(trial.c.number)).where(trial.c.run_id == run.id, trial.c.block < 0)
+        session += len(run.sessions)
+        block += max(-1 if last_block is None else int(last_block), -1) + 1
+        last = connection.execute(before).scalar()
+        number += 0 if last is None else int(last) + 1
+        position += 0 if last_position is None else int(last_position) + 1
+    return found
+
+
+def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]:
+    """The row of the merged run: what all runs have in common, and where it is from."""
+    runs = [part.run for part in parts]
+    hosts = [session.host for run in runs for session in run.sessions]
+    common = {fact: value for fact, value in hosts[0].items() if all(host.get(fact) == value for host in hosts)}
+    design = dict(runs[0].declared.get("design", {}))
+    design["sessions"] = sum(int(run.declared.get("design", {}).get("sessions") or 1) for run in runs)
+    for key in ("blocks", "budget"):
+        given = [run.declared.get("design", {}).get(key) for run in runs]
+        if all(isinstance(value, int | float) for value in given):
+            design[key] = sum(given)
+    untested = [vars(each) for each in runs[0].untested if all(each in run.untested for run in runs)]
+    provenance = {
+        MERGED: {
+            "at": time.time(),
+            "runs": [
+                {"name": part.run.name, "identity": part.run.identity, "sessions": part.sessions,
+                 "includes": sorted(_identities(part.run))}
+                for part in parts
+            ],
+        }
+    }  # fmt: skip
+    durations = [run.duration_s for run in runs]
+    return {
+        "name": name, "study": runs[0].study, "declared": {**runs[0].declared, "design": design},
+        "seed": runs[0].seed, "status": "finished", "vtax_version": runs[0].vtax_version,
+        "image_key": runs[0].image_key, "host": common, "untested": untested,
+        "plugins": [vars(each) for each in runs[0].plugins], "started_at": runs[0].started_at,
+        "ended_at": max(run.ended_at or run.started_at for run in runs),
+        "active_s": sum(each for each in durations if each is not None),
+        "stopped_because": f"merged from {', '.join(run.name for run in runs)}", "identity": identity,
+        "provenance": provenance,
+    }  # fmt: skip
+
+
+def _rows(parts: Sequence[_Part], run: dict[str, Any]) -> Iterator[Row]:
+    for table in ORDER:
+        if table == "run":
+            for part in parts:
+                list(part.of("run"))
+            yield table, run
+        elif table in ("platform", "cell", "metric"):
+            yield from ((table, row) for row in _union(table, parts))
+        else:
+            yield from ((table, row) for row in _appended(table, parts))
+
+
+def _union(table: str, parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
+    """Rows of which the runs have the same ones: each once."""
+    names = {"platform": ("name",), "cell": ("key",), "metric": ("benchmark", "name")}[table]
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    numbers: dict[tuple[Any, ...], int] = {}
+    for part in parts:
+        own = part.numbers[table] = []
+        for row in part.of(table):
+            if table == "cell":
+                row["platform_id"] = part.numbers["platform"][row["platform_id"] - 1]
+            key = tuple(row[name] for name in names)
+            found.setdefault(key, row)
+            own.append(numbers.setdefault(key, len(numbers) + 1))
+    if table == "platform":
+        for number, (key, row) in enumerate(found.items()):
+            row.update(position=number, **_platform(key[0], [part.run.platforms for part in parts]))
+    yield from found.values()
+
+
+def _platform(name: str, runs: Sequence[Iterable[PlatformRecord]]) -> dict[str, Any]:
+    """What is said of a platform that several runs have: tested where one of them tested it, marked as in any."""
+    found = [each for platforms in runs for each in platforms if each.name == name]
+    tested = [each for each in found if each.available] or found
+    return {
+        "available": tested[0].available, "reason": tested[0].reason, "hint": tested[0].hint,
+        "marks": list(dict.fromkeys(mark for each in tested for mark in each.marks)),
+        "version": clean(" / ".join(dict.fromkeys(each.version for each in tested))),
+    }  # fmt: skip
+
+
+def _appended(table: str, parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:
+    """Rows that each run has for itself, renumbered."""
+    count = 0
+    for part in parts:
+        own = part.numbers[table] = []
+        for row in part.of(table):
+            count += 1
+            if table in ("session", "guest", "trial"):
+                own.append(count)
+            for target in ("platform", "cell", "metric", "guest", "trial"):
+                if row.get(f"{target}_id") is not None:
+                    row[f"{target}_id"] = part.numbers[target][row[f"{target}_id"] - 1]
+            if table == "session":
+                row["number"] += part.first_session
+            if "block" in row and row["block"] >= 0:
+                row["block"] += part.first_block
+            elif table == "trial":
+                row["number"] += part.first_number
+            if table == "trial":
+                row["session"] += part.first_session
+                row["position"] += part.first_position
+            yield row

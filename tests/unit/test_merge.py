@@ -1,0 +1,205 @@
+"""`vtax merge`: runs of one study as one run of several sessions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from command_line import output_of
+from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
+
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.report.analysis.source import source_of
+from vtax.runner.resume import obstacle
+from vtax.stats.ratio import log_ratios
+from vtax.stats.sessions import ratio_over_sessions
+from vtax.store.query import load, outputs
+from vtax.store.store import Store
+
+HOSTS = ({"cpus": 2, "machine_id": "aaaaaaaaaaaa", "kernel": "6.1"}, {"cpus": 8, "machine_id": "bbbbbbbbbbbb"})
+BLOCKS = (3, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with three runs of one study: two of one host, one of another."""
+    file = tmp_path_factory.mktemp("store") / "store.sqlite"
+    with Store.open(f"sqlite:///{file}") as store:
+        for number, host in enumerate((HOSTS[0], HOSTS[1], HOSTS[0]), start=1):
+            run = begin(store, f"tour-{number}", host=host, started_at=1.7e9 + number, boot_id=f"boot-{number}")
+            before = {"block": -1, "is_warmup": True, "position": 0}
+            run.add_trial(trial(cells()[0], **before, warnings=(("tool", f"of {number}"),)))
+            fill(run, blocks=BLOCKS[number - 1], trials=1, warmup=0, seed=number)
+    return file
+
+
+@pytest.fixture
+def store(whole: Path, private_home: Home) -> Store:
+    shutil.copy(whole, private_home.root / "store.sqlite")
+    return Store.open(private_home.store_url)
+
+
+def refusal(*runs: str) -> BadInput:
+    error = CliRunner().invoke(group, ["merge", *runs]).exception
+    assert isinstance(error, BadInput)
+    return error
+
+
+def merge(*runs: str) -> Any:
+    return json.loads(CliRunner().invoke(group, ["merge", *runs, "--json"], catch_exceptions=False).stdout)
+
+
+def test_all_trials_are_there_in_sessions_of_their_own(store: Store) -> None:
+    merged = merge("tour-1", "tour-2", "tour-3")["run"]
+    assert merged == "tour-merged-1"
+    found, parts = load(store.engine, store.open_run(merged)), [
+        load(store.engine, store.open_run(f"tour-{n}")) for n in (1, 2, 3)
+    ]  # fmt: skip
+    assert found.trials.id.size == sum(part.trials.id.size for part in parts)
+    measured = found.trials.block >= 0
+    pairs = zip(found.trials.session[measured].tolist(), found.trials.block[measured].tolist(), strict=True)
+    assert sorted({*pairs}) == [
+        (1, 0), (1, 1), (1, 2), (2, 3), (2, 4), (3, 5), (3, 6), (3, 7),
+    ]  # fmt: skip
+    assert np.unique(found.trials.position).size == found.trials.id.size
+    for number, part in enumerate(parts, start=1):
+        own = found.measurements.value[found.trials.session[found.measurements.trial] == number]
+        assert own.tolist() == part.measurements.value.tolist()
+    assert len(found.guests) == sum(len(part.guests) for part in parts)
+    assert {w.text for w in found.warnings} >= {"of 1", "of 2", "of 3"}
+    count = len(outputs(store.engine, store.open_run(merged)))
+    assert count == sum(len(outputs(store.engine, part.run)) for part in parts)
+
+
+def test_intervals_are_those_of_several_sessions(store: Store) -> None:
+    merge("tour-1", "tour-2", "tour-3")
+    analyses = [source_of(store, name).analysis for name in ("tour-1", "tour-2", "tour-3", "tour-merged-1")]
+    logs: list[float] = []
+    for analysis in analyses[:3]:
+        rows = {row.platform.name: row for row in analysis.primary[0].points[0].rows}
+        logs += log_ratios(rows["docker"].block_means, rows["native"].block_means).tolist()
+    wanted = ratio_over_sessions(logs, [1] * 3 + [2] * 2 + [3] * 3)
+    (ratio,) = (r.ratio for r in analyses[3].primary[0].points[0].rows if r.platform.name == "docker")
+    assert ratio is not None
+    assert ratio.n_sessions == 3
+    assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx((wanted.estimate, wanted.low, wanted.high))
+
+
+def test_hosts_are_shown_apart_and_every_difference_is_listed(store: Store) -> None:
+    shown = merge("tour-1", "tour-2", "tour-3")["sessions"]
+    assert {change["fact"]: change["values"] for change in shown["host_changes"]}["machine id"] == [
+        "aaaaaaaaaaaa", "bbbbbbbbbbbb", "aaaaaaaaaaaa",
+    ]  # fmt: skip
+    first, second = shown["hosts"]
+    assert (first["sessions"], second["sessions"]) == ([1, 3], [2])
+    rows = {row.platform.name: row for row in source_of(store, "tour-2").analysis.primary[0].points[0].rows}
+    alone = rows["docker"].ratio
+    assert alone is not None
+    docker = next(each for each in second["ratios"] if each["platform"] == "docker")
+    assert docker["estimate"] == pytest.approx(alone.estimate)
+    assert docker["blocks"] == BLOCKS[1]
+    assert first["ratios"][0]["sessions"] == 2
+    printed = output_of("show", "tour-merged-1", "--sessions")
+    assert "on each host" in printed
+    assert "sessions 1, 3" in printed
+
+
+def test_every_view_works_and_the_run_is_marked(store: Store, tmp_path: Path) -> None:
+    merge("tour-2", "tour-1")
+    for view in (
+        "--audit",
+        "--variance",
+        "--ranking",
+        "--counters",
+        "--trials",
+        "--guests",
+        "--raw",
+        "--interaction",
+    ):
+        assert json.loads(output_of("show", "tour-merged-1", view, "--json"))["run"] == "tour-merged-1"
+    assert "merged from tour-1, tour-2" in output_of("show", "tour-merged-1")
+    output_of("report", "tour-merged-1", "-o", str(tmp_path / "r.html"))
+    assert {run.name: run.origin for run in store.runs()}["tour-merged-1"] == "merged"
+    assert obstacle(store, "tour-merged-1", Home.from_environment()) == "it was merged"
+    found = json.loads(output_of("show", "tour-merged-1", "--json"))
+    assert math.isclose(found["blocks"], BLOCKS[0] + BLOCKS[1])
+    assert found["planned_sessions"] == 2
+
+
+def test_a_merged_run_travels_and_merges_with_others(store: Store, tmp_path: Path) -> None:
+    merge("tour-1", "tour-2")
+    file = str(tmp_path / "x.gz")
+    output_of("export", "tour-merged-1", "-o", file)
+    store.remove_run("tour-merged-1")
+    assert "tour-merged-1 was imported" in output_of("import", file)
+    assert store.runs()[1].origin.startswith("merged, imported")
+    assert merge("tour-merged-1", "tour-3")["run"] == "tour-merged-2"
+    assert len(store.open_run("tour-merged-2").sessions) == 3
+    assert "sessions in common" in refusal("tour-merged-2", "tour-2").what
+
+
+def test_a_platform_that_one_host_lacks_is_tested_where_the_other_has_it(store: Store) -> None:
+    lacking = tuple(replace(p, available=p.available and p.name != "lxc") for p in PLATFORMS)
+    run = begin(
+        store, "tour-9", host=HOSTS[1], started_at=1.7e9 + 9, platforms=lacking,
+        cells=[cell for cell in cells() if cell.platform != "lxc"],
+    )  # fmt: skip
+    run.finish("finished", "", 1.7e9 + 10)
+    merge("tour-1", "tour-9")
+    merged = store.open_run("tour-merged-1")
+    assert {p.name: p.available for p in merged.platforms}["lxc"]
+    assert len(merged.cells) == len(cells())
+
+
+def test_merging_twice_or_one_run_is_refused(store: Store) -> None:
+    merge("tour-1", "tour-2")
+    assert refusal("tour-2", "tour-1").what == "these runs are merged already: tour-merged-1"
+    assert "two runs or more" in refusal("tour-1", "tour-1").what
+    assert "no run 'tour-7'" in refusal("tour-1", "tour-7").what
+
+
+DESIGN = DECLARED["design"]
+DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
+    "study": ({"study": "disks"}, "study tour and disks"),
+    "image": ({"image_key": "0123456789ab"}, "image 4f1d0c77aa31 and 0123456789ab"),
+    "agent": ({"vtax_version": "0.2.0"}, "agent (version of vtax) 0.1.0 and 0.2.0"),
+    "trials": ({"declared": {**DECLARED, "design": {**DESIGN, "trials": 9}}}, "design.trials 2 and 9"),
+    "memory": ({"declared": {**DECLARED, "guest": {"vcpus": 2}}}, "guest.vcpus 1 and 2"),
+    "platforms": ({"platforms": PLATFORMS[:3], "cells": cells()[:3]}, "platform qemu-tcg: "),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_what_differs_is_refused_with_the_difference(what: str, store: Store) -> None:
+    changes, says = DIFFERENT[what]
+    begin(store, "other-1", started_at=1.7e9 + 9, **changes).finish("finished", "", 1.7e9 + 10)
+    error = refusal("tour-1", "other-1")
+    assert error.what.startswith("tour-1 and other-1 cannot be merged: ")
+    assert says in error.what
+    assert len(store.runs()) == 4
+
+
+def test_a_number_of_blocks_may_differ_a_rule_without_sessions_may_not(store: Store) -> None:
+    longer = {**DECLARED, "design": {**DESIGN, "blocks": 99}}
+    begin(store, "tour-8", started_at=1.7e9 + 9, declared=longer).finish("finished", "", 1.7e9 + 10)
+    merge("tour-1", "tour-8")
+    assert store.open_run("tour-merged-1").declared["design"]["blocks"] == DESIGN["blocks"] + 99
+    verdict = {**DECLARED, "design": {**DESIGN, "stop": "verdict"}}
+    for number in (5, 6):
+        begin(store, f"other-{number}", declared=verdict).finish("finished", "", 1.7e9 + 10)
+    assert "stop = 'verdict'" in refusal("other-5", "other-6").what
+
+
+def test_a_run_that_is_not_finished_is_refused(store: Store) -> None:
+    begin(store, "tour-7").finish("interrupted", "", 1.7e9 + 10)
+    error = refusal("tour-1", "tour-7")
+    assert (error.what, error.hint) == ("tour-7 is not finished: interrupted", "sudo vtax resume tour-7")
