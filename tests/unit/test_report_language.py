@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 from click.testing import CliRunner
 from measured_run import measured, noisy
@@ -258,6 +259,24 @@ def test_the_catalogue_has_what_stands_in_the_code() -> None:
     assert found.get("verdict") is not None
     assert found.get("{count} block") is not None
     assert found.get(SENTENCES["few-blocks"][0]) is not None
+
+
+def test_a_language_that_lacks_a_text_or_has_other_data_is_named(tmp_path: Path) -> None:
+    script = runpy.run_path(str(ROOT / ".ci" / "messages"))
+    texts, translated = Catalog(), Catalog(locale="pt_BR")
+    for text in ("plain", "with {data}", ("{count} block", "{count} blocks")):
+        texts.add(text)
+    translated.add("with {data}", "com {dado}")
+    translated.add(("{count} block", "{count} blocks"), ("{count} bloco", ""))
+    translated.add("gone", "não há mais")
+    with (tmp_path / "pt-BR.po").open("wb") as file:
+        write_po(file, translated)
+    assert list(script["problems"](tmp_path / "pt-BR.po", texts)) == [
+        "pt-BR.po lacks 'plain'",
+        "pt-BR.po has other data in 'com {dado}' than 'with {data}'",
+        "pt-BR.po lacks ('{count} block', '{count} blocks')",
+        "pt-BR.po has a text that vtax has no more: 'gone'",
+    ]
 
 
 def test_a_language_without_a_file_is_refused_with_those_there_are() -> None:
