@@ -712,3 +712,16 @@ def test_too_few_trials_to_find_a_warm_up_in_are_reported(driver: ScriptedDriver
     assert trials == 0
     assert "found in 33 trials of 3 guests on the baseline" in sentence
     assert "11 trials are too few" in sentence
+
+
+def test_a_wrong_clock_ends_a_run_that_waits_for_a_verdict(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vtax.runner.counting.clock_warnings", lambda *_: (("clock-rate", "wrong"),))
+    design = {"stop": "verdict", "min_blocks": 5, "max_blocks": 8, "trials": 1, "warmup": 0, "seed": 1}
+    plan = plan_of(study(benchmark=[{"name": "script", "parameters": {"code": "echo 100"}}], design=design))
+    run = executed(plan, store, home)
+    assert run.cells_warned_of("clock-rate") == {cell.key for cell in plan.cells}
+    assert run.cells_warned_of("other") == set()
+    assert run.stopped_because == "the contrast is equivalent by a wrong clock alone and left out"
+    assert len({block for _, block, *_ in run.primary_values()}) == 5
