@@ -1,0 +1,49 @@
+"""Cold reads by dd and a job file of fio, on native and QEMU TCG: the disks of the host serve all of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import needs_root
+
+from vtax.host.home import Home
+from vtax.store.query import effective
+from vtax.store.store import Store
+
+pytestmark = [needs_root, pytest.mark.usefixtures("image", "private_home")]
+
+STUDY = """
+name = "cold"
+platforms = ["native", "qemu-tcg"]
+[guest]
+memory = "256MiB"
+[design]
+blocks = 1
+[[benchmark]]
+name = "dd"
+parameters = { direction = "read", file_size = "16MiB", cache = "cold" }
+[[benchmark]]
+name = "fio"
+parameters = { job_file = "scan.fio", cold = true }
+"""
+JOBS = "[global]\nbs=64k\nsize=8m\n[scan]\nrw=read\n[log]\nrw=write\nend_fsync=1\n"
+
+
+def test_the_disks_of_the_host_serve_what_is_cold(tmp_path: Path) -> None:
+    study = tmp_path / "cold.toml"
+    study.write_text(STUDY)
+    (tmp_path / "scan.fio").write_text(JOBS)
+    command = [sys.executable, "-m", "vtax", "run", str(study)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "reads per second, job scan" in made.stdout
+    with Store.open(Home.from_environment().store_url) as store:
+        found = [json.loads(text) for text in effective(store.engine, store.open_run("last")).values()]
+    assert len(found) == 4
+    for settings in found:
+        assert settings["host_cache_left_bytes"] < 1 << 20
+        assert settings["host_disk_ratio"] > 0.9  # other programs can only raise it
