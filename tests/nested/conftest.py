@@ -28,6 +28,12 @@ def dom0(request: pytest.FixtureRequest) -> Iterator[Nested]:
     yield from _booted(request, "xen", registry.get("router-openflow").packages)
 
 
+@pytest.fixture(scope="session")
+def virtualbox(request: pytest.FixtureRequest) -> Iterator[Nested]:
+    """A host with VirtualBox."""
+    yield from _booted(request, "virtualbox")
+
+
 def _booted(request: pytest.FixtureRequest, name: str, packages: Sequence[str] = ()) -> Iterator[Nested]:
     """packages: of a second guest image, a layer over the usual one."""
     if not os.environ.get("VTAX_NESTED"):
