@@ -119,6 +119,22 @@ def test_a_report_holds_the_findings(store: Store, tmp_path: Path) -> None:
     assert "tcg-fast" in text
 
 
+def test_claims_are_in_the_language_of_the_reader(store: Store) -> None:
+    stored(store)
+    result = invoked("--language", "pt-BR", "--map", "xen-pv=docker")
+    text = " ".join(result.output.split())
+    for words_of in (
+        "Assim é.",
+        "reproduzida",
+        "contradita",
+        "não testada aqui",
+        "docker (por xen-pv)",
+        "Fonte: table 1",
+    ):
+        assert words_of in text
+    assert "corrigidas para o número de afirmações, 4 (Holm)" in text
+
+
 def test_the_keys_of_json_are_documented(store: Store) -> None:
     stored(store)
     found = json.loads(invoked("--json").output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vtax.cli.completion import run_names
-from vtax.cli.output import json_option, print_json
+from vtax.cli.output import json_option, language_option, print_json
 from vtax.errors import BadInput
 from vtax.host.home import Home
 
@@ -17,8 +17,9 @@ from vtax.host.home import Home
     help="Judge claims about platform THERE of the publication by platform HERE of the run (repeatable).",
 )  # fmt: skip
 @click.option("--all", "is_full", is_flag=True, help="List every comparison of every claim.")
+@language_option
 @json_option
-def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool) -> None:
+def command(run_name: str, mapped: tuple[str, ...], is_full: bool, language: str, as_json: bool) -> None:
     """Judge the published findings of the study of RUN (default: the last run).
 
     Each claim is reproduced, contradicted, inconclusive (with what would decide it) or not tested here (with the
@@ -34,6 +35,7 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.format import english
     from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
     from vtax.report.views.claims import document_of
     from vtax.store.store import Store
@@ -47,7 +49,7 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, as_json: bool
     if document.nothing != "":
         hint = "vtax studies lists studies that have claims; docs/study-files.md shows how a study states them"
         raise BadInput(english(document.nothing), where=analysis.name, hint=hint)
-    render(document, console())
+    render(document, console(), chosen_language(language))
 
 
 def _mapping(given: tuple[str, ...]) -> dict[str, str]:
