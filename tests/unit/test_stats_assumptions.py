@@ -137,6 +137,15 @@ def test_what_is_unlike_neither_borrows_nor_moves_the_others():
         assert max(variance for variance, _, _ in found[:5]) < 2 * max(x.var(ddof=1) for x in logs[:5])
 
 
+def test_three_blocks_judge_with_any_four_comparisons_but_only_like_platforms_lend() -> None:
+    logs = list(0.01 * np.random.default_rng(1).standard_normal((4, 3)))
+    kinds = ["", "", "emulated", "nested"]
+    assert [(df, judges) for _, df, judges in moderate_family(logs, kinds)] == [(2.0, True)] * 4
+    assert not any(judges for _, _, judges in moderate_family(logs[:3], [""] * 3))
+    for (variance, *_), own in zip(moderate_family(logs, kinds), logs, strict=True):
+        assert variance >= own.var(ddof=1)
+
+
 def test_three_blocks_give_verdicts_where_a_family_lends_what_they_lack():
     contrasts = {str(k): Contrast(math.log(0.5) + row, "higher") for k, row in enumerate(family(3))}
     kinds = [found.verdict.kind for found in analyse(Rule("fixed", method=2), contrasts).values()]
