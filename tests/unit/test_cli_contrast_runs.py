@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from command_line import output_of
-from shown import drawn
-from synthetic_run import PLATFORMS, begin, cells, fill, trial
+from shown import drawn, english
+from synthetic_run import DECLARED, PLATFORMS, begin, cells, fill, trial
 
 from vtax.cli.main import group
 from vtax.errors import BadInput, VtaxError
@@ -100,7 +100,7 @@ def test_cells_that_one_run_alone_has_are_named(store: Store) -> None:
 
 @pytest.mark.parametrize("sides", [("tour-1", "tour-2"), ("tour-1:docker", "tour-2:docker")])
 def test_one_run_a_side_is_warned_of_with_a_code(sides: tuple[str, str]) -> None:
-    assert "one run per side: differences between sessions of the host" in " ".join(
+    assert "a side has one session only: differences between sessions of the host" in " ".join(
         output_of("contrast", *sides).split()
     )
     warnings = json.loads(output_of("contrast", *sides, "--json"))["coded_warnings"]
@@ -218,3 +218,39 @@ def test_facts_with_fields_differ_in_the_names_of_fields() -> None:
     one_cell("none-1", mitigations=None)
     text = " ".join(output_of("contrast", "none-1", "new-1").split())
     assert "hosts may differ in mitigations: one of the runs did not record them" in text
+
+
+def _of_rule(store: Store, name: str, made: int, design: dict[str, Any]) -> None:
+    """A run of native and the CPU alone, of as many blocks as were made."""
+    chosen = [cell for cell in cells() if cell.key == "c-native"]
+    declared = {**DECLARED, "design": {**DECLARED["design"], **design}}
+    run = begin(store, name, cells=chosen, platforms=PLATFORMS[:1], declared=declared)
+    for block in range(made):
+        run.add_trial(trial(run.cells[0], block=block, position=block, values={"events": 1000.0 + block}))
+    run.finish("finished", "", 1_700_000_300.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((8, {"blocks": 6, "sessions": 3}), (8, {"blocks": 8, "max_blocks": 9, "precision": 0.1}), set()),
+        ((8, {"blocks": 8}), (5, {"blocks": 8}), {"numbers of blocks differ: 8 and 5"}),
+        (
+            (7, {"stop": "verdict", "blocks": 5, "max_blocks": 7}),
+            (7, {"stop": "fixed", "blocks": 7, "margin": 0.05}),
+            {"design differs in stop: verdict and fixed", "design differs in margin: 0.02 and 0.05"},
+        ),
+        (
+            (7, {"stop": "verdict", "max_blocks": 7}),
+            (7, {"stop": "verdict", "max_blocks": 9, "blocks": 3}),
+            {"design differs in max_blocks: 7 and 9"},
+        ),
+    ],
+)
+def test_designs_differ_in_what_their_rules_read_and_in_what_was_made(
+    tmp_path: Path, first: tuple[int, Any], second: tuple[int, Any], expected: set[str]
+) -> None:
+    with Store.open(f"sqlite:///{tmp_path / 'store.sqlite'}") as opened:
+        _of_rule(opened, "a-1", *first)
+        _of_rule(opened, "b-1", *second)
+        assert {english(text) for text in contrast(opened, "a-1", "b-1").warnings} == expected

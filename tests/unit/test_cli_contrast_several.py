@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 from command_line import output_of
 from scipy import stats
+from shown import drawn, english
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.errors import BadInput
 from vtax.report.analysis.contrast import contrast
+from vtax.report.document import Interval, Section, Table
+from vtax.report.document import Ratio as RatioCell
+from vtax.report.views.contrast import document_of
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
@@ -86,13 +90,90 @@ def test_the_run_is_the_unit_of_several_runs_a_side(store: Store) -> None:
     assert {native.verdict.kind, emulated.verdict.kind} == {"faster"}
     words = " ".join(output_of("contrast", "b-1,b-2,b-3", "a-1,a-2,a-3").split())
     assert "two samples of sessions" in words
-    assert "one run per side" not in words
-    assert "ratio of the next" in words
+    assert "one session only" not in words
+    assert "of these sessions" not in words
+    assert "Holm-corrected over 3 contrasts" in words
+
+
+def test_the_next_sessions_stand_beside_the_ratio_that_they_are_of(store: Store) -> None:
+    made = document_of(contrast(store, "b-1,b-2", "a-1,a-2"))
+    tables = {part.key: part.parts[0] for part in made.parts if isinstance(part, Section)}
+    following, relative = tables["next-sessions"], tables["ratio-of-ratios"]
+    assert isinstance(following, Table)
+    assert isinstance(relative, Table)
+    assert [column.key for column in following.columns] == ["platform", "metric", "sessions", "ratio", "next"]
+    assert [column.key for column in relative.columns] == ["platform", "metric", "ratio_of_ratios", "interval"]
+    for table, names in (
+        (following, ["native", "docker", "qemu-tcg (emulated)"]),
+        (relative, ["docker", "qemu-tcg (emulated)"]),
+    ):
+        assert [english(row.cells[0]) for group in table.groups for row in group.rows] == names
+    for row in following.groups[0].rows:
+        ratio, interval = row.cells[3:]
+        assert isinstance(ratio, RatioCell)
+        assert isinstance(interval, Interval)
+        assert interval.low * interval.high == pytest.approx(ratio.value**2)
+
+
+@pytest.mark.parametrize(
+    ("sides", "several"), [(("b-1", "a-1"), ""), (("b-1,b-2", "a-1"), "b-1, b-2"), (("a-1", "two-1"), "two-1")]
+)
+def test_of_one_session_a_side_there_is_no_verdict_and_the_table_says_so(
+    sides: tuple[str, str], several: str
+) -> None:
+    words = " ".join(output_of("contrast", *sides).split())
+    assert "no verdict: a side has one session only" in words
+    assert "of these sessions" in words
+    for wrong in ("undecided", "Holm", "within ±", "one run", "two sessions"):
+        assert wrong not in words
+    assert words.count("differences between sessions of the host") == 1
+    note = f"± of {several} is over sessions, the interval of the ratio over blocks"
+    assert (note in words) == bool(several)
+    plain = json.loads(output_of("contrast", *sides, "--json"))
+    assert plain["family"] == 0
+    for each in plain["contrasts"]:
+        assert each["verdict"] is None
+        assert each["reason"] == "no verdict: a side has one session only"
+        assert each["ratio"]["low"] < each["ratio"]["estimate"] < each["ratio"]["high"]
+    codes = [each["code"] for each in plain["coded_warnings"]]
+    assert sorted({"session-effects", "ratio-of-ratios"} & {*codes}) == ["ratio-of-ratios", "session-effects"]
+    assert not {"across-runs", "one-session", "few-blocks"} & {*codes}
+
+
+def test_platforms_of_one_session_a_side_have_no_verdict_either(store: Store) -> None:
+    text = drawn(document_of(contrast(store, "b-1:docker", "a-1:docker")), 160)
+    (line,) = (line for line in text.splitlines() if line.startswith("b-1:docker  "))
+    assert line.rstrip().endswith("no verdict")
+    assert "of these sessions" in text
+
+
+def test_verdicts_are_corrected_for_those_of_several_sessions_alone(store: Store) -> None:
+    """A second session of native alone: docker has one on a side."""
+    chosen = [cell for cell in cells() if cell.key in ("c-native", "c-docker")]
+    design = {**DECLARED["design"], "method": 2}
+    for side in "cd":
+        for number in (1, 2):
+            which = chosen if number == 1 else chosen[:1]
+            run = begin(store, f"{side}-{number}", cells=which, platforms=PLATFORMS[:2], started_at=40.0,
+                        declared={**DECLARED, "design": design})  # fmt: skip
+            _fill(run, 0.01 * number)
+            run.finish("finished", "all blocks", 1_700_000_300.0)
+    found = contrast(store, "c-1,c-2", "d-1,d-2")
+    verdicts = {each.treatment.platform.name: each.verdict for each in found.compared}
+    assert verdicts["docker"] is None
+    assert verdicts["native"] is not None
+    assert verdicts["native"].family == found.family == 1
+    made = document_of(found)
+    (warning,) = (each for each in made.data["coded_warnings"] if each.code == "session-effects")
+    assert [place.platform for place in warning.places] == ["docker"]
+    words = " ".join(drawn(made, 160).split())
+    assert "no verdict: a side has one session only: docker, sysbench-cpu events" in words
+    assert "Holm-corrected over 1 contrast" in words
 
 
 def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store: Store) -> None:
     found = {each.treatment.platform.name: each for each in contrast(store, "b-1", "a-1").compared}
-    assert all(each.verdict is not None and each.verdict.kind == "undecided" for each in found.values())
+    assert all(each.verdict is None for each in found.values())
     assert found["native"].relative is None  # it is the baseline
     docker = found["docker"]
     assert docker.relative is not None
@@ -104,7 +185,8 @@ def test_one_run_a_side_has_no_verdict_but_a_ratio_of_ratios(store: Store) -> No
     assert docker.ratio.high - docker.ratio.low > 2 * (docker.relative.high - docker.relative.low)
     text = " ".join(output_of("contrast", "b-1:docker", "a-1:docker").split())
     assert "Ratio of ratios" in text
-    assert "what a session does to a platform and to the baseline alike cancels in it" in text
+    assert "what a session does to a platform and to native alike cancels in the ratio of ratios" in text
+    assert "what a session does to one platform alone is in the ratio of ratios and in no interval" in text
 
 
 def test_the_ratio_of_ratios_of_several_runs_is_over_runs(store: Store) -> None:
@@ -126,7 +208,8 @@ def test_the_ratio_of_ratios_of_several_runs_is_over_runs(store: Store) -> None:
 def test_sessions_of_one_run_a_side_are_units_too(store: Store) -> None:
     found = contrast(store, "two-1", "two-2")
     assert all(each.ratio is not None and each.ratio.n_sessions == 2 for each in found.compared)
-    assert all("no verdict: each side is one run" not in " ".join(each.warnings) for each in found.compared)
+    assert all(each.verdict is not None for each in found.compared)
+    assert all("one session" not in " ".join(each.warnings) for each in found.compared)
     (within,) = contrast(store, "two-1:docker", "two-1:qemu-tcg").compared
     assert within.ratio is not None
     assert within.ratio.n_sessions == 2

@@ -83,12 +83,15 @@ def unpaired_ratio(treatment: Values, baseline: Values, confidence: float = 0.95
 
 
 def unpaired_ratio_of_logs(treatment: Values, baseline: Values, confidence: float = 0.95) -> Ratio:
-    """The same from logarithms: of values, or of ratios for a ratio of ratios. n_blocks: of the smaller side."""
+    """The same from logarithms: of values, or of ratios for a ratio of ratios. n_blocks: of the smaller side.
+
+    The interval is of the sessions that the blocks were measured in: their difference is in the ratio alone.
+    """
     check_confidence(confidence)
     a, warnings_a = without_missing(as_array(treatment, "logarithms"), "blocks of the treatment")
     b, warnings_b = without_missing(as_array(baseline, "logarithms"), "blocks of the baseline")
     mean, n = float(a.mean() - b.mean()), min(a.size, b.size)
-    warnings = (*warnings_a, *warnings_b, Note("across-runs"))
+    warnings = (*warnings_a, *warnings_b)
     if n == 1:
         warnings = (*warnings, Note("one-block"))
         return Ratio(exp(mean), 0.0, math.inf, confidence, 1, mean, math.nan, 0.0, 1.0, None, None, (), warnings)

@@ -17,9 +17,6 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "nothing": ("there are no {what}", ""),
     "missing": ("{missing} of {total} {what} are missing and were left out", ""),
     "not-positive": ("{what} hold zero or a negative number, so a ratio is not defined", ""),
-    "across-runs": (
-        "compared across runs: the interval is of these two sessions, and their difference is part of it", "",
-    ),
     "one-block": ("one block has no interval", ""),
     "one-value": ("one value has no interval", ""),
     "all-equal": ("all values are equal", ""),
@@ -110,13 +107,10 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "the verdict is withheld: it favours the side that more trials failed on, which may be its slow ones", "",
     ),
     "ratio-of-ratios": (
-        "ratio of ratios: what a session does to a platform and to the baseline alike cancels in it; what it does to "
-        "one platform alone is in it, and in no interval of one session a side", "",
-    ),
-    "one-session": (
-        "no verdict: each side is one run, and what differs between the two sessions is in the ratio, not in its "
+        "a side has one session only: what a session does to one platform alone is in the ratio of ratios and in no "
         "interval", "",
     ),
+    "one-session": ("no verdict: a side has one session only", ""),
     "timed-out": (
         "{failed} of {tried} trials timed out after {timeout} s: where their work is fixed, they are slower than the "
         "ratio says", "",

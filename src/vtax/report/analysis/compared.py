@@ -45,10 +45,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Compared:
-    """One metric of one pair of cells. ratio: treatment / baseline; None without an answer, reason then says why.
+    """One metric of one pair of cells. ratio: treatment / baseline.
 
-    treatment, baseline: of several runs, the means of sessions are the values. relative: the ratio of both ratios
-    to the baseline that the runs share, across runs; None where they share none, or compare it.
+    reason: why there is no ratio, or no verdict on it. treatment, baseline: of several runs, the means of sessions
+    are the values. relative: the ratio of both ratios to the baseline that the runs share, across runs; None where
+    they share none, or compare it.
     """
 
     section: Section
@@ -109,8 +110,12 @@ class Contrasts:
 
     @property
     def family(self) -> int:
-        """How many contrasts the verdicts are corrected for."""
-        return sum(each.ratio is not None for each in self.compared)
+        """How many contrasts the verdicts are corrected for: those that have one."""
+        return sum(each.verdict is not None for each in self.compared)
+
+    def is_of_one_session(self, ratio: Ratio | None) -> bool:
+        """Whether a ratio is across runs of which a side has one session only; its interval is then over blocks."""
+        return not self.is_paired and ratio is not None and ratio.n_sessions == 1
 
     def why_nothing(self) -> Inline:
         """Why there is no ratio at all: what each side lacks, or else what stands between them."""

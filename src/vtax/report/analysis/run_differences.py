@@ -11,6 +11,13 @@ from vtax.report.document import Count, Inline, msg
 from vtax.store.records import CellRecord
 
 _MAX_NAMED = 5  # fields of a fact
+_ADAPTIVE = ("precision", "verdict", "budget")
+_READERS: Mapping[str, tuple[str, ...]] = {
+    "blocks": (), "sessions": (), "min_blocks": _ADAPTIVE, "max_blocks": ("precision", "verdict"),
+    "precision": ("precision",), "spend": ("budget",),
+}  # fmt: skip
+"""Key of a design -> the stopping rules that read it; all where it is not here. Of blocks and sessions, what was
+made is compared instead."""
 _MOMENTS = frozenset({"measured_at"})  # of a host, not what it is
 
 
@@ -32,8 +39,8 @@ def differences(
         yield msg(
             "versions of vtax differ: {treatment} and {baseline}", treatment=a.vtax_version, baseline=b.vtax_version
         )
-    for key in ("guest", "design"):
-        yield from _unlike(key, a.declared.get(key) or {}, b.declared.get(key) or {})
+    yield from _unlike("guest", a.declared.get("guest") or {}, b.declared.get("guest") or {})
+    yield from _of_designs(a, b)
     versions = {p.name: p.version for p in b.platforms if p.name in platforms}
     for platform in a.platforms:
         if versions.get(platform.name, platform.version) != platform.version:
@@ -58,6 +65,29 @@ def _of_hosts(fact: Inline, treatment: Any, baseline: Any) -> Inline:
         return msg("hosts differ in {fact}: {names}", fact=fact, names=", ".join(names))
     shown, more = ", ".join(names[:_MAX_NAMED]), Count(len(names) - _MAX_NAMED)
     return msg("hosts differ in {fact}: {names} and {count} more", fact=fact, names=shown, count=more)
+
+
+def _of_designs(a: Analysis, b: Analysis) -> Iterator[Inline]:
+    """What differs in the keys that both rules read, and in the blocks and sessions that were made."""
+    stops = {a.rule.stop, b.rule.stop}
+    designs = [
+        {
+            key: value
+            for key, value in (run.declared.get("design") or {}).items()
+            if stops <= {*_READERS.get(key, stops)}
+        }
+        for run in (a, b)
+    ]
+    yield from _unlike("design", *designs)
+    if a.blocks != b.blocks:
+        yield msg(
+            "numbers of blocks differ: {treatment} and {baseline}",
+            treatment=Count(a.blocks),
+            baseline=Count(b.blocks),
+        )
+    if len(a.sessions) != len(b.sessions):
+        sides = {"treatment": Count(len(a.sessions)), "baseline": Count(len(b.sessions))}
+        yield msg("numbers of sessions differ: {treatment} and {baseline}", **sides)
 
 
 def _versions(of: str, treatment: str, baseline: str) -> Inline:

@@ -22,7 +22,7 @@ from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, block_contrast
 from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import interval_confidence
-from vtax.stats.verdict import Verdict, judge_unordered
+from vtax.stats.verdict import judge_unordered
 from vtax.stats.withholding import for_clock
 
 Measured = tuple[Analysis, Section, Row]  # a row, its section and the run that has them
@@ -40,6 +40,9 @@ class Pair:
 
 def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, confidence: float) -> list[Compared]:
     """Ratios of runs that share no blocks, and verdicts of one family, whichever side is written first.
+
+    Under method 2 a ratio of one session a side has none: were the effect of a session as large as a block's, half of
+    all such verdicts would be false.
 
     Any run may have been looked at while it was made, so intervals and verdicts are all of one level: the strictest
     that the rule of any run asks for after the blocks it made.
@@ -68,15 +71,17 @@ def unpaired(pairs: Sequence[Pair], sides: tuple[Side, Side], margin: float, con
             ratios[number] = replace(ratio, confidence=confidence)
         except StatsError as error:
             result[number] = replace(result[number], reason=error.note)
-    better = [pairs[number].compared.section.better for number in ratios]
-    verdicts = judge_unordered(list(ratios.values()), margin, better, 1 - level)
-    has_methods = any(run.analysis.rule.method > 1 for side in sides for run in side.runs)
-    for number, verdict in zip(ratios, verdicts, strict=True):
-        is_withheld = has_methods and ratios[number].n_sessions == 1
-        compared = pairs[number].compared
-        timed = for_clock(verdict) if compared.clock_is_wrong else verdict
+    needs_sessions = any(run.analysis.rule.method > 1 for side in sides for run in side.runs)
+    judged = {n: ratio for n, ratio in ratios.items() if ratio.n_sessions > 1 or not needs_sessions}
+    better = [pairs[number].compared.section.better for number in judged]
+    words = judge_unordered(list(judged.values()), margin, better, 1 - level) if judged else ()
+    verdicts = dict(zip(judged, words, strict=True))
+    for number, ratio in ratios.items():
+        verdict = verdicts.get(number)
+        if verdict is not None and pairs[number].compared.clock_is_wrong:
+            verdict = for_clock(verdict)
         result[number] = replace(
-            result[number], ratio=ratios[number], verdict=_of_two_sessions(timed) if is_withheld else timed,
+            result[number], ratio=ratio, verdict=verdict, reason="" if verdict else Note("one-session"),
             relative=_relative(pairs[number], common, level, confidence),
         )  # fmt: skip
     return result
@@ -168,8 +173,8 @@ def _relative(pair: Pair, common: str, level: float, confidence: float) -> Ratio
         found = _ratio(pair, _logs_to_baseline, level)
     except StatsError:
         return None
-    notes = (text for text in found.warnings if getattr(text, "code", "") != "across-runs")
-    return replace(found, confidence=confidence, warnings=(*notes, Note("ratio-of-ratios")))
+    notes = (Note("ratio-of-ratios"),) if found.n_sessions == 1 else ()
+    return replace(found, confidence=confidence, warnings=(*found.warnings, *notes))
 
 
 def _logs_to_baseline(measured: Measured) -> _Logs:
@@ -181,11 +186,3 @@ def _logs_to_baseline(measured: Measured) -> _Logs:
         raise StatsError(Note("no-baseline-here"))
     logs = block_contrast(row.means_of_blocks, base.means_of_blocks)
     return logs, labels(analysis, np.union1d(row.blocks, base.blocks))
-
-
-def _of_two_sessions(verdict: Verdict) -> Verdict:
-    """No verdict from one session a side: were its effect as large as a block's, half of all would be false."""
-    note = Note("one-session")
-    return replace(
-        verdict, kind="undecided", blocks_needed=None, blocks_needed_low=None, warnings=(*verdict.warnings, note)
-    )

@@ -35,8 +35,8 @@ CODES: Mapping[str, Sentence] = {
     SESSION_EFFECTS: Sentence(
         "warning",
         msg(
-            "one run per side: differences between sessions of the host (reboots, updates, temperature, other "
-            "tenants) are part of every ratio and of no interval; several runs per side would show them"
+            "a side has one session only: differences between sessions of the host (reboots, updates, temperature, "
+            "other tenants) are part of the ratio and of no interval; several sessions on both sides would show them"
         ),
     ),
     "host-busy": Sentence(

@@ -1,4 +1,4 @@
-"""What a contrast across runs shows beside its ratios: the ratio of ratios, and the range of the next sessions."""
+"""What a contrast across runs shows beside its ratios: the range of the next sessions, and the ratio of ratios."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vtax.report.document import (
     Group,
     Inline,
     Interval,
-    Nothing,
+    Paragraph,
     Part,
     Ratio,
     Share,
@@ -27,40 +27,75 @@ from vtax.report.views import shared
 from vtax.stats.ratio import Ratio as Estimate
 
 
-def parts(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
-    """A table of both; nothing where there is neither."""
-    has_relative = any(each.relative for each in compared)
-    has_sessions = any(each.ratio and each.ratio.n_sessions > 1 for each in compared)
-    if found.is_paired or not (has_relative or has_sessions):
-        return
+def interval_title(found: Contrasts, ratios: Sequence[Estimate | None]) -> Inline:
+    """The head of a column of intervals; it names those that say nothing of another session."""
     level = Share(found.confidence, "declared")
-    columns = [shared.PLATFORM, Column("metric", msg("metric"), wraps=True)]
-    if has_relative:
+    known = [ratio for ratio in ratios if ratio is not None]
+    if known and all(map(found.is_of_one_session, known)):
+        return msg("{level} interval\nof these sessions", level=level)
+    return msg("{level}\ninterval", level=level)
+
+
+def notes(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
+    """Where an interval of a mean is over sessions and that of its ratio over blocks, a sentence about it."""
+    several = [side for side in (found.treatment, found.baseline)
+               if sum(len(run.analysis.sessions) for run in side.runs) > 1]  # fmt: skip
+    if several and any(found.is_of_one_session(each.ratio) for each in compared):
+        text = msg("± of {run} is over sessions, the interval of the ratio over blocks", run=several[0].name)
+        yield Paragraph(text, "muted")
+
+
+def parts(compared: Sequence[Compared], found: Contrasts) -> Iterator[Part]:
+    """A table of each; none where there is nothing for it."""
+    if found.is_paired:
+        return
+    if rows := list(_next(compared)):
+        columns: tuple[Column, ...] = (
+            shared.PLATFORM,
+            Column("metric", msg("metric"), wraps=True),
+            Column("sessions", msg("sessions\nper side"), is_number=True),
+            Column("ratio", msg("ratio"), is_number=True),
+            Column("next", msg("ratio of the next\nsessions, {level}", level=Share(found.confidence, "declared"))),
+        )
+        yield _section(msg("Next sessions"), "next-sessions", columns, rows)
+    if rows := list(_relative(compared)):
         title = msg("ratio of ratios\nto {baseline}", baseline=found.common_baseline)
-        columns.append(Column("ratio_of_ratios", title, is_number=True))
-        columns.append(Column("interval", msg("{level}\ninterval", level=level), joins=True))
-    if has_sessions:
-        columns.append(Column("sessions", msg("sessions\nper side"), is_number=True))
-        columns.append(Column("next", msg("ratio of the next\nsessions, {level}", level=level)))
-    rows = []
+        columns = (
+            shared.PLATFORM,
+            Column("metric", msg("metric"), wraps=True),
+            Column("ratio_of_ratios", title, is_number=True),
+            Column("interval", interval_title(found, [each.relative for each in compared]), joins=True),
+        )
+        note = msg(
+            "what a session does to a platform and to {baseline} alike cancels in the ratio of ratios",
+            baseline=found.common_baseline,
+        )
+        yield _section(msg("Ratio of ratios"), "ratio-of-ratios", columns, rows, Paragraph(note, "muted"))
+
+
+def _section(
+    title: Inline, key: str, columns: tuple[Column, ...], rows: Sequence[TableRow], *further: Part
+) -> Titled:
+    table = Table(columns, (Group(tuple(rows)),), key=key, label=title, style="result")
+    return Titled(title, (table, *further), key=key)
+
+
+def _next(compared: Sequence[Compared]) -> Iterator[TableRow]:
     for each in compared:
-        name = joined([each.section.name, Factor(levels_of(each.levels)) if each.levels else ""])
-        cells: list[Inline] = [shared.platform_of(each.treatment.platform), name]
-        cells += _estimate(each.relative) if has_relative else []
-        cells += _next(each.ratio) if has_sessions else []
-        rows.append(TableRow(tuple(cells)))
-    title = msg("Ratio of ratios") if has_relative else msg("Next sessions")
-    table = Table(tuple(columns), (Group(tuple(rows)),), key="across-runs", label=title, style="result")
-    yield Titled(title, (table,), key="across-runs")
+        ratio = each.ratio
+        if ratio is None or ratio.predicted_low is None or ratio.predicted_high is None:
+            continue
+        interval = Interval(ratio.predicted_low, ratio.predicted_high, "ratio")
+        yield TableRow((*_names(each), Count(ratio.n_sessions), Ratio(ratio.estimate), interval))
 
 
-def _estimate(ratio: Estimate | None) -> list[Inline]:
-    if ratio is None:
-        return [Nothing(), ""]
-    return [Ratio(ratio.estimate), Interval(ratio.low, ratio.high, "ratio")]
+def _relative(compared: Sequence[Compared]) -> Iterator[TableRow]:
+    for each in compared:
+        if (ratio := each.relative) is not None:
+            interval = Interval(ratio.low, ratio.high, "ratio")
+            yield TableRow((*_names(each), Ratio(ratio.estimate), interval))
 
 
-def _next(ratio: Estimate | None) -> list[Inline]:
-    if ratio is None or ratio.predicted_low is None or ratio.predicted_high is None:
-        return [Nothing(), Nothing()]
-    return [Count(ratio.n_sessions), Interval(ratio.predicted_low, ratio.predicted_high, "ratio")]
+def _names(each: Compared) -> tuple[Inline, Inline]:
+    name = joined([each.section.name, Factor(levels_of(each.levels)) if each.levels else ""])
+    return shared.platform_of(each.treatment.platform), name

@@ -22,6 +22,7 @@ from vtax.report.document import (
     Share,
     Table,
     Warning,
+    joined,
     levels_of,
     msg,
     plural,
@@ -55,38 +56,44 @@ def document_of(found: Contrasts, only: Filter = EVERYTHING) -> Document:
         here = [each for each in compared if each.section is section]
         parts.append(Titled(shared.title_of(section), (table_of(here, found),), subtitle=shared.subtitle_of(section)))
     parts.append(Paragraph(_method(found), "muted"))
+    parts += across_runs.notes(compared, found)
     parts += across_runs.parts(compared, found)
     if found.treatment.is_run:
         parts += run_contrast.summary(found, compared)
     warnings = _warnings(found, compared)
     parts += shared.warnings_part(warnings)
-    nothing = "" if found.family else found.why_nothing()
+    nothing = "" if any(each.ratio for each in found.compared) else found.why_nothing()
     return Document(VIEW.title, tuple(parts), data=_plain(found, compared, warnings), nothing=nothing)
 
 
 def _warnings(found: Contrasts, compared: Sequence[Compared]) -> tuple[Warning, ...]:
     """About the runs, then about figures."""
-    given = [
-        noted(text, Place(each.treatment.platform.name if found.treatment.is_run else "", each.section.name,
-                          levels_of(each.levels)))
-        for each in compared
-        for text in each.warnings
-    ]  # fmt: skip
+    given = [noted(text, _place(each, found)) for each in compared for text in each.warnings]
     about_runs = [Warning("runs-differ", "warning", {"text": text}, kind="contrast") for text in found.warnings]
-    if not found.is_paired and any(each.ratio and each.ratio.n_sessions == 1 for each in compared):
-        about_runs.insert(0, Warning(SESSION_EFFECTS, "warning", {}, kind="contrast"))
+    if alone := [each for each in compared if found.is_of_one_session(each.ratio)]:
+        is_all = len(alone) == sum(each.ratio is not None for each in compared)
+        places = () if is_all else tuple(_place(each, found) for each in alone)
+        about_runs.insert(0, Warning(SESSION_EFFECTS, "warning", {}, places=places, kind="contrast"))
     return (*about_runs, *merged(given))
+
+
+def _place(each: Compared, found: Contrasts) -> Place:
+    platform = each.treatment.platform.name if found.treatment.is_run else ""
+    return Place(platform, each.section.name, levels_of(each.levels))
 
 
 def _method(found: Contrasts) -> Inline:
     how = msg("paired by block") if found.is_paired else msg("two samples of blocks")
     if any(each.ratio and each.ratio.n_sessions > 1 for each in found.compared):
         how = msg("two samples of sessions") if not found.is_paired else msg("paired by block, over sessions")
+    sides = {"treatment": found.treatment.text, "baseline": found.baseline.text}
+    if not found.family:
+        reason = next((each.reason for each in found.compared if each.ratio), "")
+        return joined([msg("{treatment} / {baseline}, {how}", how=how, **sides), reason], "; ")
     return plural(
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrast",
         "{treatment} / {baseline}, {how}; within ±{margin} is equivalent; Holm-corrected over {count} contrasts",
-        found.family, treatment=found.treatment.text, baseline=found.baseline.text, how=how,
-        margin=Share(found.margin, "declared"),
+        found.family, how=how, margin=Share(found.margin, "declared"), **sides,
     )  # fmt: skip
 
 
@@ -98,18 +105,23 @@ def _table(compared: Sequence[Compared], found: Contrasts) -> Table:
         treatment = replace(each.treatment.platform, name=found.treatment.text, is_baseline=False)
         rows = (
             replace(each.baseline, platform=baseline, ratio=None, verdict=None, target_missed=False),
-            replace(each.treatment, platform=treatment, ratio=each.ratio, verdict=each.verdict, reason=each.reason,
-                    target_missed=False),
+            replace(each.treatment, platform=treatment, ratio=each.ratio, verdict=each.verdict,
+                    reason="" if each.ratio else each.reason, target_missed=False),
         )  # fmt: skip
         points.append(ResultPoint(each.name, each.levels, rows))
     section = replace(compared[0].section, points=tuple(points))
-    return result_table(section, Share(found.confidence, "declared"), "", {})
+    made = result_table(section, Share(found.confidence, "declared"), "", {})
+    title = across_runs.interval_title(found, [each.ratio for each in compared])
+    columns = (replace(each, title=title) if each.key == "interval" else each for each in made.columns)
+    return replace(made, columns=tuple(columns))
 
 
 def _plain(found: Contrasts, compared: Sequence[Compared], warnings: Sequence[Warning]) -> dict[str, Any]:
     """Both sides, how they were compared, and one entry per metric and common point; ratios are treatment / baseline.
 
-    Of whole runs one per platform too. `warnings`: the texts about the runs; `coded_warnings`: all, with codes.
+    Of whole runs one per platform too.
+    `verdict` is null where there is none; `reason` says why. `warnings`: the texts about the
+    runs; `coded_warnings`: all, with codes.
     """
     sides = {
         name: {

@@ -195,6 +195,8 @@ def _verdict(row: Row) -> Inline:
         parts.append(shared.verdict_of(row.verdict))
     elif row.reason:
         parts.append(styled(row.reason, "error"))
+    elif row.ratio is not None:
+        parts.append(shared.no_verdict())
     if row.target_missed:
         parts.append(styled(msg("target missed"), "caution"))
     if row.failed:

@@ -32,7 +32,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
-from vtax.report.views import shared
+from vtax.report.views import across_runs, shared
 from vtax.stats.verdict import Kind
 from vtax.store.records import CellRecord
 
@@ -54,7 +54,7 @@ def table(compared: Sequence[Compared], found: Contrasts) -> Table:
         Column("baseline_mean", _heading(found.baseline.name, scale), is_number=True),
         Column("baseline_half_width", half, room="wide"),
         Column("ratio", msg("ratio"), is_number=True),
-        Column("interval", msg("{level}\ninterval", level=level), joins=True),
+        Column("interval", across_runs.interval_title(found, [each.ratio for each in compared]), joins=True),
         Column("verdict", msg("verdict")),
     )
     groups = [
@@ -74,10 +74,10 @@ def _heading(run: str, scale: Scale) -> Inline:
 
 def _cells(each: Compared, scale: Scale) -> list[Inline]:
     cells = [*_mean(each.treatment, scale), *_mean(each.baseline, scale)]
-    if each.ratio is None or each.verdict is None:
+    if each.ratio is None:
         return [*cells, "", "", styled(each.reason, "error")]
     interval = muted(Interval(each.ratio.low, each.ratio.high, "ratio"))
-    verdict = shared.verdict_of(each.verdict)
+    verdict = shared.verdict_of(each.verdict) if each.verdict else shared.no_verdict()
     return [*cells, styled(Ratio(each.ratio.estimate), "strong"), interval, verdict]
 
 
@@ -114,7 +114,10 @@ def _counts(found: Contrasts, shown: Sequence[Compared]) -> Iterator[Inline]:
                 count=Count(len(names)), total=Count(len(shown)),
             )  # fmt: skip
             yield joined([text, joined(list(_named(names)), "; ")], ": ")
-    if without := [_place(each) for each in shown if each.verdict is None]:
+    if unjudged := [each for each in shown if each.ratio is not None and each.verdict is None]:
+        names = [_place(each) for each in unjudged] if len(unjudged) < len(shown) else []
+        yield joined([unjudged[0].reason, joined(list(_named(names)), "; ")], ": ")
+    if without := [_place(each) for each in shown if each.ratio is None]:
         yield joined([plural("{count} has no result", "{count} have no result", len(without)),
                       joined(list(_named(without)), "; ")], ": ")  # fmt: skip
 

@@ -20,6 +20,7 @@ from vtax.report.document import (
     joined,
     levels_of,
     msg,
+    muted,
     scale_for,
     stored,
 )
@@ -47,6 +48,11 @@ def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None
 def verdict_of(verdict: Verdict) -> VerdictCell:
     """The word, and the range of blocks that it still needs where that is known."""
     return VerdictCell(verdict.kind, verdict.blocks_needed or 0, verdict.blocks_needed_low or 0)
+
+
+def no_verdict() -> Inline:
+    """Of a ratio that is not judged."""
+    return muted(msg("no verdict"))
 
 
 def title_of(section: Section) -> Inline:
