@@ -29,11 +29,9 @@ from vtax.stats.assumptions import spread_ratio, unequal_noise
 from vtax.stats.interaction import interaction, paired_interaction
 from vtax.stats.moderation import moderated_families
 from vtax.stats.outlook import Outlook
-from vtax.stats.ratio import ratio_of_logs
 from vtax.stats.sequential import decide_studies
 from vtax.stats.steadiness import find_drift, find_warmup
 from vtax.stats.stopping import Rule
-from vtax.stats.verdict import judge
 
 FAMILY = 6
 MARGIN = 0.02
@@ -324,26 +322,6 @@ def failures(blocks: int, studies: int) -> list[str]:
     return [str(blocks), *(" → ".join(percent(x / studies) for x in each) for each in (covers, wrong))]
 
 
-def outlooks(blocks: int, studies: int) -> list[str]:
-    """Of verdicts in a family of ten that are open: how often a range is printed, and settles at its ends."""
-    rng = generator("outlooks", blocks)
-    open_, ends = 0, []
-    for _ in range(studies):
-        truth, sd = rng.uniform(-0.25, 0.25), rng.uniform(0.01, 0.1)
-        logs = truth + sd * rng.standard_normal(blocks)
-        found = judge(ratio_of_logs(logs), MARGIN, "higher", 0.005)
-        open_ += found.kind == "undecided"
-        if found.kind == "undecided" and found.blocks_needed and found.blocks_needed_low:
-            more = truth + sd * rng.standard_normal(found.blocks_needed)
-            pair = []
-            for n in (found.blocks_needed_low, found.blocks_needed):
-                later = judge(ratio_of_logs(np.concatenate([logs, more[:n]])), MARGIN, "higher", 0.005)
-                pair.append(later.kind != "undecided")
-            ends.append(pair)
-    settled = [percent(float(rate)) for rate in np.mean(ends, axis=0)] if ends else ["", ""]
-    return [str(blocks), str(open_), str(len(ends)), *settled]
-
-
 HEADS = {
     "assumptions": [
         "noise (method 1 → method 2)", "10 blocks: covers", "20 blocks: covers", "any alarm of six, fixed 10",
@@ -362,7 +340,6 @@ HEADS = {
         "noise", "any alarm, without a margin", "any `equivalent` at the margin", "blocks, true ratio 0.95",
     ],
     "failures": ["blocks", "covers", "`faster` or `slower`"],
-    "outlooks": ["blocks made", "open", "with a range", "settled at its low end", "at its high end"],
 }  # fmt: skip
 PLATFORMS = ("alike", "one is 3 times noisier", "one is 10 times noisier", "the baseline is 3 times noisier")
 PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], float]] = {  # the number: share of the studies
@@ -372,7 +349,6 @@ PLANS: dict[str, tuple[Callable[..., list[str]], tuple[object, ...], float]] = {
     "steadiness": (steadiness, (0.0, 0.3, 0.6, 0.9), 0.25),
     "from_three": (from_three, ROW_NOISES, 0.75),
     "failures": (failures, (10, 20, 40), 1),
-    "outlooks": (outlooks, (5, 10, 20), 1),
 }  # fmt: skip
 
 
