@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scripted import ScriptedDriver, StopAfter, executed, plan_of, study
+from sqlalchemy import text
 
 from vtax.errors import RunInterrupted
 from vtax.host.home import Home
@@ -17,6 +18,8 @@ from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan
 from vtax.store.query import load
 from vtax.store.store import Store
+
+CODES = ("trials", "host-busy", "clock-rate")
 
 
 def auto_plan(tmp_path: Path, **design: object) -> Plan:
@@ -43,6 +46,26 @@ def test_a_pilot_chooses_trials_that_are_stored_with_the_run(
         f"{chosen} trials of every cell in a block, chosen from a pilot of 3 blocks: a block costs"
     )
     assert analyse(store, run.name).blocks == 3
+
+
+def test_warnings_of_a_pilot_are_not_those_of_the_result(
+    driver: ScriptedDriver, store: Store, home: Home, tmp_path: Path
+) -> None:
+    run = executed(auto_plan(tmp_path), store, home)
+    with store.engine.begin() as connection:
+        connection.execute(text("delete from warning where code <> 'trials'"))
+        for code in ("host-busy", "clock-rate"):
+            connection.execute(
+                text(
+                    "insert into warning (run_id, cell_id, trial_id, code, text) "
+                    "select run_id, cell_id, id, :code, 'noticed' from trial"
+                ),
+                {"code": code},
+            )
+    data = load(store.engine, run)
+    counts = {code: sum(each.times for each in data.warnings if each.code == code) for code in CODES}
+    assert (data.trials.block < 0).any()
+    assert counts == {"trials": 1, "host-busy": (data.trials.block >= 0).sum(), "clock-rate": data.trials.block.size}
 
 
 def test_a_stored_run_of_the_same_cells_chooses_without_a_pilot(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, Select, Text, cast, func, select
 
 from vtax.store import schema
-from vtax.store.records import SAMPLES
+from vtax.store.records import CLOCK_RATE, SAMPLES
 from vtax.store.rows import fetch, finite_lists, plain_settings, reading_rows
 from vtax.store.run import RunHandle, unpack
 
@@ -67,7 +67,10 @@ class GuestRow:
 
 @dataclass(frozen=True)
 class WarningRow:
-    """A warning and its count. cell: index into RunData.run.cells, None for the whole run."""
+    """A warning and its count, trials before the first block left out but for their clocks: no figure is theirs.
+
+    cell: index into RunData.run.cells, None for the whole run.
+    """
 
     code: str
     text: str
@@ -291,11 +294,13 @@ def _guests(connection: Connection, run: RunHandle) -> tuple[GuestRow, ...]:
 
 
 def _warnings(connection: Connection, run_id: int, cell_ids: Ints) -> tuple[WarningRow, ...]:
-    table = schema.warning
+    table, trial = schema.warning, schema.trial
     index = _index_of(cell_ids)
+    is_used = (trial.c.block.is_(None)) | (trial.c.block >= 0) | (table.c.code == CLOCK_RATE)
     query = (
         select(table.c.code, table.c.text, table.c.cell_id, func.count())
-        .where(table.c.run_id == run_id)
+        .join_from(table, trial, table.c.trial_id == trial.c.id, isouter=True)
+        .where(table.c.run_id == run_id, is_used)
         .group_by(table.c.code, table.c.text, table.c.cell_id)
         .order_by(func.min(table.c.id))
     )
