@@ -111,6 +111,37 @@ def test_a_run_of_three_sessions_pauses_between_them_and_the_session_is_the_unit
     assert sentence_of(warning).startswith("the host changed before session 2: ")
 
 
+def test_method_and_reproduction_describe_every_session(store: Store, home: Home) -> None:
+    plan = planned(sessions=2, blocks=4)
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    of_blocks = "the mean and its interval (Student's t) are those of the block means"
+    first = drawn(views()["method"].document(source_of(store, run.name), Options("brief")), width=10_000)
+    assert of_blocks in first
+    assert "autocorrelated blocks widen an interval" in first
+    assert not any("--session" in line for line in shown(store, run.name, "reproduce")["commands"])
+    for boot in ("b" * 32, "c" * 32):
+        next_session(run, plan, home, boot)
+    method = drawn(views()["method"].document(source_of(store, run.name), Options("brief")), width=10_000)
+    assert of_blocks not in method
+    assert "The session is the unit of replication." in method
+    assert "within each session and then over sessions." in method
+    assert "autocorrelated blocks widen an interval" not in method
+    assert "variance of a comparison is shrunk" not in method
+    assert "no variance is shrunk" in method
+    assert (
+        "The number of blocks (4) was declared before the run. 1 session of 2 blocks was added after a result was "
+        "known; no interval allows for that look. The run stopped: 6 of 6 blocks are made." in method
+    )
+    commands = shown(store, run.name, "reproduce")["commands"]
+    assert commands[-4:] == [
+        "# session 2, after a reboot or at another hour:",
+        "sudo .venv/bin/vtax resume --session",
+        "# session 3, after a reboot or at another hour, added after the result was known:",
+        "sudo .venv/bin/vtax resume --session",
+    ]
+
+
 def test_a_session_that_was_killed_is_completed_before_the_next(store: Store, home: Home) -> None:
     plan = planned()
     run = begin(store, plan, vtax_version="test")

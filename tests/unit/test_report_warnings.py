@@ -139,6 +139,7 @@ def test_an_interval_without_1_beside_undecided_is_explained_under_its_table(sto
         "one session: intervals hold for this boot of the host and its hour, and leave out what another boot or hour "
         "would change",
         "ratios are geometric means of the ratios within blocks, not ratios of the two means",
+        "a block has several trials: its ratio is that of the averages of its trials",
     ]
     assert not any(list(notes_under(each, analysis)) for each in others)
 

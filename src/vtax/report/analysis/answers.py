@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from vtax.report.analysis.values import Analysis, Row
 from vtax.report.document import (
     Count,
@@ -45,6 +47,15 @@ class _Found:
     name: Inline
     row: Row
     better: Better
+    base: Row | None = None
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the log-ratio from block to block; 0 where one block says nothing of it."""
+        if self.base is None or self.row.ratio is None or self.row.ratio.n_blocks < 2:
+            return 0.0
+        _, mine, its = np.intersect1d(self.row.blocks, self.base.blocks, return_indices=True)
+        return float(np.log(self.row.block_means[mine] / self.base.block_means[its]).std(ddof=1))
 
 
 def is_measured(analysis: Analysis) -> bool:
@@ -75,8 +86,9 @@ def _contrasts(analysis: Analysis) -> Iterator[_Found]:
             name: Inline = section.label if alone else section.name
             if point.levels:
                 name = msg("{name} ({levels})", name=name, levels=Factor(levels_of(point.levels)))
+            base = next((row for row in point.rows if row.platform.is_baseline), None)
             for row in point.rows:
-                yield _Found(name, row, section.better)
+                yield _Found(name, row, section.better, base)
 
 
 def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
@@ -183,8 +195,7 @@ def _needed(these: list[_Found]) -> Iterator[Inline]:
         yield msg("only more sessions would decide")
         return
     if len(known) < len(verdicts):
-        if any(c.row.ratio is not None and c.row.ratio.n_blocks > 1 for c in these):
-            yield msg("noise from block to block leaves open how many more blocks would decide")
+        yield from _limit(these)
         return
     low, high = max(low for low, _ in known), max(high for _, high in known)
     if low == high:
@@ -193,6 +204,26 @@ def _needed(these: list[_Found]) -> Iterator[Inline]:
         yield msg("{low} to {high} more blocks would decide it", low=Count(low), high=Count(high))
     else:
         yield msg("{low} to {high} more blocks would decide all", low=Count(low), high=Count(high))
+
+
+def _limit(these: list[_Found]) -> Iterator[Inline]:
+    """Which noise leaves open how many more blocks would decide: of the noisiest contrast, and of its two sides."""
+    limiting = [c for c in these if c.row.verdict is not None and not c.row.verdict.blocks_needed and c.noise > 0]
+    if not limiting:
+        return
+    worst = max(limiting, key=lambda c: c.noise)
+    sides = [row for row in (worst.base, worst.row) if row is not None]
+    noises = [joined([row.platform.name, Share(_block_noise(row))], " ") for row in sides]
+    yield msg(
+        "noise of {name} from block to block ({noises}; of the ratio {noise}) leaves open how many more blocks would "
+        "decide",
+        name=worst.name, noises=joined(noises, ", "), noise=Share(worst.noise),
+    )  # fmt: skip
+
+
+def _block_noise(row: Row) -> float:
+    """Coefficient of variation of the block means."""
+    return float(row.block_means.std(ddof=1) / abs(row.block_means.mean()))
 
 
 def _names(these: list[_Found]) -> Inline:

@@ -52,7 +52,18 @@ def commands(analysis: Analysis) -> tuple[str, ...]:
         "sudo .venv/bin/vtax image build",
         *(f"sudo .venv/bin/vtax {command}" for command in prepared),
         f"sudo .venv/bin/vtax run {analysis.study}.toml --seed {analysis.seed}{tune}",
+        *_further_sessions(analysis, tune),
     )
+
+
+def _further_sessions(analysis: Analysis, tune: str) -> Iterator[str]:
+    """A line for each session after the first; those that the study does not plan come after the result."""
+    for session in analysis.sessions[1:]:
+        when = "after a reboot or at another hour"
+        if session.number > analysis.planned_sessions:
+            when += ", added after the result was known"
+        yield f"# session {session.number}, {when}:"
+        yield f"sudo .venv/bin/vtax resume --session{tune}"
 
 
 def _plugins(analysis: Analysis) -> Iterator[str]:

@@ -48,17 +48,8 @@ def method(analysis: Analysis) -> Iterator[Inline]:
     if analysis.plugins:
         yield msg("Not part of vtax: {plugins}.", plugins="; ".join(map(_plugin, analysis.plugins)))
     yield joined([*_rule(analysis)], " ")
-    yield msg(
-        "The block is the unit of replication. Trials are averaged within a block; the mean and its interval "
-        "(Student's t) are those of the block means. SD and CV are of all trials. The median is the median of "
-        "the block medians; its interval ends at two of them and states its own confidence level. Outliers "
-        "(modified z above 3.5) are flagged and never removed."
-    )
-    ratios: Inline = msg(
-        "Ratios to {baseline} are formed within a block, so that effects common to a block (time of day, "
-        "temperature, other tenants) cancel. Their geometric mean has a Student's t-interval on the log-ratios.",
-        baseline=analysis.baseline,
-    )
+    yield joined([_unit(analysis), _spread()], " ")
+    ratios: Inline = joined([_ratio(analysis), _averaged(analysis)], " ")
     if any(section.better == "lower" for section in analysis.sections):
         turned = msg(
             "Where lower is better, a ratio above 1 is slower and efficiency is 1 / ratio: 100 % is {baseline}, "
@@ -87,6 +78,41 @@ def method(analysis: Analysis) -> Iterator[Inline]:
         "{alpha}.",
         margin=Share(analysis.rule.margin, "declared"), alpha=Share(analysis.rule.alpha, "declared"),
     )  # fmt: skip
+
+
+def _unit(analysis: Analysis) -> Inline:
+    """What a mean and its interval are of."""
+    if len(analysis.sessions) > 1:
+        return msg(
+            "The session is the unit of replication. Trials are averaged within a block; the mean is that of the "
+            "block means, and its interval is over sessions."
+        )
+    return msg(
+        "The block is the unit of replication. Trials are averaged within a block; the mean and its interval "
+        "(Student's t) are those of the block means."
+    )
+
+
+def _spread() -> Inline:
+    return msg(
+        "SD and CV are of all trials. The median is the median of the block medians; its interval ends at two of "
+        "them and states its own confidence level. Outliers (modified z above 3.5) are flagged and never removed."
+    )
+
+
+def _ratio(analysis: Analysis) -> Inline:
+    return msg(
+        "Ratios to {baseline} are formed within a block, so that effects common to a block (time of day, "
+        "temperature, other tenants) cancel.",
+        baseline=analysis.baseline,
+    )
+
+
+def _averaged(analysis: Analysis) -> Inline:
+    """How the ratios of blocks become one."""
+    if len(analysis.sessions) > 1:
+        return msg("They are averaged as logarithms, within each session and then over sessions.")
+    return msg("Their geometric mean has a Student's t-interval on the log-ratios.")
 
 
 def _nesting(analysis: Analysis) -> Iterator[Inline]:
@@ -132,6 +158,12 @@ def _analysis(analysis: Analysis) -> Inline:
         return msg(
             "Judged by method 1, the method of earlier versions: every comparison has its own variance, "
             "and no test checks for autocorrelated blocks or unequal variances."
+        )
+    if len(analysis.sessions) > 1:
+        return msg(
+            "Judged by method 2. Over sessions no variance is shrunk, and no interval is widened for autocorrelated "
+            "blocks or unequal variances. Below {minimum} blocks no verdict favours the far noisier side.",
+            minimum=Count(FEWEST_OF_UNEQUAL),
         )
     tested = msg(
         "Judged by method 2. From {fewest} blocks on, autocorrelated blocks widen an interval, and so do unequal "
@@ -187,6 +219,7 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
     rule = analysis.rule
     if rule.stop == "fixed":
         yield msg("The number of blocks ({blocks}) was declared before the run.", blocks=Count(rule.blocks))
+        yield from _added_sessions(analysis)
     elif rule.stop == "precision":
         yield msg(
             "Declared before the run: stop when every ratio's interval is within ±{precision}, "
@@ -209,10 +242,24 @@ def _rule(analysis: Analysis) -> Iterator[Inline]:
         )
     else:
         yield msg("Declared before the run: as many whole blocks as fit into the time budget.")
+        yield from _added_sessions(analysis)
     if rule.budget_s:
         yield msg("The time budget is {budget}.", budget=Duration(rule.budget_s))
     if analysis.stopped_because:
         yield msg("The run stopped: {reason}.", reason=stored(analysis.stopped_because))
+
+
+def _added_sessions(analysis: Analysis) -> Iterator[Inline]:
+    """Sessions beyond those of the study, whose blocks are none that were declared."""
+    added = [session for session in analysis.sessions if session.number > analysis.planned_sessions]
+    if added:
+        yield plural(
+            "{count} session of {blocks} blocks was added after a result was known; no interval allows for that "
+            "look.",
+            "{count} sessions of {blocks} blocks in all were added after results were known; no interval allows for "
+            "these looks.",
+            len(added), blocks=Count(sum(len(session.blocks) for session in added)),
+        )  # fmt: skip
 
 
 def _has_bootstrap(analysis: Analysis) -> bool:

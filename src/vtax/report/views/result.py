@@ -27,6 +27,7 @@ from vtax.report.document import (
     Paragraph,
     Part,
     Quantity,
+    Range,
     Ratio,
     Scale,
     Share,
@@ -47,6 +48,7 @@ from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
 from vtax.report.views.header import header_of
 from vtax.report.views.plain import plain
+from vtax.stats.stopping import interval_confidence
 from vtax.store.records import UntestedRecord
 
 _MOST_NAMED = 4
@@ -287,6 +289,22 @@ def notes_under(section: Section, analysis: Analysis) -> Iterator[Inline]:
         if len(analysis.sessions) > 0:
             yield scope(analysis.sessions)
         yield msg("ratios are geometric means of the ratios within blocks, not ratios of the two means")
+        if analysis.declared.get("design", {}).get("trials", 1) != 1:
+            yield msg("a block has several trials: its ratio is that of the averages of its trials")
+        yield from _widened(compared, analysis)
+
+
+def _widened(compared: Sequence[Section], analysis: Analysis) -> Iterator[Inline]:
+    """At which level intervals are computed under a rule that looks at figures to decide what it measures."""
+    rows = (row for section in compared for point in section.points for row in point.rows)
+    levels = {interval_confidence(analysis.rule, row.ratio.n_blocks) for row in rows if row.ratio is not None}
+    if levels and max(levels) > analysis.rule.confidence:
+        low, high = (Share(level, "efficiency") for level in (min(levels), max(levels)))
+        yield msg(
+            "intervals of ratios are computed at {level} so that they hold at {confidence}: the rule {rule} decides "
+            "by the figures what it measures",
+            level=low if low == high else Range(low, high), confidence=analysis.level, rule=analysis.rule.stop,
+        )  # fmt: skip
 
 
 def _is_undecided_by_correction(row: Row) -> bool:

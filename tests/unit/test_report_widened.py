@@ -1,0 +1,53 @@
+"""What a result says of its intervals and its noise: the level of widened ones, and what leaves the blocks open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from measured_run import measured, noisy
+from shown import english, terminal
+
+from vtax.report.analysis.answers import answers
+
+NATIVE, FIRST = [1.0, 1.1] * 3, [1.0, 1.9, 0.7, 1.4, 0.9, 1.2]
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def loud(platform: str, size: int, block: int, _: int) -> float:
+    """The platform `first` is noisy at the size 1500 and less so at 64; `second` is slower, without noise."""
+    if platform == "second":
+        return NATIVE[block] / 2 * (1 + block / 10_000)
+    return NATIVE[block] if platform == "native" else FIRST[block] ** (1.0 if size == 1500 else 0.5)
+
+
+def test_the_noise_that_leaves_the_blocks_open_is_named_with_its_sides() -> None:
+    _, analysis = measured(loud, blocks=6, trials=1, method=2)
+    first, second = (plain(english(answer.text)) for answer in answers(analysis))
+    sides = (np.std(side, ddof=1) / np.mean(side) for side in (NATIVE, FIRST))
+    native, other, ratio = (f"{100 * each:.2g} %" for each in (*sides, np.log(np.divide(FIRST, NATIVE)).std(ddof=1)))
+    assert first.endswith(
+        f"noise of tool (size=1500) from block to block (native {native}, first {other}; of the ratio {ratio}) "
+        "leaves open how many more blocks would decide"
+    )
+    assert "leaves open" not in second
+
+
+@pytest.mark.parametrize(
+    ("design", "level"),
+    [
+        ({"stop": "budget", "budget": 60.0}, "97.9"),
+        ({"stop": "precision"}, "97.9"),
+        ({"stop": "verdict"}, "99.5"),
+        ({"stop": "budget", "budget": 60.0, "spend": "evenly"}, ""),
+        ({"stop": "fixed"}, ""),
+    ],
+)
+def test_the_level_of_widened_intervals_is_shown_below_the_first_table(design: dict[str, object], level: str) -> None:
+    _, analysis = measured(noisy(0.05, 0.01), blocks=6, trials=1, method=2, **design)
+    found = plain(terminal(analysis, 200))
+    assert found.count("intervals of ratios are computed at") == bool(level)
+    expected = f"computed at {level} % so that they hold at 95 %: the rule {design['stop']} decides by the figures"
+    assert not level or expected in found
