@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, host in enumerate((HOSTS[0], HOSTS[1], HOSTS[0]), start=1):
             run = begin(store, f"tour-{number}", host=host, started_at=1.7e9 + number, boot_id=f"boot-{number}")
             before = {"block": -1, "is_warmup": True, "position": 0}
-            run.add_trial(trial(cells()[0], **before, warnings=(("tool", f"of {number}"),)))
+            run.add_trial(trial(cells()[0], **before, warnings=(("clock-rate", f"of {number}"),)))
             fill(run, blocks=BLOCKS[number - 1], trials=1, warmup=0, seed=number)
     return file
 
