@@ -64,11 +64,12 @@ def simulated(blocks: int, random: np.random.Generator, growth: float) -> tuple[
     run: Any = SimpleNamespace(
         name="simulated-1", study="simulated", status="finished", stopped_because="", seed=1, vtax_version="0",
         image_key="", host={}, plugins=(), untested=(), started_at=0.0, ended_at=1.0, duration_s=1.0,
+        sessions=(), identity="", provenance={},
         platforms=platforms, cells=cells, metrics=[MetricRecord("tool", "rate", "rate", "events/s", "higher", True)],
         declared={"design": {"blocks": blocks}},
     )  # fmt: skip
     data = RunData(
-        run, Trials(each, cell, block, number, each, ~ok, ok, each * 2.0, seconds, seconds),
+        run, Trials(each, cell, block, number, each, ~ok, ok, each * 2.0, seconds, seconds, np.ones_like(each)),
         Measurements(each, np.zeros(each.size, np.int64), rates), (), (), (),
     )  # fmt: skip
     counted: dict[tuple[int, str, str], tuple[Any, Any, float]] = {}
