@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, TrialRe
 from vtax.store.store import RunHandle, Store
 
 PLATFORMS = (PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("sandbox", {}, True))
-CELLS = tuple(CellRecord(f"c-{p.name}", "c", p.name, "tool", "tool", "1.0") for p in PLATFORMS)
 Counts = Mapping[tuple[str, str], float]
 Script = Callable[[str, float, np.random.Generator], Counts]
 """(platform, operations of a trial, random) -> (place, name) -> value."""
@@ -21,18 +20,25 @@ TRIAL_S = 2.0
 def stored(
     store: Store, script: Script, *, slowdown: float = 4.0, blocks: int = 10, trials: int = 2, seed: int = 1,
     unit: str = "operations/s", noise: float = 0.02, host: Mapping[str, Any] | None = None, name: str = "counted-1",
+    others: Sequence[str] = (), benchmark: str = "tool", metric: str = "speed",
+    effective: Mapping[str, Any] | None = None,
 ) -> RunHandle:  # fmt: skip
-    """A run whose sandbox makes `slowdown` times fewer operations a second than native's 1e5."""
+    """A run whose sandbox makes `slowdown` times fewer operations a second than native's 1e5. others: further
+    platforms, as fast as native. effective: settings of every trial."""
+    further = [PlatformRecord(other, {}, True) for other in others]
+    names = [platform.name for platform in (*PLATFORMS, *further)]
+    cells = [CellRecord(f"c-{name}", "c", name, benchmark, benchmark, "1.0") for name in names]
     random = np.random.default_rng(seed)
     run = store.begin_run(
         name=name, study="counted", declared={"baseline": "native", "design": {"blocks": blocks, "trials": trials}},
-        seed=1, vtax_version="0", image_key="none", host=dict(host or {}), started_at=0.0, platforms=list(PLATFORMS),
-        cells=list(CELLS), metrics=[MetricRecord("tool", "speed", "speed", unit, "higher", True)],
+        seed=1, vtax_version="0", image_key="none", host=dict(host or {}), started_at=0.0,
+        platforms=[*PLATFORMS, *further], cells=cells,
+        metrics=[MetricRecord(benchmark, metric, metric, unit, "higher", True)],
     )  # fmt: skip
     position = 0
     for block in range(blocks):
         shared = random.normal(0, noise)
-        for cell in CELLS:
+        for cell in cells:
             for number in range(trials):
                 rate = 1e5 / (slowdown if cell.platform == "sandbox" else 1.0)
                 rate *= float(np.exp(shared + random.normal(0, noise)))
@@ -41,7 +47,8 @@ def stored(
                     TrialRecord(
                         cell_key=cell.key, guest_id=None, block=block, number=number, position=position,
                         is_warmup=False, status="ok", started_at=float(position), outside_s=TRIAL_S,
-                        inside_s=TRIAL_S, values={"speed": rate}, counters=dict(counts),
+                        inside_s=TRIAL_S, values={metric: rate}, counters=dict(counts),
+                        effective=dict(effective or {}),
                     )
                 )  # fmt: skip
                 position += 1

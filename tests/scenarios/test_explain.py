@@ -3,13 +3,15 @@
 import json
 import math
 import statistics
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from counted_run import TRIAL_S, stored
 
 from vtax.cli.main import group
-from vtax.report.analysis.explain import explained
+from vtax.report.analysis.explain import NARROW, explained
 from vtax.report.analysis.source import source_of
 from vtax.report.renderers.markdown import markdown as as_markdown
 from vtax.report.views.base import Options
@@ -59,7 +61,9 @@ def test_the_counter_that_truly_moves_is_found_and_those_of_time_stand_apart(sto
     assert switches.ratio.low < 3.0 < switches.ratio.high
     assert switches.baseline == pytest.approx(1.0, rel=0.01)
     assert switches.treatment == pytest.approx(3.0, rel=0.01)
-    assert found.one_sided == ("layer.sentry.thread_cpu_s",)
+    [alone] = found.one_sided
+    assert (alone.place, alone.name, alone.platform) == ("layer", "sentry.thread_cpu_s", "sandbox")
+    assert alone.value == pytest.approx(1.0 / (1e5 / 4 * TRIAL_S), rel=0.02)  # seconds per operation
     assert {each.name for each in found.compared}.isdisjoint({"swapped_in_pages", "clock_rate"})
 
 
@@ -102,6 +106,90 @@ def test_nothing_that_was_counted_differs_is_said(store):
     assert "Nothing that was counted differs" in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize(("blocks", "spread"), [(2, 0.02), (5, 0.5)])
+def test_wide_intervals_say_how_large_a_change_would_have_been_found(store, blocks, spread):
+    def alike(platform, operations, random):
+        return {("guest", name): operations * random.lognormal(0, spread) for name in ("page_faults", "interrupts")}
+
+    stored(store, alike, blocks=blocks)
+    [found] = explained_of(store)
+    low, high = zip(*((each.ratio.low, each.ratio.high) for each in found.compared), strict=True)
+    assert found.detectable == pytest.approx(math.exp(np.median(np.log(np.array(high) / np.array(low)) / 2)))
+    assert found.detectable > NARROW
+    text = " ".join(CliRunner().invoke(group, ["explain"]).output.split())
+    assert "Nothing that was counted differs" not in text
+    assert f"No difference was found among 2 counters after {blocks} blocks. To be found, half of them" in text
+    printed = json.loads(CliRunner().invoke(group, ["explain", "--json"]).output)["explain"]["contrasts"][0]
+    assert printed["detectable_factor"] == pytest.approx(found.detectable)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1e-320, 1e308), (1e-320, math.inf), (0.0, math.inf)])
+def test_intervals_beyond_all_numbers_have_no_factor(store, low, high):
+    stored(store, script, blocks=2)
+    [found] = explained_of(store)
+    wide = [replace(each, ratio=replace(each.ratio, low=low, high=high)) for each in found.compared]
+    assert replace(found, compared=tuple(wide)).detectable == math.inf
+
+
+def test_a_part_that_one_platform_alone_has_is_no_absence_of_a_difference(store):
+    def with_a_daemon(platform, operations, random):
+        daemon = {("layer", "daemon.thread_slices"): 7.0} if platform == "sandbox" else {}
+        counts = {("guest", name): float(random.poisson(operations)) for name in ("page_faults", "interrupts")}
+        return {**counts, **daemon}
+
+    stored(store, with_a_daemon)
+    assert explained_of(store)[0].is_narrow
+    output = CliRunner().invoke(group, ["explain"]).output
+    assert "Nothing that was counted differs" not in output
+    assert "No difference was found among 2 counters" in " ".join(output.split())
+
+
+def test_counters_of_one_platform_have_values_and_the_layer_stands_first(store):
+    counts = {
+        ("layer", "sentry.thread_slices"): 2e5,
+        ("layer", "sentry.thread_cpu_s"): 1.6,
+        ("layer", "helper.thread_cpu_s"): 0.2,
+        ("layer", "sentry.peak_memory_bytes"): 1e8,
+        ("layer", "idle.thread_cpu_s"): 0.0,
+    }
+
+    def sandboxed(platform, operations, random):
+        if platform == "native":
+            return {("guest", "timer_interrupts"): 500.0}
+        return counts
+
+    stored(store, sandboxed)
+    printed = json.loads(CliRunner().invoke(group, ["explain", "--json"]).output)["explain"]["contrasts"][0]
+    alone = [(f"{each['place']} {each['name']}", each["platform"]) for each in printed["one_sided"]]
+    assert alone == [
+        ("layer sentry.thread_cpu_s", "sandbox"),
+        ("layer helper.thread_cpu_s", "sandbox"),
+        ("layer sentry.thread_slices", "sandbox"),
+        ("layer sentry.peak_memory_bytes", "sandbox"),
+        ("guest timer_interrupts", "native"),
+    ]
+    values = {each["name"]: each["value"] for each in printed["one_sided"]}
+    assert values["sentry.thread_slices"] == pytest.approx(2e5 / (1e5 / 4 * TRIAL_S), rel=0.02)
+    assert values["sentry.peak_memory_bytes"] == 1e8
+    assert values["timer_interrupts"] == pytest.approx(500 / (1e5 * TRIAL_S), rel=0.02)
+    lines = CliRunner().invoke(group, ["explain"]).output.splitlines()
+    assert [line.split()[-1] for line in lines if "sentry.thread_slices" in line] == ["3.99"]
+
+
+def test_counters_of_one_platform_are_cut_with_their_number(store):
+    names = [f"part{n}.thread_cpu_s" for n in range(11)]
+
+    def many(platform, operations, random):
+        return {("layer", name): 1.0 for name in names} if platform == "sandbox" else {("guest", "forks"): 1.0}
+
+    stored(store, many)
+    brief, full = (CliRunner().invoke(group, ["explain", *more]).output for more in ([], ["--all"]))
+    assert "12 counters exist on one of the two platforms alone:" in brief
+    assert brief.count(".thread_cpu_s") == 8
+    assert "4 more counters." in brief
+    assert full.count(".thread_cpu_s") == 11
+
+
 def test_one_block_has_no_interval_and_nothing_is_claimed_of_it(store):
     stored(store, script, blocks=1)
     result = CliRunner().invoke(group, ["explain"])
@@ -131,8 +219,11 @@ def test_counts_of_few_events_that_agree_by_chance_do_not_move(store):
 
 @pytest.mark.parametrize(
     ("unit", "expected"),
-    [("Mbit/s", "GB"), ("MiB/s", "GB"), ("events/s", "events"), ("1/s", "operation"), ("ns/op", "op"), ("MiB", "s")],
-)
+    [
+        ("Mbit/s", "GB"), ("MiB/s", "GB"), ("events/s", "events"), ("1/s", "operation"), ("IOPS", "I/O"),
+        ("ns/op", "op"), ("MiB", "s"),
+    ],
+)  # fmt: skip
 def test_the_unit_of_work_fits_the_metric(store, unit, expected):
     stored(store, script, unit=unit)
     assert explained_of(store)[0].work == expected
@@ -182,3 +273,29 @@ def test_filters_narrow_what_is_explained(store):
     result = CliRunner().invoke(group, ["explain", "--platform", "native", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["explain"]["contrasts"] == []
+
+
+def test_a_filter_shows_less_and_judges_the_same(store):
+    stored(store, script, others=("second", "third"))
+    shown = ["--platform", "sandbox", "--json"]
+    whole, narrowed = (
+        json.loads(CliRunner().invoke(group, ["explain", *options]).output)["explain"]["contrasts"]
+        for options in (["--json"], shown)
+    )
+    assert {each["platform"] for each in whole} > {"sandbox"}
+    assert narrowed == [each for each in whole if each["platform"] == "sandbox"]
+
+
+def test_counters_of_a_stored_run_of_kernel_paths_are_per_operation(store):
+    def sandboxed(platform, operations, random):
+        switches = 2000.0 if platform == "sandbox" else 1000.0
+        return {("guest", "context_switches"): switches + float(random.normal(0, 5))}
+
+    kernel_paths = {"benchmark": "kernel-paths", "metric": "time", "unit": "ns", "effective": {"loops": 1000}}
+    stored(store, sandboxed, **kernel_paths)
+    result = CliRunner().invoke(group, ["explain", "--json"])
+    [contrast] = json.loads(result.output)["explain"]["contrasts"]
+    [switches] = contrast["counters"]
+    assert contrast["work"] == "operation"
+    assert (switches["baseline"], switches["treatment"]) == pytest.approx((1.0, 2.0), rel=0.01)
+    assert "per operation" in CliRunner().invoke(group, ["explain"]).output

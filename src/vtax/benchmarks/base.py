@@ -38,6 +38,15 @@ class Timed(Protocol):
 
 
 @dataclass(frozen=True)
+class Operations:
+    """What a trial does many times. unit: one of them, such as `operation`. setting: the effective setting that has
+    their number in a trial."""
+
+    unit: str
+    setting: str
+
+
+@dataclass(frozen=True)
 class Metric:
     """One thing a benchmark measures.
 
@@ -45,6 +54,8 @@ class Metric:
     `harmonic` for a rate over fixed work (dd), `arithmetic` for times and for rates over a fixed time (iperf).
     fixed_work: the parameter that, when it is given, makes a rate over a fixed time one over fixed work.
     over_flows: what several flows at once make together: `sum` for rates and counts, `mean` for delays and shares.
+    time_of: of a metric that is the time of one operation, without its name in the unit (`ns/operation`): counters
+    of a trial are divided by their number.
     """
 
     name: str
@@ -55,6 +66,7 @@ class Metric:
     average: Average = "arithmetic"
     fixed_work: str = ""
     over_flows: Literal["sum", "mean"] = "mean"
+    time_of: Operations | None = None
 
 
 CPU_PER_GIGABYTE = Metric(

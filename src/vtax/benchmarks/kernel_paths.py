@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
 from vtax.errors import BenchmarkError
@@ -70,14 +70,15 @@ class KernelPaths:
     needs_network = False
     Parameters = KernelPathsParameters
     metrics: Sequence[Metric] = (
-        Metric("time", "ns", "lower", "time of one operation, mean, on the controller's clock", primary=True),
+        Metric("time", "ns", "lower", "time of one operation, mean, on the controller's clock", primary=True,
+               time_of=Operations("operation", "loops")),
         Metric("mean", "ns", "lower", "the same by the guest's clock"),
         Metric("min", "ns", "lower", "fastest batch, by the guest's clock"),
         Metric("p50", "ns", "lower", "median of batches, by the guest's clock"),
         Metric("p95", "ns", "lower", "95th percentile of batches, by the guest's clock"),
         Metric("p99", "ns", "lower", "99th percentile of batches, by the guest's clock"),
         Metric("max", "ns", "lower", "slowest batch, by the guest's clock"),
-    )
+    )  # fmt: skip
     version_argv = (_TOOL, "--version")
 
     def version_of(self, output: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_memory
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
 from vtax.guest.guest import CommandResult
@@ -58,12 +58,13 @@ class MemoryLatency:
     needs_network = False
     Parameters = MemoryLatencyParameters
     metrics: Sequence[Metric] = (
-        Metric("latency", "ns", "lower", "time of one load, mean, on the controller's clock", primary=True),
+        Metric("latency", "ns", "lower", "time of one load, mean, on the controller's clock", primary=True,
+               time_of=Operations("load", "loads")),
         Metric("mean", "ns", "lower", "the same by the guest's clock"),
         Metric("min", "ns", "lower", "fastest thousandth of the loads, by the guest's clock"),
         Metric("p50", "ns", "lower", "median of thousandths, by the guest's clock"),
         Metric("p99", "ns", "lower", "99th percentile of thousandths, by the guest's clock"),
-    )
+    )  # fmt: skip
     version_argv = (_TOOL, "--version")
 
     def version_of(self, output: str) -> str:

@@ -11,7 +11,6 @@ counters, of which no difference was found per second, stand apart.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,17 +19,13 @@ import numpy as np
 from vtax.counters import table
 from vtax.counters.table import LINK, Counter
 from vtax.report.analysis.values import Floats, Ints, ResultPoint, Row, Section
+from vtax.report.analysis.work import SECOND, Side, durations, per_block, work_of
 from vtax.stats.ratio import Ratio, ratio_of_logs, widened
 from vtax.store.query import BlockCounters, RunData
 
-_SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9, "min": 60.0}
-_BYTES = {"bit": 1 / 8, "B": 1.0}
-_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_DATA = re.compile(r"([kKMGT]i?|)(bit|B)")
-_WHOLE = 0.5  # of a trial's duration: a time that is more of it is the time of the whole work
-GIGABYTE, SECOND, TRIAL = "GB", "s", "trial"
-_LEAST_BYTES = 1e6  # of a trial; less is no traffic to divide by
+NARROW = 1.25  # half-width of an interval, as a factor
+_LARGEST_LOG = 700.0
+_NO_SETTINGS: Mapping[int, str] = {}
 
 
 @dataclass(frozen=True)
@@ -69,16 +64,39 @@ class Compared:
     @property
     def certain(self) -> float:
         """How far from 1 the ratio is at least, as a logarithm: the bound of the interval that is nearest to 1."""
-        low = math.log(self.ratio.low) if self.ratio.low > 0 else -math.inf
-        high = math.log(self.ratio.high) if self.ratio.high < math.inf else math.inf
+        low, high = self._bounds
         return max(low, -high, 0.0)
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval of the ratio, as a logarithm: the smallest change that it would show."""
+        low, high = self._bounds
+        return (high - low) / 2
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        low = math.log(self.ratio.low) if self.ratio.low > 0 else -math.inf
+        high = math.log(self.ratio.high) if 0 < self.ratio.high < math.inf else math.inf
+        return low, high
+
+
+@dataclass(frozen=True)
+class OneSided:
+    """A counter that one platform of a contrast alone has. value: mean over blocks, per unit of work; of a gauge as
+    it is."""
+
+    place: str
+    name: str
+    counter: Counter
+    platform: str
+    value: float
 
 
 @dataclass(frozen=True)
 class Explained:
     """A contrast and its counters. work: unit that counters are divided by. family: how many the level is corrected
-    for. confidence: of all intervals of the table at once. one_sided: counters that one side alone has,
-    `PLACE.NAME`."""
+    for. confidence: of all intervals of the table at once. one_sided: what one side alone has and counted, that of
+    the virtualization layer first, then CPU times, then numbers of events; largest first in each."""
 
     section: Section
     point: ResultPoint
@@ -87,7 +105,23 @@ class Explained:
     family: int
     confidence: float
     compared: tuple[Compared, ...]
-    one_sided: tuple[str, ...]
+    one_sided: tuple[OneSided, ...]
+
+    @property
+    def detectable(self) -> float:
+        """The factor by which half of the counters would have had to change to be found: the median of the
+        half-widths of their intervals. Infinite where there is none, or beyond what a float can have."""
+        median = float(np.median(self._half_widths)) if self.compared else math.inf
+        return math.exp(median) if median < _LARGEST_LOG else math.inf
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether every counter would have been found to move by a factor of NARROW."""
+        return bool(self.compared) and max(self._half_widths) <= math.log(NARROW)
+
+    @property
+    def _half_widths(self) -> list[float]:
+        return [each.half_width for each in self.compared]
 
     @property
     def moved(self) -> tuple[Compared, ...]:
@@ -116,7 +150,7 @@ class _Pair:
     row: Row
     work: str
     logs: Mapping[tuple[str, str], tuple[Counter, float, float, Floats, Floats | None, float]]
-    one_sided: tuple[str, ...]
+    one_sided: tuple[OneSided, ...]
 
 
 def explainable(sections: Sequence[Section]) -> Iterator[tuple[Section, ResultPoint, Row, Row]]:
@@ -132,17 +166,19 @@ def explainable(sections: Sequence[Section]) -> Iterator[tuple[Section, ResultPo
 
 
 def explained(
-    data: RunData, sections: Sequence[Section], counted: BlockCounters, confidence: float
-) -> list[Explained]:
-    """Every contrast that is not `equivalent`, with all of its counters. data: the whole run's.
+    data: RunData, sections: Sequence[Section], counted: BlockCounters, confidence: float,
+    settings: Mapping[int, str] = _NO_SETTINGS,
+) -> list[Explained]:  # fmt: skip
+    """Every contrast that is not `equivalent`, with all of its counters. data, sections, counted: the whole run's.
 
-    confidence: that no counter of a table is said to have moved by chance.
+    confidence: that no counter of a table is said to have moved by chance. settings: as store.query.effective has
+    them; for metrics whose benchmark declares operations (`operations_of`).
     """
     cells = {cell.key: number for number, cell in enumerate(data.run.cells)}
     found: list[Explained] = []
     for section in sections:
         pairs = [
-            _pair(data, section, point, (row, base), (cells[row.cell.key], cells[base.cell.key]), counted)
+            _pair(data, section, point, (row, base), (cells[row.cell.key], cells[base.cell.key]), counted, settings)
             for _, point, row, base in explainable([section])
         ]
         family = sum(len(pair.logs) for pair in pairs)
@@ -176,18 +212,18 @@ def _differs(ratio: Ratio) -> bool:
 
 def _pair(
     data: RunData, section: Section, point: ResultPoint, rows: tuple[Row, Row], cells: tuple[int, int],
-    counted: BlockCounters,
+    counted: BlockCounters, settings: Mapping[int, str],
 ) -> _Pair:  # fmt: skip
     sides = [{key[1:]: value for key, value in counted.items() if key[0] == cell} for cell in cells]
     blocks: Ints = np.intersect1d(rows[0].blocks, rows[1].blocks)
-    unit, work = work_of(data, section, cells, sides, blocks)
-    seconds = [_per_block(_durations(data, cell), blocks) for cell in cells]
+    unit, work = work_of(data, section, cells, sides, blocks, settings)
+    seconds = [per_block(durations(data, cell), blocks) for cell in cells]
     logs = {}
     for key in [key for key in sides[0] if key in sides[1]]:
         counter = table.find(key[1])
         if counter is None or counter in table.CLOCK:
             continue
-        values = [_per_block(side[key], blocks) for side in sides]
+        values = [per_block(side[key], blocks) for side in sides]
         if not all(np.isfinite(value).all() for value in values) or not any(value.any() for value in values):
             continue  # not in every block, or never anything
         divisors = [np.ones(blocks.size)] * 2 if counter.is_gauge else work
@@ -201,78 +237,32 @@ def _pair(
         events = [value.sum() * trials / counter.step for value in some]
         least_se = 0.0 if counter.is_gauge else math.sqrt(sum(1 / total for total in events))
         logs[key] = counter, float(per_work[0].mean()), float(per_work[1].mean()), log, of_time, least_se
-    one_sided = sorted(
-        {f"{place}.{name}" for place, name in set(sides[0]) ^ set(sides[1])},
-        key=lambda name: (not name.startswith(table.LAYER), name),
-    )
-    return _Pair(section, point, rows[0], unit, logs, tuple(one_sided))
+    alone = [
+        each
+        for side, other, row, divisor in zip(sides, reversed(sides), rows, work, strict=True)
+        for each in _one_sided({key: side[key] for key in set(side) - set(other)}, row, divisor, blocks)
+    ]
+    return _Pair(section, point, rows[0], unit, logs, tuple(sorted(alone, key=_by_size)))
+
+
+def _one_sided(side: Side, row: Row, work: Floats, blocks: Ints) -> Iterator[OneSided]:
+    """Counters of one side, per unit of work; not those that stayed at zero."""
+    for (place, name), counts in side.items():
+        counter = table.find(name)
+        if counter is None or counter in table.CLOCK:
+            continue
+        values = np.maximum(per_block(counts, blocks), 0.0) / (1.0 if counter.is_gauge else work)
+        if blocks.size and np.isfinite(values).all() and values.any():
+            yield OneSided(place, name, counter, row.platform.name, float(values.mean()))
+
+
+def _by_size(each: OneSided) -> tuple[bool, bool, int, float, str, str]:
+    """The layer's first; of values of one unit the largest first."""
+    rank = {"s": 0, "": 1}.get(each.counter.unit, 2)
+    return each.place != table.LAYER, each.counter.is_gauge, rank, -each.value, each.place, each.name
 
 
 def _difference(values: Sequence[Floats], divisors: Sequence[Floats]) -> Floats:
     """Logarithm of treatment / baseline per block, each divided by its divisor."""
     left, right = (np.log(value) - np.log(divisor) for value, divisor in zip(values, divisors, strict=True))
     return np.asarray(left - right)
-
-
-_Side = Mapping[tuple[str, str], tuple[Ints, Floats, float]]
-
-
-def work_of(
-    data: RunData, section: Section, cells: tuple[int, int], sides: Sequence[_Side], blocks: Ints
-) -> tuple[str, list[Floats]]:
-    """The unit that fits a metric, and the work of both cells in it: a mean per trial, for every block.
-
-    Where the guests under test moved data over the lab, gigabytes of it. Of a rate what it counts, times the
-    duration of a trial. Of a time that is most of the trial, or is the time of one operation, the trial or the
-    operation. Else seconds.
-    """
-    moved = [side.get((LINK, table.UNDER_TEST_BYTES.name)) for side in sides]
-    if all(side is not None for side in moved):
-        found = [_per_block(side, blocks) / 1e9 for side in moved if side is not None]
-        if all((work > _LEAST_BYTES / 1e9).all() for work in found):
-            return GIGABYTE, found
-    seconds = [_durations(data, cell) for cell in cells]
-    times = [_per_block(each, blocks) for each in seconds]
-    values = [_per_block(_values(data, section, cell), blocks) for cell in cells]
-    what, _, per = section.metric.unit.partition("/")
-    if per == "s":
-        data_unit = _DATA.fullmatch(what)
-        if data_unit:
-            scale = {**_DECIMAL, **_BINARY}[data_unit[1]] * _BYTES[data_unit[2]] / 1e9
-            return GIGABYTE, [v * t * scale for v, t in zip(values, times, strict=True)]
-        return (what if what != "1" else "operation"), [v * t for v, t in zip(values, times, strict=True)]
-    if what in _SECONDS and per:
-        return per, [t / (v * _SECONDS[what]) for v, t in zip(values, times, strict=True)]
-    if what in _SECONDS and all((v * _SECONDS[what] > _WHOLE * t).all() for v, t in zip(values, times, strict=True)):
-        return TRIAL, [np.ones(blocks.size)] * 2
-    return SECOND, times
-
-
-def _per_block(side: tuple[Ints, Floats, float], blocks: Ints) -> Floats:
-    """Means of these blocks; NaN where a block has none."""
-    have, means, _ = side
-    found = np.full(blocks.size, np.nan)
-    _, at, where = np.intersect1d(blocks, have, return_indices=True)
-    found[at] = means[where]
-    return found
-
-
-def _durations(data: RunData, cell: int) -> tuple[Ints, Floats, float]:
-    trials = data.trials
-    used = (trials.cell == cell) & trials.is_ok & ~trials.is_warmup
-    return _means(trials.block[used], trials.outside_s[used])
-
-
-def _values(data: RunData, section: Section, cell: int) -> tuple[Ints, Floats, float]:
-    metric = next(n for n, m in enumerate(data.run.metrics) if m == section.metric)
-    trials, measured = data.trials, data.measurements
-    of_metric = measured.metric == metric
-    trial, value = measured.trial[of_metric], measured.value[of_metric]
-    used = (trials.cell == cell) & trials.is_ok & ~trials.is_warmup
-    return _means(trials.block[trial[used[trial]]], value[used[trial]])
-
-
-def _means(blocks: Ints, values: Floats) -> tuple[Ints, Floats, float]:
-    names, index = np.unique(blocks, return_inverse=True)
-    counts = np.bincount(index, minlength=names.size)
-    return names, np.bincount(index, values, minlength=names.size) / np.maximum(counts, 1), float(values.size)

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.report.analysis.explain import GIGABYTE, SECOND, TRIAL, Compared, Explained, explainable, explained
+from vtax.report.analysis.explain import Compared, Explained, OneSided, explainable, explained
 from vtax.report.analysis.source import Source
+from vtax.report.analysis.work import GIGABYTE, SECOND, TRIAL, operations_of
 from vtax.report.document import (
     Bullets,
     Column,
@@ -39,16 +40,24 @@ from vtax.report.views.base import Options, View
 from vtax.stats.ratio import Ratio as Estimate
 
 _BRIEF, _NAMED = 10, 8
+_LARGEST_FACTOR = 1000.0  # that is shown
 
 
 def document(source: Source, options: Options) -> Document:
-    """A table for every contrast that is not `equivalent`; counters are read from the store for these alone."""
-    analysis, run = source.analysis, source.whole.data.run
-    numbers = {cell.key: number for number, cell in enumerate(run.cells)}
-    wanted = {numbers[each.cell.key] for _, _, *rows in explainable(analysis.sections) for each in rows}
+    """A table for every contrast that is not `equivalent`; counters are read from the store for these alone.
+
+    They are judged over the whole run, whatever of it is shown.
+    """
+    analysis, whole = source.analysis, source.whole
+    sections = whole.analysis.sections
+    numbers = {cell.key: number for number, cell in enumerate(whole.data.run.cells)}
+    wanted = {numbers[each.cell.key] for _, _, *rows in explainable(sections) for each in rows}
     counted = source.block_counters(wanted)
-    found = explained(source.whole.data, analysis.sections, counted, analysis.rule.confidence) if counted else []
-    made = document_of(found, analysis, is_full=options.depth == "all", has_contrasts=bool(wanted))
+    settings = whole.effective if any(operations_of(section.metric) for section in sections) else {}
+    found = explained(whole.data, sections, counted, analysis.rule.confidence, settings) if counted else []
+    shown = [each for each in found if analysis.filter.shows(each.row.cell)]
+    has_contrasts = any(True for _ in explainable(analysis.sections))
+    made = document_of(shown, analysis, is_full=options.depth == "all", has_contrasts=has_contrasts)
     return shared.of_blocks(made, analysis)
 
 
@@ -108,15 +117,26 @@ def _nothing_moved(found: Explained) -> Inline:
     if blocks < 2:
         return msg("One block has no interval: which of {family} counters differ is not known.",
                    family=Count(len(found.compared)))  # fmt: skip
+    family = Count(len(found.compared))
+    if found.is_narrow and not found.one_sided:
+        return plural(
+            "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 1.",
+            "Nothing that was counted differs: after {count} blocks no interval of {family} counters excludes 1.",
+            blocks, family=family,
+        )  # fmt: skip
+    if not found.compared:
+        return msg("No counter exists on both platforms in every block.")
     return plural(
-        "Nothing that was counted differs: after {count} block no interval of {family} counters excludes 1.",
-        "Nothing that was counted differs: after {count} blocks no interval of {family} counters excludes 1.",
-        blocks, family=Count(len(found.compared)),
+        "No difference was found among {family} counters after {count} block. To be found, half of them would have "
+        "had to change by a factor above {factor}.",
+        "No difference was found among {family} counters after {count} blocks. To be found, half of them would have "
+        "had to change by a factor above {factor}.",
+        blocks, family=family, factor=Ratio(min(found.detectable, _LARGEST_FACTOR)),
     )  # fmt: skip
 
 
 def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
-    """Counters that are only named: those that moved with time, that may not be counted, and of one side alone."""
+    """Counters that are only named: those that moved with time or may not be counted. Then those of one side."""
     with_time, silent = ([f"{each.place} {each.name}" for each in of] for of in (found.with_time, found.silent))
     sentences: list[Inline] = []
     if with_time:
@@ -135,15 +155,41 @@ def _set_apart(found: Explained, *, is_full: bool) -> list[Part]:
                 len(silent), names=_some(silent, is_full=is_full),
             )
         )  # fmt: skip
-    if found.one_sided:
-        sentences.append(
+    parts: list[Part] = [Paragraph(sentence, "muted") for sentence in sentences]
+    return parts + (_alone(found, is_full=is_full) if found.one_sided else [])
+
+
+def _alone(found: Explained, *, is_full: bool) -> list[Part]:
+    """Counters that one platform alone has, such as those of the parts of its layer, with their values."""
+    count = len(found.one_sided)
+    shown = found.one_sided if is_full else found.one_sided[:_NAMED]
+    columns = (
+        Column("counter", msg("counter")),
+        Column("unit", msg("unit")),
+        Column("platform", msg("platform")),
+        Column("value", _unit(found.work), is_number=True),
+    )
+    rows = tuple(
+        TableRow((f"{each.place} {each.name}", each.counter.unit, each.platform, Number(each.value, 3)))
+        for each in shown
+    )
+    key = f"{found.section.name} {found.row.cell.key} one_sided"
+    parts: list[Part] = [
+        Paragraph(
             plural(
-                "{count} counter exists on one of the two platforms alone: {names}",
-                "{count} counters exist on one of the two platforms alone: {names}",
-                len(found.one_sided), names=_some(found.one_sided, is_full=is_full),
-            )
-        )  # fmt: skip
-    return [Paragraph(sentence, "muted") for sentence in sentences]
+                "{count} counter exists on one of the two platforms alone:",
+                "{count} counters exist on one of the two platforms alone:",
+                count,
+            ),
+            "muted",
+        ),
+        Table(columns, (Group(rows),), key=key, label=msg("counters of one platform")),
+    ]
+    if count > len(shown):
+        parts.append(
+            Paragraph(plural("{count} more counter.", "{count} more counters.", count - len(shown)), "muted")
+        )
+    return parts
 
 
 def _some(names: Sequence[str], *, is_full: bool) -> Inline:
@@ -235,6 +281,7 @@ def _plain(found: Explained) -> dict[str, Any]:
         "work": found.work,
         "confidence": found.confidence,
         "family": found.family,
+        "detectable_factor": found.detectable if math.isfinite(found.detectable) else None,
         "counters": [
             {
                 "place": each.place,
@@ -253,7 +300,20 @@ def _plain(found: Explained) -> dict[str, Any]:
             }
             for each in order
         ],
-        "one_sided": list(found.one_sided),
+        "one_sided": [_plain_of_one(each) for each in found.one_sided],
+    }
+
+
+def _plain_of_one(each: OneSided) -> dict[str, Any]:
+    return {
+        "place": each.place,
+        "name": each.name,
+        "unit": each.counter.unit,
+        "source": each.counter.source,
+        "meaning": each.counter.meaning,
+        "is_gauge": each.counter.is_gauge,
+        "platform": each.platform,
+        "value": each.value,
     }
 
 

@@ -1,0 +1,123 @@
+"""The work of a trial that its counters are divided by: gigabytes, events, operations, the trial, or seconds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vtax.benchmarks.base import Operations
+from vtax.benchmarks.registry import benchmarks
+from vtax.counters import table
+from vtax.counters.table import LINK
+from vtax.report.analysis.values import Floats, Ints, Section
+from vtax.store.query import RunData
+from vtax.store.records import MetricRecord
+
+_SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9, "min": 60.0}
+_BYTES = {"bit": 1 / 8, "B": 1.0}
+_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_DATA = re.compile(r"([kKMGT]i?|)(bit|B)")
+_WHOLE = 0.5  # of a trial's duration: a time that is more of it is the time of the whole work
+GIGABYTE, SECOND, TRIAL = "GB", "s", "trial"
+_LEAST_BYTES = 1e6  # of a trial; less is no traffic to divide by
+OPERATION = "operation"  # of a rate in 1/s
+_RATES = {"IOPS": "I/O/s"}  # units of a rate without a slash
+
+Side = Mapping[tuple[str, str], tuple[Ints, Floats, float]]
+"""(place, name) -> blocks, mean of a trial in each, trials per block: the counters of one cell."""
+
+
+def operations_of(metric: MetricRecord) -> Operations | None:
+    """The operation that a metric is the time of, as its benchmark declares it; None without one."""
+    benchmark = benchmarks().get(metric.benchmark)
+    found = [each.time_of for each in benchmark.metrics if each.name == metric.name] if benchmark else []
+    return found[0] if found else None
+
+
+def work_of(
+    data: RunData,
+    section: Section,
+    cells: tuple[int, int],
+    sides: Sequence[Side],
+    blocks: Ints,
+    settings: Mapping[int, str],
+) -> tuple[str, list[Floats]]:
+    """The unit that fits a metric, and the work of both cells in it: a mean per trial, for every block.
+
+    Where the guests under test moved data over the lab, gigabytes of it. Of the time of one operation, the
+    operations of a trial: those of its effective settings where the benchmark declares them, else its duration over
+    that time. Of a rate what it counts, times the duration of a trial. Of a time that is most of the trial, the
+    trial. Else seconds.
+
+    settings: as store.query.effective has them.
+    """
+    moved = [side.get((LINK, table.UNDER_TEST_BYTES.name)) for side in sides]
+    if all(side is not None for side in moved):
+        found = [per_block(side, blocks) / 1e9 for side in moved if side is not None]
+        if all((work > _LEAST_BYTES / 1e9).all() for work in found):
+            return GIGABYTE, found
+    operations = operations_of(section.metric)
+    if operations:
+        numbers = [per_block(_operations(data, cell, operations.setting, settings), blocks) for cell in cells]
+        if all((number > 0).all() for number in numbers):  # not where a setting is missing, which is NaN
+            return operations.unit, numbers
+    seconds = [durations(data, cell) for cell in cells]
+    times = [per_block(each, blocks) for each in seconds]
+    values = [per_block(_values(data, section, cell), blocks) for cell in cells]
+    what, _, per = _RATES.get(section.metric.unit, section.metric.unit).rpartition("/")
+    what, per = (what, per) if what else (per, "")
+    if per == "s":
+        data_unit = _DATA.fullmatch(what)
+        if data_unit:
+            scale = {**_DECIMAL, **_BINARY}[data_unit[1]] * _BYTES[data_unit[2]] / 1e9
+            return GIGABYTE, [v * t * scale for v, t in zip(values, times, strict=True)]
+        return (what if what != "1" else OPERATION), [v * t for v, t in zip(values, times, strict=True)]
+    if what in _SECONDS and per:
+        return per, [t / (v * _SECONDS[what]) for v, t in zip(values, times, strict=True)]
+    if what in _SECONDS and all((v * _SECONDS[what] > _WHOLE * t).all() for v, t in zip(values, times, strict=True)):
+        return TRIAL, [np.ones(blocks.size)] * 2
+    return SECOND, times
+
+
+def per_block(side: tuple[Ints, Floats, float], blocks: Ints) -> Floats:
+    """Means of these blocks; NaN where a block has none."""
+    have, means, _ = side
+    found = np.full(blocks.size, np.nan)
+    _, at, where = np.intersect1d(blocks, have, return_indices=True)
+    found[at] = means[where]
+    return found
+
+
+def durations(data: RunData, cell: int) -> tuple[Ints, Floats, float]:
+    """Seconds of the trials of a cell that went well, by block; warm-up is left out."""
+    trials = data.trials
+    used = (trials.cell == cell) & trials.is_ok & ~trials.is_warmup
+    return _means(trials.block[used], trials.outside_s[used])
+
+
+def _operations(data: RunData, cell: int, setting: str, settings: Mapping[int, str]) -> tuple[Ints, Floats, float]:
+    """The number in an effective setting, by block; NaN of a trial without it."""
+    trials = data.trials
+    used = np.flatnonzero((trials.cell == cell) & trials.is_ok & ~trials.is_warmup)
+    found = [json.loads(settings.get(int(trials.id[trial]), "{}")).get(setting) for trial in used]
+    numbers = [float(value) if isinstance(value, int | float) else np.nan for value in found]
+    return _means(trials.block[used], np.array(numbers, np.float64))
+
+
+def _values(data: RunData, section: Section, cell: int) -> tuple[Ints, Floats, float]:
+    metric = next(n for n, m in enumerate(data.run.metrics) if m == section.metric)
+    trials, measured = data.trials, data.measurements
+    of_metric = measured.metric == metric
+    trial, value = measured.trial[of_metric], measured.value[of_metric]
+    used = (trials.cell == cell) & trials.is_ok & ~trials.is_warmup
+    return _means(trials.block[trial[used[trial]]], value[used[trial]])
+
+
+def _means(blocks: Ints, values: Floats) -> tuple[Ints, Floats, float]:
+    names, index = np.unique(blocks, return_inverse=True)
+    counts = np.bincount(index, minlength=names.size)
+    return names, np.bincount(index, values, minlength=names.size) / np.maximum(counts, 1), float(values.size)

@@ -1,0 +1,81 @@
+"""What counters are divided by, for every primary metric that vtax ships: the work of a trial in the fitting unit."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from vtax.benchmarks.registry import benchmarks
+from vtax.report.analysis.values import Section
+from vtax.report.analysis.work import work_of
+from vtax.store.query import Measurements, RunData, Trials
+from vtax.store.records import CellRecord, MetricRecord
+
+TRIAL_S = 2.0
+WORK = {
+    ("bonnie", "write"): "GB",
+    ("compile", "time"): "trial",
+    ("dd", "rate"): "GB",
+    ("fio", "read_iops"): "I/O",
+    ("fio", "write_iops"): "I/O",
+    ("iperf2", "throughput"): "GB",
+    ("iperf3", "throughput"): "GB",
+    ("kernel-paths", "time"): "operation",
+    ("linpack", "rate"): "Mflop",
+    ("linpack-openblas", "rate"): "Mflop",
+    ("memcached", "requests"): "requests",
+    ("memory-latency", "latency"): "load",
+    ("netperf", "throughput"): "GB",
+    ("netperf", "transactions"): "operation",
+    ("nginx", "requests"): "requests",
+    ("pgbench", "transactions"): "transactions",
+    ("pi", "time"): "trial",
+    ("pi-flint", "time"): "trial",
+    ("redis", "set"): "requests",
+    ("redis", "get"): "requests",
+    ("sockperf", "latency_p50"): "s",  # of messages at a given rate; in a lab they are data
+    ("start", "server_answer"): "s",  # of several starts, around which nothing is counted
+    ("stream", "triad"): "GB",
+    ("sysbench-cpu", "events_per_s"): "events",
+    ("sysbench-oltp", "transactions"): "transactions",
+    ("sysbench-oltp", "load_time"): "trial",
+}
+SHIPPED = {(b.name, m.name): m for b in benchmarks().values() for m in b.metrics if m.primary}
+
+
+def work(metric, values, settings):
+    """Unit and work of both cells; values: of the metric, one trial per block, four of each cell."""
+    record = MetricRecord(*metric, "", SHIPPED[metric].unit, SHIPPED[metric].better, True)
+    each, ok = np.arange(8), np.ones(8, np.bool_)
+    seconds = np.full(8, TRIAL_S)
+    trials = Trials(each, each % 2, each // 2, each * 0, each, ~ok, ok, each * 2.0, seconds, seconds, each * 0 + 1)
+    cells = [CellRecord(f"c-{name}", "c", name, metric[0], metric[0]) for name in ("sandbox", "native")]
+    run = SimpleNamespace(cells=cells, metrics=[record])
+    data = RunData(run, trials, Measurements(each, each * 0, np.full(8, values)), (), (), ())
+    section = Section(metric[0], metric[0], "1.0", record, (), 1)
+    return work_of(data, section, (0, 1), ({}, {}), np.arange(4), {n: json.dumps(settings) for n in range(8)})
+
+
+def test_every_primary_metric_has_its_unit_here():
+    assert set(WORK) == set(SHIPPED)
+
+
+@pytest.mark.parametrize("metric", SHIPPED, ids="-".join)
+def test_counters_are_divided_by_the_work_that_the_metric_is_of(metric):
+    shipped = SHIPPED[metric]
+    settings = {shipped.time_of.setting: 1000} if shipped.time_of else {}
+    time_of_trial = {"s": TRIAL_S * 0.9}.get(shipped.unit, 50.0)
+    if metric == ("start", "server_answer"):
+        time_of_trial = TRIAL_S / 5
+    unit, _ = work(metric, time_of_trial, settings)
+    assert unit == WORK[metric]
+
+
+@pytest.mark.parametrize("metric", [("kernel-paths", "time"), ("memory-latency", "latency")], ids="-".join)
+def test_operations_are_as_many_as_the_tool_did_however_long_the_trial(metric):
+    setting = SHIPPED[metric].time_of.setting
+    _, found = work(metric, 50.0, {setting: 1000, "batches": 10})
+    assert [list(each) for each in found] == [[1000.0] * 4] * 2
+    unit, _ = work(metric, 50.0, {})  # stored before the setting was
+    assert unit == "s"
