@@ -90,7 +90,7 @@ def test_other_runs_choose_nothing(
     made = auto_plan(tmp_path, trials=1 if change == "one trial a block" else 3)
     executed(made, store, home)
     if change == "another host":
-        monkeypatch.setattr("vtax.runner.allocation.machine_id", lambda: "another")
+        monkeypatch.setattr("vtax.runner.estimates.machine_id", lambda: "another")
     if change == "other cells":
         declared = replace(declared, cells=tuple(replace(cell, key="other") for cell in declared.cells))
     assert from_stored(declared, store) is None

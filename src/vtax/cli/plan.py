@@ -24,7 +24,8 @@ _CELLS_LISTED = 100_000
 def as_json(plan: Plan) -> dict[str, Any]:
     """A plan as JSON.
 
-    block_s: estimated duration of a block in seconds. trials_chosen: what `trials = "auto"` was chosen from.
+    block_s: estimated duration of a block in seconds. block_s_from: `run NAME`, whose costs the estimate is made of;
+    null where it is made of defaults. trials_chosen: what `trials = "auto"` was chosen from.
     order: guests of the certain blocks, up to 100 000 cells.
     """
     described = {point.key: _described(point) for point in plan.points}
@@ -36,6 +37,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "baseline": plan.study.baseline,
         "design": plan.study.design.model_dump(mode="json"),
         "block_s": plan.expected_block_s(),
+        "block_s_from": plan.stored_costs.source if plan.stored_costs else None,
         "trials_chosen": plan.trials_chosen or None,
         "order": [
             {
@@ -118,7 +120,7 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
         f"{design.order} order, seed {plan.seed}; "
-        f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}"
+        f"about {format_duration(plan.expected_block_s())} per block{_total_duration(plan)}{_source(plan)}"
     )
     for line in (*_trials(plan), *_factor_lines(plan)):
         notify(line)
@@ -130,9 +132,8 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     if design.budget is not None:
         bought = int(design.budget / plan.expected_block_s())
         few = _too_few_for_verdicts(plan, bought)
-        notify(
-            f"the budget of {format_duration(design.budget)} fits about {format_count(bought, 'whole block')}{few}"
-        )
+        blocks = format_count(bought, "whole block")
+        notify(f"the budget of {format_duration(design.budget)} fits about {blocks} by that estimate{few}")
     for program in plan.programs:
         notify(f"the study has root of this host run: {program}")
     for planned in plan.platforms:
@@ -228,8 +229,8 @@ def _trials(plan: Plan) -> Iterator[str]:
     elif plan.study.design.trials == "auto":
         cost = format_duration(len(PILOT_BLOCKS) * plan.expected_block_s(PILOT_TRIALS))
         yield (
-            f"trials = 'auto': a pilot of {len(PILOT_BLOCKS)} blocks with {PILOT_TRIALS} trials of every cell (about "
-            f"{cost}) chooses, since no stored run of these cells on this host has several trials in a block; "
+            f"trials = 'auto': a pilot of {len(PILOT_BLOCKS)} blocks with {PILOT_TRIALS} trials of every cell "
+            f"(about {cost}) chooses, since no stored run of these cells on this host has several trials in a block; "
             "estimates are for one trial"
         )
 
@@ -259,6 +260,13 @@ def _factor_lines(plan: Plan) -> list[str]:
     if plan.study.tuning:
         lines.append(f"  tuning = {', '.join(plan.study.tuning)}")
     return lines
+
+
+def _source(plan: Plan) -> str:
+    """What the estimated time was made from."""
+    if plan.stored_costs:
+        return f" (estimated from {plan.stored_costs.source})"
+    return " (estimated from defaults, too long for containers: no stored run of this host has these cells)"
 
 
 def _total_duration(plan: Plan) -> str:

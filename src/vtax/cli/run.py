@@ -27,6 +27,7 @@ from vtax.platforms.base import Probe
 from vtax.report.views import registry as views
 from vtax.runner.allocation import with_trials
 from vtax.runner.check import further_problems
+from vtax.runner.estimates import with_costs
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, host_programs, make_plan
 from vtax.store.store import Store
@@ -104,7 +105,7 @@ def command(
         plan = make_plan(loaded, image=image, seed=seed, consented=programs)
         _check_named_available(plan, platforms)
         store = Store.open(home.store_url)
-        plan = with_trials(plan, store)
+        plan = with_costs(with_trials(plan, store), store)
         check_budget_holds_block(plan)
         announce(plan)
         run = begin(store, plan, vtax_version=__version__, views=views.foreign())
@@ -131,8 +132,9 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
         unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)
     _check_named_available(plan, named)
-    with suppress(BadInput):  # no store yet: nothing to choose from
-        plan = with_trials(plan, Store.existing(home.store_url))
+    with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
+        store = Store.existing(home.store_url)
+        plan = with_costs(with_trials(plan, store), store)
     check_budget_holds_block(plan)
     if as_json:
         print_json({**plan_as_json(plan), "needed_image": needed.as_json(), "not_probed": why_not})

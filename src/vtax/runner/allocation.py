@@ -13,21 +13,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vtax.counters.host import machine_id
-from vtax.errors import StoreError
+from vtax.runner.estimates import stored_runs
 from vtax.runner.plan import Cell, Plan
 from vtax.stats.checks import Array, StatsError
 from vtax.stats.planning import Allocation, allocate, of_ratio
 from vtax.stats.stopping import interval_confidence, rule_of
 from vtax.stats.variance import Components, components
 from vtax.store.costs import costs
-from vtax.store.query import RunData, load
+from vtax.store.query import RunData
 from vtax.store.store import Store
 from vtax.study.units import format_count, format_duration
 
 PILOT_BLOCKS = (-5, -6, -7)
 PILOT_TRIALS = 3
-_RUNS_READ = 10  # of the newest of the same study
 _FEWEST_BLOCKS = 3
 
 
@@ -59,18 +57,9 @@ class Choice:
 def from_stored(plan: Plan, store: Store) -> Choice | None:
     """A choice from the newest stored run of this host that has the plan's cells and enough blocks and trials.
 
-    None where there is none. Stored runs that cannot be read are passed over.
+    None where there is none. Stored runs: see `stored_runs`.
     """
-    here, keys = machine_id(), {cell.key for cell in plan.cells}
-    names = [run.name for run in store.runs() if run.study == plan.study.name]
-    for name in reversed(names[-_RUNS_READ:]):
-        try:
-            run = store.open_run(name)
-            if not here or run.host.get("machine_id") != here or not keys <= {cell.key for cell in run.cells}:
-                continue
-            data = load(store.engine, run)
-        except StoreError:
-            continue
+    for name, data in stored_runs(plan, store):
         if (choice := chosen(plan, data, f"run {name}")) and choice.allocation:
             return choice
     return None

@@ -22,6 +22,7 @@ from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
 from vtax.runner.untested import why_not, why_nowhere
+from vtax.store.costs import StoredCosts
 from vtax.study.expand import Colocation, key_of
 from vtax.study.load import LoadedStudy
 from vtax.study.model import Study
@@ -86,7 +87,8 @@ class Plan:
 
     programs: what root of this host runs because the study names it. digest: SHA-256 of the study's file. untested:
     points that have no cell on a platform which runs others. trials_chosen: from what `trials = "auto"` was chosen;
-    empty where the study says a number, or a pilot is to choose.
+    empty where the study says a number, or a pilot is to choose. stored_costs: what time is estimated from; None
+    where no stored run has these cells, see `expected_block_s`.
     """
 
     study: Study
@@ -102,12 +104,19 @@ class Plan:
     digest: str = ""
     untested: tuple[Untested, ...] = ()
     trials_chosen: str = ""
+    stored_costs: StoredCosts | None = None
 
     @property
     def trials_per_cell(self) -> int:
         """Trials of one cell in one block, warm-up included, as far as they are known before the run."""
-        design = self.study.design
-        return (0 if design.warmup == "detect" else design.warmup) + (1 if design.trials == "auto" else design.trials)
+        warmup = self.study.design.warmup
+        return (0 if warmup == "detect" else warmup) + self._measured_trials
+
+    @property
+    def _measured_trials(self) -> int:
+        """Of one cell in one block; 1 where a pilot is to choose."""
+        trials = self.study.design.trials
+        return 1 if trials == "auto" else trials
 
     @property
     def max_blocks(self) -> int:
@@ -168,11 +177,16 @@ class Plan:
         return list(dict.fromkeys(cell.platform.name for cell in self.cells))
 
     def expected_block_s(self, trials: int | None = None) -> float:
-        """A first estimate of a block's length, before anything was measured. trials: of a cell, in place of its own.
+        """An estimate of a block's length. trials: of a cell, in place of its own.
 
-        Expected times of the tools, 3 s per guest, and on emulated CPUs 1 s per trial: the measured overhead of `vtax
-        run` with the urschei2007 studies.
+        By stored costs, warm-up as it was there. Without these by defaults, too long for containers and too short for
+        some machines: expected times of the tools, 3 s per guest, and on emulated CPUs 1 s per trial (the measured
+        overhead of `vtax run` with the urschei2007 studies).
         """
+        if self.stored_costs is not None:
+            known = [self.stored_costs.of_cells[cell.key] for cell in self.cells]
+            measured = trials or self._measured_trials
+            return sum(each.block_s + each.trial_s * measured for each in known)
         guests = len(self.sessions(0))
         context = self.context()
         emulated = {entry.platform.name for entry in self.platforms if "emulated" in entry.probe.marks}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,6 +23,14 @@ class Cost:
 
     block_s: float
     trial_s: float
+
+
+@dataclass(frozen=True)
+class StoredCosts:
+    """What cells cost in a stored run. source: `run NAME`. of_cells: cell key -> cost."""
+
+    source: str
+    of_cells: Mapping[str, Cost]
 
 
 def costs(data: RunData, *, own_time: bool = False) -> dict[str, Cost]:

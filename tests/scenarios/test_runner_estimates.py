@@ -1,0 +1,62 @@
+"""A plan's estimated time: from the costs of the newest stored run of the same cells on this host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from scripted import ScriptedDriver, executed, plan_of, study
+
+from vtax.cli.plan import announce, as_json
+from vtax.host.home import Home
+from vtax.runner.estimates import with_costs
+from vtax.runner.plan import Plan
+from vtax.store.store import Store
+
+
+def planned(**design: object) -> Plan:
+    return plan_of(study(design={"blocks": 3, "seed": 3, **design}))
+
+
+def announced(plan: Plan) -> str:
+    lines: list[str] = []
+    announce(plan, lines.append)
+    return "\n".join(lines)
+
+
+def test_a_stored_run_estimates_the_time_of_the_next(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    plan = planned()
+    by_default = plan.expected_block_s()
+    assert with_costs(plan, store) is plan
+    assert "in total (estimated from defaults, too long for containers: no stored run" in announced(plan)
+    assert as_json(plan)["block_s_from"] is None
+    first, second = executed(plan, store, home), executed(plan, store, home)
+    estimated = with_costs(plan, store)
+    assert f"in total (estimated from run {second.name})" in announced(estimated)
+    assert as_json(estimated)["block_s_from"] == f"run {second.name}"
+    duration_s = store.runs()[-1].duration_s
+    assert duration_s is not None
+    assert estimated.expected_block_s() * 3 == pytest.approx(duration_s, rel=0.5, abs=0.5)
+    assert estimated.expected_block_s() < by_default / 3
+    assert estimated.expected_block_s(3) > estimated.expected_block_s()
+    assert first.name != second.name
+
+
+def test_a_budget_is_divided_by_the_stored_cost(driver: ScriptedDriver, store: Store, home: Home) -> None:
+    executed(planned(), store, home)
+    plan = with_costs(plan_of(study(design={"stop": "budget", "budget": "60s", "seed": 3})), store)
+    fitting = int(60 / plan.expected_block_s())
+    assert f"fits about {fitting} whole blocks by that estimate" in announced(plan)
+
+
+@pytest.mark.parametrize("change", ["another host", "other cells"])
+def test_other_runs_estimate_nothing(
+    driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    plan = planned()
+    executed(plan, store, home)
+    if change == "another host":
+        monkeypatch.setattr("vtax.runner.estimates.machine_id", lambda: "another")
+    else:
+        plan = replace(plan, cells=tuple(replace(cell, key=f"other {cell.key}") for cell in plan.cells))
+    assert with_costs(plan, store) is plan
