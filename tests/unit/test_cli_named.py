@@ -49,3 +49,19 @@ def test_what_was_typed_wrongly_is_said_as_every_error(arguments, lines, capsys)
     said = capsys.readouterr().err.splitlines()
     assert said[:2] == lines
     assert said[2] == f"  hint: vtax {arguments[0]} --help lists what it takes"
+
+
+@pytest.mark.parametrize(
+    ("option", "what", "hint"),
+    [
+        ("--sessions=x", "invalid value for '--sessions': 'x' is not a whole number", "from 1 to 1000"),
+        ("--sessions=0", "invalid value for '--sessions': 0 is not in the range 1<=x<=1000", "from 1 to 1000"),
+        ("--blocks=2.5", "invalid value for '--blocks': '2.5' is not a whole number", "from 1 to 10000"),
+    ],
+)
+def test_what_is_no_whole_number_is_refused_with_the_range(option, what, hint, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main.main(["run", "tour", option])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.splitlines()
+    assert (said[0], said[2]) == (f"vtax: {what}", f"  hint: write a whole number {hint}")

@@ -12,7 +12,18 @@ def usage_error(error: click.ClickException) -> BadInput:
     what = error.format_message().strip().removesuffix(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "vtax"
-    return BadInput(what[:1].lower() + what[1:], where=_usage(context), hint=f"{command} --help lists what it takes")
+    hint = f"{command} --help lists what it takes"
+    kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
+    if isinstance(kind, click.IntRange):
+        what = what.replace("is not a valid integer range", "is not a whole number")
+        hint = f"write a whole number{_range(kind)}"
+    return BadInput(what[:1].lower() + what[1:], where=_usage(context), hint=hint)
+
+
+def _range(kind: click.IntRange) -> str:
+    """` from 1 to 100`."""
+    low = "" if kind.min is None else f" from {kind.min}"
+    return low + ("" if kind.max is None else f" to {kind.max}")
 
 
 def _usage(context: click.Context | None) -> str:
