@@ -8,7 +8,8 @@ Three kinds of false comparisons are made from it, in which nothing differs but 
 
 - within blocks: in every block the trials are dealt at random to two sides of equal size (both sides of one guest);
 - neighbours: blocks 1 and 2, 3 and 4, ... are a pair, its order drawn at random: two guests, as in a real run;
-- typical: neighbours again, by averages and by typical trials (`vtax.stats.typical`): coverage and width of both;
+- typical: neighbours again, by averages and by typical trials (`vtax.stats.typical`): coverage and width of both,
+  and how often pauses are found;
 - halves: the first half of the blocks against the second, as others do, and random halves, trials as if independent.
 """
 
@@ -24,7 +25,7 @@ from methods import ABOVE, BELOW, EQUIVALENT, Array, Codes, fixed, sequential, w
 from scipy import special
 
 from vtax.stats.ratio import ratio_of_logs
-from vtax.stats.typical import FEWEST_BLOCKS, FEWEST_TRIALS, typical_ratio
+from vtax.stats.typical import FEWEST_BLOCKS, FEWEST_TRIALS, found_pauses, typical_ratio
 
 MARGIN = 0.02
 
@@ -80,7 +81,7 @@ def typical(values: Array, splits: int, rng: np.random.Generator) -> None:
     for blocks in sorted({FEWEST_BLOCKS, averages.size}):
         if blocks > averages.size:
             continue
-        covers, halves_of = np.zeros(2), []
+        covers, halves_of, pauses = np.zeros(2), [], 0
         for _ in range(splits):
             drawn = rng.choice(averages.size, blocks, replace=False)
             signs = rng.choice((-1.0, 1.0), blocks)
@@ -89,11 +90,13 @@ def typical(values: Array, splits: int, rng: np.random.Generator) -> None:
             if found is not None:
                 covers += [each.low <= 1 <= each.high for each in (ratio, found)]
                 halves_of.append([np.log(each.high / each.low) / 2 for each in (ratio, found)])
+                pauses += found_pauses(found, ratio, found.p_value, "higher", MARGIN, 0.05).pauses != ""
         covers /= len(halves_of)
         widths = np.median(halves_of, axis=0)
         print(f"typical: {len(halves_of)} splits of {blocks} blocks of {values.shape[1]} trials")
         print(f"  averages: covers {covers[0]:.1%}, half-width {widths[0]:.2%}")
         print(f"  typical:  covers {covers[1]:.1%}, half-width {widths[1]:.2%}, {widths[1] / widths[0]:.2f} of it")
+        print(f"  pauses found, of a single contrast: {pauses / len(halves_of):.1%}")
 
 
 def halves(values: Array, splits: int, rng: np.random.Generator) -> None:
@@ -111,8 +114,9 @@ def main() -> None:
     parser.add_argument("values", type=Path)
     parser.add_argument("--metric", required=True)
     parser.add_argument("--splits", type=int, default=5000)
+    parser.add_argument("--trials", type=int, help="use only so many of each block")
     options = parser.parse_args()
-    values, rng = read(options.values, options.metric), np.random.default_rng(2013)
+    values, rng = read(options.values, options.metric)[:, : options.trials], np.random.default_rng(2013)
     cv = values.mean(axis=1).std(ddof=1) / values.mean()
     print(f"{values.shape[0]} blocks of {values.shape[1]} trials; CV of blocks {cv:.2%}")
     if values.shape[1] >= 2:

@@ -256,7 +256,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("trials", "whole number", "", "trials of the block and side that has the fewest"),
         Field("mean_log", "number", "", "trimmed mean of the logarithms"),
         Field("p_value", "number", "", "Holm-adjusted, that it is the ratio of averages"),
-        Field("pauses", "text", "", "`treatment` or `baseline`: the side that pauses; empty where none is seen"),
+        Field("pauses", "text", "", "`treatment` or `baseline`: the side that may pause; empty where none is seen"),
         _WARNINGS,
     ),
     "results[].points[].rows[].efficiency": _INTERVAL,

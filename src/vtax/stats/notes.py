@@ -120,12 +120,12 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "slower than on the baseline", "",
     ),
     "pauses": (
-        "pauses: few trials or blocks, far slower than the others, move the ratio by {percent}\N{NO-BREAK SPACE}%; "
-        "the typical ratio leaves them out", "",
+        "the platform may pause: its ratio of averages lies {percent}\N{NO-BREAK SPACE}% from its typical ratio "
+        "(p \N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks make it", "",
     ),
     "pauses-of-baseline": (
-        "pauses of the baseline: few of its trials or blocks, far slower than the others, move the ratio by "
-        "{percent}\N{NO-BREAK SPACE}%; the typical ratio leaves them out", "",
+        "the baseline may pause: the ratio of averages lies {percent}\N{NO-BREAK SPACE}% from the typical ratio "
+        "(p \N{LESS-THAN OR EQUAL TO} {p}), as few slow trials or blocks of the baseline make it", "",
     ),
     "withheld-dependent": (
         "the verdict is withheld: blocks are autocorrelated, and the widened interval does not support it", "",

@@ -2,8 +2,8 @@
 
 Within a block the median of the trials stands for a platform, and over the blocks a trimmed mean of the log-ratios.
 Single slow trials and single slow blocks do not move it, so on hosts with pauses its interval is narrow. It says
-nothing of what pauses cost, so it decides no verdict. Where it differs clearly from the ratio of averages, that is a
-finding: pauses.
+nothing of what pauses cost, so it decides no verdict. Where it differs from the ratio of averages by more than chance
+and the margin, a side may pause: few slow trials or blocks make such a difference, and a single slow block can.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ TRIMMED = 0.2  # of the blocks, from each end
 class Typical:
     """low, high: t-interval of the trimmed mean. n_blocks: before trimming. trials: fewest of a block on either side.
 
-    p_value: that it is the ratio of averages; Holm-adjusted by `found_pauses`. pauses: of which side single trials or
-    blocks make its average worse than its typical trial; empty where none is seen. mean_log: of the trimmed blocks.
+    p_value: that it is the ratio of averages; Holm-adjusted by `found_pauses`. pauses: the side that may
+    pause, whose average single trials or blocks make worse than its typical trial; empty where none is seen.
+    mean_log: of the trimmed blocks.
     """
 
     estimate: float
@@ -109,7 +110,8 @@ def found_pauses(
     if p_value > alpha or abs(difference) <= math.log1p(margin):
         return replace(typical, p_value=p_value)
     percent = round(100 * abs(math.expm1(difference)), 1)
+    p = max(0.001, math.ceil(1000 * p_value) / 1000)
     if (difference < 0) == (better == "higher"):
-        return replace(typical, p_value=p_value, pauses="treatment", warnings=(Note("pauses", percent=percent),))
-    note = Note("pauses-of-baseline", percent=percent)
+        return replace(typical, p_value=p_value, pauses="treatment", warnings=(Note("pauses", percent=percent, p=p),))
+    note = Note("pauses-of-baseline", percent=percent, p=p)
     return replace(typical, p_value=p_value, pauses="baseline", warnings=(note,))

@@ -26,7 +26,7 @@ from vtax.report.document import (
 )
 from vtax.stats.censoring import floored
 from vtax.stats.checks import Better
-from vtax.stats.verdict import Kind
+from vtax.stats.verdict import Kind, fewest_to_judge
 
 _MAX_NAMED = 4
 _FAR = 2.0  # times, from which a difference is printed as a multiple
@@ -96,8 +96,9 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
     for kind in _KINDS:
         these = [c for c in contrasts if c.row.verdict is not None and c.row.verdict.kind == kind]
         if these:
-            certain = list(_certain(these, analysis)) if kind == "undecided" else []
-            parts.append(joined([_part(kind, these, len(contrasts), analysis), *certain, *_needed(these)], "; "))
+            parts.append(_part(kind, these, len(contrasts), analysis))
+            if kind == "undecided":
+                parts += [*_certain(these, analysis), *_needed(these, analysis)]
     parts += _pauses(contrasts)
     parts += _timed_out(contrasts)
     if without := [c for c in contrasts if c.row.verdict is None]:
@@ -147,20 +148,45 @@ def _with_efficiency(found: _Found) -> Inline:
 
 
 def _certain(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
-    """What is certain of undecided contrasts whose whole interval lies far outside the margin, each by itself."""
-    for each in these[:_MAX_NAMED]:
+    """By how much undecided contrasts differ at least, where the interval of each alone lies outside the margin.
+
+    Furthest first. The verdict, which is corrected for the family, stays open beside it.
+    """
+    bounds: list[tuple[float, _Found, Inline]] = []
+    for each in these:
         if each.row.ratio is None:
             continue
-        found = each.row.ratio.efficiency(each.better)
-        if 0 < found.high < 1 / _FAR:
-            times = Ratio(1 / found.high)
-            yield msg("at least {times} times slower on {name}, not yet a verdict", times=times, name=each.name)
-        elif 0 < found.high < 1 - analysis.rule.margin:
-            share = Share(1 - found.high, "efficiency")
-            yield msg("at least {share} slower on {name}, not yet a verdict", share=share, name=each.name)
-        elif _FAR < found.low < math.inf:
-            times = Ratio(found.low)
-            yield msg("at least {times} times faster on {name}, not yet a verdict", times=times, name=each.name)
+        found, margin = each.row.ratio.efficiency(each.better), analysis.rule.margin
+        if 0 < found.high < 1 - margin:
+            bounds.append((1 / found.high, each, _slower(found.high, each.name)))
+        elif 1 + margin < found.low < math.inf:
+            bounds.append((found.low, each, _faster(found.low, each.name)))
+    if not bounds:
+        return
+    bounds.sort(key=lambda bound: bound[0], reverse=True)
+    shown = [text for _, _, text in bounds[:_MAX_NAMED]]
+    if len(bounds) > _MAX_NAMED:
+        shown.append(msg("{count} more", count=Count(len(bounds) - _MAX_NAMED)))
+    if any(each.row.verdict is not None and each.row.verdict.family > 1 for _, each, _ in bounds):
+        yield msg(
+            "{bounds} by the interval of one comparison alone, not yet a verdict in its family", bounds=listed(shown)
+        )
+    else:
+        yield msg("{bounds}, not yet a verdict", bounds=listed(shown))
+
+
+def _slower(high: float, name: Inline) -> Inline:
+    """high: the upper end of an efficiency, below 1."""
+    if high < 1 / _FAR:
+        return msg("at least {times} times slower on {name}", times=Ratio(1 / high), name=name)
+    return msg("at least {share} slower on {name}", share=Share(1 - high, "efficiency"), name=name)
+
+
+def _faster(low: float, name: Inline) -> Inline:
+    """low: the lower end of an efficiency, above 1."""
+    if low > _FAR:
+        return msg("at least {times} times faster on {name}", times=Ratio(low), name=name)
+    return msg("at least {share} faster on {name}", share=Share(low - 1, "efficiency"), name=name)
 
 
 def _timed_out(contrasts: list[_Found]) -> Iterator[Inline]:
@@ -173,7 +199,7 @@ def _timed_out(contrasts: list[_Found]) -> Iterator[Inline]:
 
 
 def _pauses(contrasts: list[_Found]) -> Iterator[Inline]:
-    """Where a platform's ratio and typical ratio differ clearly, with the efficiency of its typical trials."""
+    """Where a platform may pause: its ratio and typical ratio differ clearly; with the efficiency of the latter."""
     these = [c for c in contrasts if c.row.typical is not None and c.row.typical.pauses == "treatment"]
     named: list[Inline] = []
     for each in these[:_MAX_NAMED]:
@@ -183,42 +209,86 @@ def _pauses(contrasts: list[_Found]) -> Iterator[Inline]:
     if len(these) > _MAX_NAMED:
         named.append(msg("{count} more", count=Count(len(these) - _MAX_NAMED)))
     if named:
-        yield msg("pauses on {names}", names=listed(named))
+        yield msg("may pause on {names}", names=listed(named))
 
 
-def _needed(these: list[_Found]) -> Iterator[Inline]:
-    verdicts = [c.row.verdict for c in these if c.row.verdict is not None and c.row.verdict.kind == "undecided"]
-    known = [(v.blocks_needed_low, v.blocks_needed) for v in verdicts if v.blocks_needed_low and v.blocks_needed]
-    if not verdicts:
+def _needed(these: list[_Found], analysis: Analysis) -> Iterator[Inline]:
+    """What would decide undecided contrasts: blocks where a number is known, else the minimum, sessions, or open."""
+    measured, planned = len(analysis.sessions), analysis.planned_sessions
+    if measured < planned:
+        yield msg(
+            "needs more sessions: {measured} of {planned} measured", measured=Count(measured), planned=Count(planned)
+        )
         return
     if any(c.row.ratio is not None and c.row.ratio.n_sessions > 1 for c in these):
         yield msg("only more sessions would decide")
         return
-    if len(known) < len(verdicts):
-        yield from _limit(these)
-        return
-    low, high = max(low for low, _ in known), max(high for _, high in known)
-    if low == high:
-        yield plural("about {count} more block would decide", "about {count} more blocks would decide", high)
-    elif len(known) == 1:
-        yield msg("{low} to {high} more blocks would decide it", low=Count(low), high=Count(high))
-    else:
-        yield msg("{low} to {high} more blocks would decide all", low=Count(low), high=Count(high))
+    known = [c for c in these if _range_of(c) is not None]
+    rest = [c for c in these if _range_of(c) is None and c.row.ratio is not None]
+    few = [c for c in rest if _has_few_blocks(c)]
+    still_open = [c for c in rest if not _has_few_blocks(c)]
+    if known:
+        yield _further(known, is_all=not rest)
+    if few:
+        minimum = Count(max(fewest_to_judge(c.row.ratio) for c in few if c.row.ratio is not None))
+        if len(few) == len(these):
+            yield msg("a verdict needs {count} blocks", count=minimum)
+        else:
+            yield msg("a verdict needs {count} blocks on {names}", count=minimum, names=_names(few))
+    yield from _limit(still_open, is_all=len(still_open) == len(these))
 
 
-def _limit(these: list[_Found]) -> Iterator[Inline]:
-    """Which noise leaves open how many more blocks would decide: of the noisiest contrast, and of its two sides."""
-    limiting = [c for c in these if c.row.verdict is not None and not c.row.verdict.blocks_needed and c.noise > 0]
+def _has_few_blocks(found: _Found) -> bool:
+    """Whether its blocks are below the minimum of a verdict."""
+    return found.row.ratio is not None and found.row.ratio.n_blocks < fewest_to_judge(found.row.ratio)
+
+
+def _range_of(found: _Found) -> tuple[int, int] | None:
+    """The range of further blocks that would decide a contrast; None where it is not known."""
+    verdict = found.row.verdict
+    if verdict is None or not verdict.blocks_needed_low or not verdict.blocks_needed:
+        return None
+    return verdict.blocks_needed_low, verdict.blocks_needed
+
+
+def _further(known: list[_Found], *, is_all: bool) -> Inline:
+    """`2 to 20 more blocks would decide stream and dd`. is_all: no other contrast is undecided."""
+    ranges = [found for found in map(_range_of, known) if found is not None]
+    low, high = max(low for low, _ in ranges), max(high for _, high in ranges)
+    blocks = plural("about {count} more block", "about {count} more blocks", high)
+    if low < high:
+        blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=Count(low))
+    if not is_all:
+        return msg("{blocks} would decide {names}", blocks=blocks, names=_names(known))
+    if len(known) == 1:
+        return msg("{blocks} would decide it", blocks=blocks)
+    return msg("{blocks} would decide all", blocks=blocks)
+
+
+def _limit(these: list[_Found], *, is_all: bool) -> Iterator[Inline]:
+    """Which noise leaves open how many more blocks would decide: of the noisiest contrast, and of its two sides.
+
+    is_all: no other contrast is undecided.
+    """
+    limiting = [c for c in these if c.noise > 0]
     if not limiting:
         return
     worst = max(limiting, key=lambda c: c.noise)
     sides = [row for row in (worst.base, worst.row) if row is not None]
-    noises = [joined([row.platform.name, Share(_block_noise(row))], " ") for row in sides]
-    yield msg(
-        "noise of {name} from block to block ({noises}; of the ratio {noise}) leaves open how many more blocks would "
-        "decide",
-        name=worst.name, noises=joined(noises, ", "), noise=Share(worst.noise),
-    )  # fmt: skip
+    noises = joined([joined([row.platform.name, Share(_block_noise(row))], " ") for row in sides], ", ")
+    shown = {"name": worst.name, "noises": noises, "noise": Share(worst.noise)}
+    if is_all:
+        yield msg(
+            "noise of {name} from block to block ({noises}; of the ratio {noise}) leaves open how many more blocks "
+            "would decide",
+            **shown,
+        )
+    else:
+        yield msg(
+            "noise of {name} from block to block ({noises}; of the ratio {noise}) leaves open how many more blocks "
+            "would decide the others",
+            **shown,
+        )
 
 
 def _block_noise(row: Row) -> float:

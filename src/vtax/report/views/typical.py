@@ -20,7 +20,7 @@ def parts_of(section: Section, analysis: Analysis, names: Mapping[str, int]) -> 
         Column("interval", interval, joins=True),
         Column("typical", msg("ratio,\ntypical trials"), is_number=True),
         Column("typical_interval", interval, joins=True),
-        Column("pauses", msg("pauses of")),
+        Column("pauses", msg("may pause")),
     )
 
     def cells(row: Row) -> Sequence[Inline] | None:
@@ -49,5 +49,5 @@ def method_of(analysis: Analysis) -> Iterator[Inline]:
         yield msg(
             "The typical ratio beside it is that of the medians of the blocks' trials, averaged after the lowest and "
             "the highest fifth of the blocks are cut off (trimmed mean, Yuen 1974). Where the two differ by more "
-            "than chance and the margin, a warning names the side that pauses."
+            "than chance and the margin, a warning names the side that may pause, and the p-value."
         )

@@ -213,12 +213,19 @@ def _next(chosen: tuple[Place, Allocation] | None) -> Iterator[Inline]:
     if chosen is None:
         return
     place, found = chosen
+    costs = {"start": Duration(found.start_s), "trial": Duration(found.trial_s), "place": place.inline}
+    if found.trials == 1:
+        yield msg(
+            "A block takes {start} to start and stop guests and {trial} for one trial of every cell; "
+            "trials = 'auto' would choose one trial in a block, for {place}: more would take longer.",
+            **costs,
+        )
+        return
     yield msg(
         "A block takes {start} to start and stop guests and {trial} for one trial of every cell; "
         "trials = 'auto' would choose {trials}, for {place}: {saved} less time than with one trial in a block.",
-        start=Duration(found.start_s), trial=Duration(found.trial_s), place=place.inline,
         trials=plural("{count} trial in a block", "{count} trials in a block", found.trials),
-        saved=Share(max(found.time_saved, 0.0), "whole"),
+        saved=Share(max(found.time_saved, 0.0), "whole"), **costs,
     )  # fmt: skip
 
 
