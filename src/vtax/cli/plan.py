@@ -24,9 +24,8 @@ _CELLS_LISTED = 100_000
 def as_json(plan: Plan) -> dict[str, Any]:
     """A plan as JSON.
 
-    block_s: estimated duration of a block in seconds. block_s_from: `run NAME`, whose costs the estimate is made of;
-    null where it is made of defaults. trials_chosen: what `trials = "auto"` was chosen from.
-    order: guests of the certain blocks, up to 100 000 cells.
+    block_s: estimated duration of a block in seconds. block_s_from: `run NAME` behind it; null where by defaults.
+    trials_chosen: from what, by `trials = "auto"`. order: guests of the certain blocks, up to 100 000 cells.
     """
     described = {point.key: _described(point) for point in plan.points}
     return {
@@ -36,8 +35,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "image": plan.image.key,
         "baseline": plan.study.baseline,
         "design": plan.study.design.model_dump(mode="json"),
-        "block_s": plan.expected_block_s(),
-        "block_s_from": plan.stored_costs.source if plan.stored_costs else None,
+        **_estimate(plan),
         "trials_chosen": plan.trials_chosen or None,
         "order": [
             {
@@ -73,6 +71,12 @@ def as_json(plan: Plan) -> dict[str, Any]:
             {"key": cell.key, "platform": cell.platform.name, **described[cell.point.key]} for cell in plan.cells
         ],
     }
+
+
+def _estimate(plan: Plan) -> dict[str, Any]:
+    """The estimated duration of a block, as JSON."""
+    source = plan.stored_costs.source if plan.stored_costs else None
+    return {"block_s": plan.expected_block_s(), "block_s_from": source}
 
 
 def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
