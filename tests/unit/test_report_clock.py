@@ -77,7 +77,7 @@ def test_a_platform_that_is_slower_stays_slower():
     assert kinds(analysis)["first", 64] == "slower"
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "ns", "events/s", "Mbit/s", "MB/s", "1/s", "Mflop/s"])
+@pytest.mark.parametrize("unit", ["s", "ms", "ns", "events/s", "Mbit/s", "MB/s", "1/s", "Mflop/s", "IOPS"])
 def test_times_and_rates_are_known_by_their_unit(unit):
     assert is_timed("x", unit)
 

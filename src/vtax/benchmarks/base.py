@@ -79,7 +79,7 @@ CPU_PER_GIGABYTE = Metric(
 from the host's account of every guest under test and the bytes their interfaces counted, when there is enough of
 both. Behind `router-openflow` the lab's switch works for its controller, the guest: its CPU and bytes are added."""
 
-_TIME = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h"})
+_TIME = frozenset({"s", "ms", "µs", "us", "ns", "ps", "min", "h", "IOPS"})  # IOPS: I/O operations per second
 
 
 def is_timed(metric: str, unit: str) -> bool:
