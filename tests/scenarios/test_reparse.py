@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from scripted import ProcessGuest, ScriptBenchmark, executed, install, plan_of, study
-from sqlalchemy import delete
+from sqlalchemy import delete, insert, select
 
-from vtax.benchmarks.base import Outcome
+from vtax.benchmarks.base import DiskWork, Outcome
 from vtax.cli.main import group
 from vtax.errors import BadInput, BenchmarkError
 from vtax.host.home import Home
@@ -220,3 +220,25 @@ def test_the_figures_of_several_guests_are_read_again_together(
     assert {(each["metric"], each["old"], each["new"]) for each in changes} == {
         ("figure", 1.5, 3.0), ("figure_sum", 3.0, 6.0),
     }  # fmt: skip
+
+
+def test_what_the_disks_of_the_host_did_is_judged_again(
+    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The warnings of a trial depend on what was counted beside its tool, which the store has."""
+    counter = schema.counter
+    with writing(store.engine) as connection:
+        trials = list(connection.scalars(select(schema.trial.c.id).where(schema.trial.c.run_id == run.id)))
+        connection.execute(delete(counter).where(counter.c.name.like("disk_%")))
+        rows = [
+            {"trial_id": trial, "place": "host", "name": name, "value": value}
+            for trial in trials
+            for name, value in {"disk_read_bytes": 40.0, "disk_writes": 0.0, "disk_written_bytes": 0.0}.items()
+        ]
+        connection.execute(insert(counter), rows)
+    disk = DiskWork(100, is_direct=True)
+    monkeypatch.setattr(ScriptBenchmark, "parse", lambda *_: Outcome({"figure": 1.5}, disk=disk))
+    assert "0 figures changed, 24 other differences" in reparse("--write").stdout
+    warnings = {each.text for each in load_run(store.engine, run).warnings if each.code == "tool"}
+    assert warnings == {"direct: the host's disks moved 40% of the bytes; a cache below the guest had the rest"}
+    assert {trial.effective["host_disk_ratio"] for trial in stored_trials(store.engine, run)} == {0.4}

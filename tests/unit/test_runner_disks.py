@@ -2,9 +2,11 @@
 
 import pytest
 
-from vtax.benchmarks.base import DiskWork, Outcome
-from vtax.counters.table import HOST
-from vtax.runner.disks import RATIO, on_host
+from vtax.benchmarks.base import DiskWork, Outcome, all_disk_work
+from vtax.counters.table import HOST, HOST_DISK_RATIO
+from vtax.runner.density import over_guests
+from vtax.runner.disks import on_host
+from vtax.runner.trial import combined
 
 
 def counted(read=0.0, written=0.0, writes=0.0):
@@ -18,7 +20,11 @@ def outcome(**work):
 
 def test_the_ratio_of_bytes_is_an_effective_setting():
     found = on_host(outcome(), counted(read=200.0, written=1050.0, writes=3))
-    assert (found.effective, found.warnings, found.values) == ({"size": 5, RATIO: 1.25}, ("first",), {"rate": 1.0})
+    assert (found.effective, found.warnings, found.values) == (
+        {"size": 5, HOST_DISK_RATIO: 1.25},
+        ("first",),
+        {"rate": 1.0},
+    )
 
 
 @pytest.mark.parametrize(("flushes", "text"), [(1, "a flush (fsync) of the guest"), (9, "9 flushes (fsync) of")])
@@ -47,3 +53,31 @@ def test_other_tools_and_a_host_without_disk_counters_change_nothing():
     other = Outcome({"rate": 1.0})
     assert on_host(other, counted()) is other
     assert on_host(outcome(flushes=1), {}) == outcome(flushes=1)
+
+
+def test_a_cache_below_the_guest_is_only_suspected_where_no_disk_was_counted():
+    suspected = outcome(if_not_counted="a cache may have served")
+    assert on_host(suspected, {}).warnings == ("first", "a cache may have served")
+    assert on_host(suspected, counted(read=500.0)).warnings == ("first",)
+    served = on_host(suspected, counted(read=130.0)).warnings
+    assert served == (
+        "first",
+        "the host's disks moved 13% of the bytes; a cache, of the guest or below it, had the rest",
+    )
+    assert on_host(outcome(), counted(read=130.0)).warnings == ("first",)
+
+
+def test_direct_is_a_warning_once():
+    direct = outcome(is_direct=True, if_not_counted="direct ends at the guest's disk")
+    assert len(on_host(direct, counted(read=130.0)).warnings) == 2
+    assert on_host(direct, counted(read=900.0)).warnings == ("first",)
+
+
+def test_the_work_of_several_guests_is_that_of_all():
+    """What the host's disks moved in a trial is of all its guests."""
+    both = all_disk_work([DiskWork(100, 2, True), DiskWork(300, 3, False, "suspected")])
+    assert both == DiskWork(400, 5, False, "suspected")
+    assert all_disk_work([DiskWork(100), None]) is None
+    merged = over_guests([outcome(), outcome()], [])
+    assert on_host(merged, counted(read=1000.0)).effective[HOST_DISK_RATIO] == 0.5
+    assert on_host(combined([outcome(), outcome()], []), counted(read=1000.0)).effective[HOST_DISK_RATIO] == 0.5

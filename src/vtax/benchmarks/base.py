@@ -155,11 +155,29 @@ MAX_SAMPLES = 600  # of one metric in one trial: they are stored with it
 
 @dataclass(frozen=True)
 class DiskWork:
-    """What a tool asked of the guest's disk: bytes read and written, and flushes. is_direct: with O_DIRECT."""
+    """What a tool asked of the guest's disk: bytes read and written, and flushes. is_direct: with O_DIRECT.
+
+    if_not_counted: the warning that a cache below the guest may be part of the figure; empty where none can be. Where
+    the host's disks were counted, the runner decides by what they moved instead.
+    """
 
     moved_bytes: int
     flushes: int = 0
     is_direct: bool = False
+    if_not_counted: str = ""
+
+
+def all_disk_work(each: Sequence[DiskWork | None]) -> DiskWork | None:
+    """That of several outcomes of one trial together; None unless all have some."""
+    found = [work for work in each if work is not None]
+    if not found or len(found) < len(each):
+        return None
+    return DiskWork(
+        sum(work.moved_bytes for work in found),
+        sum(work.flushes for work in found),
+        all(work.is_direct for work in found),
+        next((work.if_not_counted for work in found if work.if_not_counted), ""),
+    )
 
 
 @dataclass(frozen=True)

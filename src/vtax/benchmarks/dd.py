@@ -128,16 +128,21 @@ class Dd:
         values = {"rate": size_bytes / time_s / _MEGA, "time": time_s}
         effective = {name: getattr(parameters, name) for name in ("direction", "file_size", "block_size", "cache")}
         is_flushed = parameters.direction == "write" and parameters.cache != "cached"
-        disk = DiskWork(size_bytes, int(is_flushed), parameters.cache == "direct")
+        disk = DiskWork(size_bytes, int(is_flushed), parameters.cache == "direct", _if_not_counted(parameters))
         return Outcome(values, effective, _warnings(parameters), disk=disk)
 
 
 def _warnings(parameters: DdParameters) -> tuple[str, ...]:
     if parameters.cache == "cached":
         return ("the guest's page cache is part of this figure (cache = 'cached')",)
-    if parameters.direction == "read" and parameters.cache != "cold":
-        return ("a cache below the guest may have served this read: the host's, where the disk is a file",)
     return ()
+
+
+def _if_not_counted(parameters: DdParameters) -> str:
+    """See DiskWork."""
+    if parameters.direction == "write" or parameters.cache in ("cached", "cold"):
+        return ""
+    return "a cache below the guest may have served this read: the host's, where the disk is a file"
 
 
 BENCHMARK = Dd()

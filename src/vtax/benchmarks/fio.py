@@ -207,7 +207,7 @@ class Fio:
             "rw": p.rw, "block_size": p.block_size, "size": p.size, "engine": p.engine, "iodepth": p.iodepth,
             "jobs": p.jobs, "direct": p.direct, "io_bytes": io_bytes, "fsyncs": flushes,
         }  # fmt: skip
-        disk = DiskWork(io_bytes, flushes, p.direct)
+        disk = DiskWork(io_bytes, flushes, p.direct, _if_not_counted(p))
         return Outcome(values, effective, tuple(_warnings(p)), disk=disk)
 
 
@@ -255,7 +255,8 @@ def _of_file(p: FioParameters, context: Context, result: CommandResult) -> Outco
     check_cpu("fio", result, context)
     is_direct = all(job.options.get("direct") == "1" for job in jobs)
     effective = {"jobs": [job.name for job in jobs], "io_bytes": moved, "fsyncs": flushes, "direct": is_direct}
-    return Outcome(values, effective, tuple(_file_warnings(p)), disk=DiskWork(moved, flushes, is_direct))
+    disk = DiskWork(moved, flushes, is_direct, _if_not_counted(p))
+    return Outcome(values, effective, tuple(_file_warnings(p)), disk=disk)
 
 
 def _file_warnings(p: FioParameters) -> list[str]:
@@ -265,15 +266,9 @@ def _file_warnings(p: FioParameters) -> list[str]:
         for job in p.file_jobs
         if "write" in job.directions and not any(job.options.get(each, "0") != "0" for each in flushes)
     ]
-    readers = [job.name for job in p.file_jobs if "read" in job.directions]
-    warnings = []
-    if unflushed:
-        warnings.append(
-            f"the guest's page cache is part of the figures: no write was flushed ({', '.join(unflushed)})"
-        )
-    if readers and not p.cold:
-        warnings.append(f"a cache below the guest may have served reads: the host's ({', '.join(readers)})")
-    return warnings
+    if not unflushed:
+        return []
+    return [f"the guest's page cache is part of the figures: no write was flushed ({', '.join(unflushed)})"]
 
 
 def _job(report: str) -> dict[str, Any]:
@@ -299,13 +294,24 @@ def _check_time(direction: str, runtime_s: float, result: CommandResult) -> None
 
 
 def _warnings(p: FioParameters) -> list[str]:
+    if p.direct or p.fsync or p.rw in ("read", "randread"):
+        return []
+    return ["the guest's page cache is part of this figure: no write was flushed (fsync = 0)"]
+
+
+def _if_not_counted(p: FioParameters) -> str:
+    """See DiskWork."""
+    if p.job_file:
+        readers = [job.name for job in p.file_jobs if "read" in job.directions]
+        is_suspect = readers and not p.cold
+        return (
+            f"a cache below the guest may have served reads: the host's ({', '.join(readers)})" if is_suspect else ""
+        )
     if p.direct:
-        return ["direct ends at the guest's own disk; where that is a file of the host, its cache may serve it"]
-    if ("read" in p.rw or p.rw in ("rw", "randrw")) and not p.cold:
-        return ["a cache below the guest may have served reads: the host's, where the disk is a file"]
-    if not p.fsync:
-        return ["the guest's page cache is part of this figure: no write was flushed (fsync = 0)"]
-    return []
+        return "direct ends at the guest's own disk; where that is a file of the host, its cache may serve it"
+    if p.rw in ("write", "randwrite") or p.cold:
+        return ""
+    return "a cache below the guest may have served reads: the host's, where the disk is a file"
 
 
 BENCHMARK = Fio()

@@ -297,6 +297,9 @@ OWN_INTERFACE_COLUMNS = {
 }
 """Of every interface that a guest sees itself, under `net.INTERFACE`; by the number of the column."""
 
+HOST_DISK_RATIO = "host_disk_ratio"
+"""Bytes that the host's disks moved over those that the tool did: an effective setting of trials of disks."""
+
 
 def own_interface(interface: str) -> str:
     """How counters of a guest call an interface that the guest sees itself."""

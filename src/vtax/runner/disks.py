@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vtax.benchmarks.base import Outcome
-from vtax.counters.table import DISK_COLUMNS, HOST
+from vtax.counters.table import DISK_COLUMNS, HOST, HOST_DISK_RATIO
 
-RATIO = "host_disk_ratio"
-"""Bytes that the host's disks moved over those that the tool did: an effective setting of trials of disks."""
 _READ_BYTES, _WRITES, _WRITTEN_BYTES = (DISK_COLUMNS[column].name for column in (5, 7, 9))
 _MIN_RATIO = 0.5  # below it, more than half of what went past the guest's cache stopped at another
 _MIN_WRITES = 0.5  # per flush of new data, which is one write or more; below it, more than half reached no disk
@@ -22,12 +20,14 @@ _MIN_WRITES = 0.5  # per flush of new data, which is one write or more; below it
 def on_host(outcome: Outcome, counted: Mapping[tuple[str, str], float]) -> Outcome:
     """The outcome with the ratio of bytes on the host's disks, and warnings for what did not reach them.
 
-    Unchanged for a tool of another kind, and where the host counts no disk.
+    Unchanged for a tool of another kind. Where the host counts no disk, a cache below the guest is only suspected.
     """
     work = outcome.disk
     found = [counted.get((HOST, name)) for name in (_READ_BYTES, _WRITTEN_BYTES, _WRITES)]
-    if work is None or work.moved_bytes <= 0 or None in found:
+    if work is None or work.moved_bytes <= 0:
         return outcome
+    if None in found:
+        return replace(outcome, warnings=(*outcome.warnings, *filter(None, [work.if_not_counted])))
     read_bytes, written_bytes, writes = (value or 0.0 for value in found)
     ratio = (read_bytes + written_bytes) / work.moved_bytes
     warnings = []
@@ -42,8 +42,12 @@ def on_host(outcome: Outcome, counted: Mapping[tuple[str, str], float]) -> Outco
         warnings.append(
             f"direct: the host's disks moved {ratio:.0%} of the bytes; a cache below the guest had the rest"
         )
+    elif work.if_not_counted and ratio < _MIN_RATIO:
+        warnings.append(
+            f"the host's disks moved {ratio:.0%} of the bytes; a cache, of the guest or below it, had the rest"
+        )
     return replace(
         outcome,
-        effective={**outcome.effective, RATIO: round(ratio, 3)},
+        effective={**outcome.effective, HOST_DISK_RATIO: round(ratio, 3)},
         warnings=(*outcome.warnings, *warnings),
     )

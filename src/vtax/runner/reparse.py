@@ -22,7 +22,9 @@ from vtax.benchmarks.program import Program
 from vtax.errors import BadInput, BenchmarkError
 from vtax.foreign_text import clean
 from vtax.guest.guest import CommandResult
+from vtax.runner.cold_cache import LEFT, with_cold_cache
 from vtax.runner.density import over_guests
+from vtax.runner.disks import on_host
 from vtax.runner.resume import stored_study
 from vtax.runner.trial import combined, parsed
 from vtax.store.query import OutputRow, outputs
@@ -224,7 +226,10 @@ def _outcome(
     parameters: Parameters,
     context: Context,
 ) -> Outcome:
-    """What the parser makes of all flows, or all guests, of a trial. Raises BenchmarkError."""
+    """What the parser makes of all flows, or all guests, of a trial, beside what was counted of the host's disks.
+
+    Raises BenchmarkError.
+    """
     mtu, congestion = cell.link.get("mtu"), cell.link.get("congestion")
     context = replace(context, mtu=mtu, congestion=str(congestion or ""))
     lanes: dict[str, dict[Role, CommandResult]] = {}
@@ -237,7 +242,9 @@ def _outcome(
                 lanes.setdefault(flow, {})[known] = result
     outcomes = [parsed(benchmark, parameters, context, results) for results in lanes.values()]
     metrics = metrics_of(benchmark, parameters)
-    return over_guests(outcomes, metrics) if GUESTS in cell.levels else combined(outcomes, metrics)
+    whole = over_guests(outcomes, metrics) if GUESTS in cell.levels else combined(outcomes, metrics)
+    left = trial.effective.get(LEFT)
+    return on_host(with_cold_cache(whole, left if isinstance(left, int) else None), trial.host)
 
 
 def _with_outputs(

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Context, Metric, Outcome, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Benchmark, Context, Metric, Outcome, Role, all_disk_work
 from vtax.counters import cost
 from vtax.foreign_text import clean, cleaned
 from vtax.guest.guest import CommandResult, skew_warning
@@ -148,7 +148,8 @@ def combined(outcomes: Sequence[Outcome], metrics: Sequence[Metric]) -> Outcome:
         if len(found) == len(outcomes):
             values[metric.name] = sum(found) / (len(found) if metric.over_flows == "mean" else 1)
     warnings = dict.fromkeys(text for outcome in outcomes for text in outcome.warnings)
-    return Outcome(values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings))
+    disk = all_disk_work([outcome.disk for outcome in outcomes])
+    return Outcome(values, {**outcomes[0].effective, "flows": len(outcomes)}, tuple(warnings), disk=disk)
 
 
 def cpu_per_gigabyte(counted: Mapping[tuple[str, str], float], metrics: Sequence[Metric]) -> dict[str, float]:

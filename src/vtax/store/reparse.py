@@ -18,6 +18,7 @@ TOOL = "tool"
 """The code of warnings that a benchmark's parser gave."""
 REPARSED = "reparsed"
 """The code of the warning that figures of a run were read again."""
+_HOST = "host"  # the place of counters of the host
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class StoredTrial:
     """A trial as it is stored. cell: its key. outside_s, inside_s: None where not known. values: by metric name.
 
     is_counted: counters around its program were read to the end. is_truncated: not all that it printed was kept.
-    effective: settings in force and samples. warnings: of its tool.
+    effective: settings in force and samples. warnings: of its tool. host: what was counted of the host around it.
     """
 
     id: int
@@ -41,6 +42,7 @@ class StoredTrial:
     is_truncated: bool
     effective: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    host: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
         .where(schema.warning.c.run_id == run.id, schema.warning.c.code == TOOL)
         .order_by(schema.warning.c.id)
     )
+    of_host = (
+        select(schema.counter.c.trial_id, schema.counter.c.name, schema.counter.c.value)
+        .join_from(schema.counter, trial).where(of_run, schema.counter.c.place == _HOST)
+    )  # fmt: skip
+    host: dict[int, dict[tuple[str, str], float]] = {}
     values: dict[int, dict[str, float]] = {}
     warnings: dict[int, list[str]] = {}
     with reading_rows(engine) as connection:
@@ -87,12 +94,14 @@ def stored_trials(engine: Engine, run: RunHandle) -> list[StoredTrial]:
             values.setdefault(row.trial_id, {})[row.name] = row.value
         for row in fetch(connection, of_tool):
             warnings.setdefault(row.trial_id, []).append(row.text)
+        for row in fetch(connection, of_host):
+            host.setdefault(row.trial_id, {})[_HOST, row.name] = row.value
         are_counted = {row.trial_id for row in fetch(connection, counted)}
         are_truncated = {row.trial_id for row in fetch(connection, cut)}
         return [
             StoredTrial(r.id, r.position, r.key, r.block, r.status == "ok", r.error, r.outside_s, r.inside_s,
                         values.get(r.id, {}), r.id in are_counted, r.id in are_truncated, r.effective,
-                        tuple(warnings.get(r.id, ())))
+                        tuple(warnings.get(r.id, ())), host.get(r.id, {}))
             for r in fetch(connection, query)
         ]  # fmt: skip
 
