@@ -22,7 +22,17 @@ from vtax.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 TIME = r"2023-11-14T22:13:2[01]\.000Z"
-OPEN = {"declared", "host", "levels", "parameters", "link", "identity", "data", "filter"}  # objects with any keys
+OPEN = {
+    "settings",
+    "declared",
+    "host",
+    "levels",
+    "parameters",
+    "link",
+    "identity",
+    "data",
+    "filter",
+}  # objects with any keys
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -135,3 +136,23 @@ def test_a_trial_without_output_says_that_none_is_stored() -> None:
     assert heading.startswith("==== trial 0: ")
     assert note == "no output is stored for this trial"
     assert "no output is stored" not in output_of("show", "odd-1", "--raw", "1")
+
+
+def test_settings_in_force_and_the_ratio_of_the_hosts_disks_are_shown(store: Store) -> None:
+    run = begin(store, "disk-1", started_at=3.0)
+    cell = next(cell for cell in run.cells if cell.key == "s-docker")
+    for position, ratio in enumerate((1.93, 0.125)):
+        made = trial(cell, block=position, position=position)
+        run.add_trial(replace(made, effective={"size": 4096, "host_disk_ratio": ratio}))
+    run.add_trial(trial(cell, block=2, position=2))
+    run.finish("finished", "", 4.0)
+    assert [each["effective"] for each in trials("disk-1")] == [
+        {"size": 4096, "host_disk_ratio": 1.93}, {"size": 4096, "host_disk_ratio": 0.125}, {},
+    ]  # fmt: skip
+    lines = output_of("show", "disk-1", "--trials").splitlines()
+    assert lines[0].endswith("host disk")
+    assert [line.split()[-1] for line in lines if " docker " in line] == ["1.93", "0.125", "–"]
+    assert "host disk" not in output_of("show", "tour-1", "--trials")
+    (found,) = json.loads(output_of("show", "disk-1", "--json"))["effective"]
+    assert (found["cell"], found["platform"]) == ("s-docker", "docker")
+    assert found["settings"] == {"size": [4096], "host_disk_ratio": [1.93, 0.125]}

@@ -101,14 +101,15 @@ def _add_views() -> None:
 
 def print_result(source: Source, *, as_json: bool, every_metric: bool = False, language: str = "en") -> None:
     """Print the result table on stdout, or as JSON (which always has every metric)."""
-    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.json import plain
     from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
 
-    document = result.VIEW.document(source, Options("all" if every_metric else "brief"))
+    options = Options("all" if every_metric else "brief")
     if as_json:
-        print_json(values_of(document))
+        print_json(plain(result.values_of(source, options)))
         return
+    document = result.VIEW.document(source, options)
     render(document, console(), chosen_language(language))
     if source.store and (how := resume_hint(source.store, source.analysis.name, source.analysis.status)):
         click.echo(how)

@@ -116,7 +116,15 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("results", "list", "", "a result for every metric of every benchmark table"),
         Field("warnings", "list", "", "all warnings, merged"),
         Field("missed_targets", "list", "", "a sentence for every missed target"),
+        Field("effective", "list", "", "settings that were really in force, by cell"),
         Field("filter", "object", "", "what of the run is shown; absent when all is"),
+    ),
+    "effective[]": (
+        Field("cell", "text", "", "key of the cell"),
+        Field("platform", "text", "", "platform"),
+        Field("label", "text", "", "name of the benchmark table"),
+        Field("levels", "object", "", "factor -> level"),
+        Field("settings", "object", "", "setting -> list of its different values in measured trials"),
     ),
     "order[]": (
         Field("block", "whole number", "", "block, from 1"),

@@ -21,12 +21,12 @@ import pyarrow as pa
 from vtax.report.analysis import RESAMPLES
 from vtax.report.analysis.filters import EVERYTHING, Wanted, filter_of, narrowed
 from vtax.report.analysis.source import Source, source_of
-from vtax.report.renderers.json import as_json
+from vtax.report.renderers.json import plain
 from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
 from vtax.report.views.base import Options
-from vtax.report.views.registry import DEFAULT, views
 from vtax.report.views.report import report
+from vtax.report.views.result import values_of
 from vtax.store.query import RunData, effective, load
 from vtax.store.store import Store
 
@@ -78,8 +78,7 @@ def _latex(source: Source, language: Language) -> str:
 
 
 def _json(source: Source, _: Language) -> str:
-    document = views()[DEFAULT].document(source, Options())
-    return json.dumps(as_json(document), indent=1, default=str) + "\n"
+    return json.dumps(plain(values_of(source, Options())), indent=1, default=str) + "\n"
 
 
 _TEXTS: Mapping[str, Callable[[Source, Language], str]] = {

@@ -99,7 +99,7 @@ def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]
         trials[cell] = max(number, trials.get(cell, 0))
     points = {key: number for number, key in enumerate(dict.fromkeys(cell.point for cell in data.run.cells))}
     order = sorted(by_cell, key=lambda cell: (points[data.run.cells[cell].point], cell))
-    effective = _effective(data, in_force)
+    effective = effective_of_cells(data, in_force)
     return [
         _of(data, cell, by_cell[cell], trials[cell], effective.get(cell, {}))
         for cell in order
@@ -107,7 +107,7 @@ def counted_cells(data: RunData, counters: Counters, in_force: Mapping[int, str]
     ]
 
 
-def _effective(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, list[Any]]]:
+def effective_of_cells(data: RunData, in_force: Mapping[int, str]) -> dict[int, dict[str, list[Any]]]:
     """Every different value of what was in force in a cell's measured trials, in the order they came."""
     texts: dict[int, dict[str, None]] = {}
     trials = data.trials

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
+from vtax.counters.table import HOST_DISK_RATIO
 from vtax.report.analysis.filters import narrowed
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
@@ -18,6 +22,7 @@ from vtax.report.document import (
     Group,
     Inline,
     Nothing,
+    Number,
     Paragraph,
     Row,
     Table,
@@ -36,7 +41,8 @@ from vtax.store.records import CellRecord
 class Trial:
     """One trial. position: in the whole run, from 0, as in exported files. block: from 0, -1 before the first one.
 
-    started_at: Unix time. duration_s: of the tool, by the controller's clock; None when it is not known.
+    started_at: Unix time. duration_s: of the tool, by the controller's clock; None when it is not known. effective:
+    the settings that were really in force, by name.
     """
 
     position: int
@@ -48,6 +54,13 @@ class Trial:
     error: str
     started_at: float
     duration_s: float | None
+    effective: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def host_disk_ratio(self) -> float | None:
+        """See HOST_DISK_RATIO; None of a trial without one."""
+        found = self.effective.get(HOST_DISK_RATIO)
+        return float(found) if isinstance(found, int | float) else None
 
 
 def started(trial: Trial, precision: str = "milliseconds") -> str:
@@ -56,8 +69,8 @@ def started(trial: Trial, precision: str = "milliseconds") -> str:
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
-def trials_of(data: RunData) -> list[Trial]:
-    """All trials of a run's data, by their position."""
+def trials_of(data: RunData, in_force: Mapping[int, str] | None = None) -> list[Trial]:
+    """All trials of a run's data, by their position. in_force: see store.query.effective."""
     errors = {(f.cell, f.block, f.number): f.error for f in data.failures}
     trials, found = data.trials, []
     for n in np.argsort(trials.position, kind="stable").tolist():
@@ -68,6 +81,7 @@ def trials_of(data: RunData) -> list[Trial]:
                 int(trials.position[n]), block, number, data.run.cells[cell], bool(trials.is_warmup[n]),
                 bool(trials.is_ok[n]), errors.get((cell, block, number), ""), float(trials.started_at[n]),
                 None if np.isnan(duration_s) else duration_s,
+                json.loads((in_force or {}).get(int(trials.id[n]), "{}")),
             )
         )  # fmt: skip
     return found
@@ -75,7 +89,7 @@ def trials_of(data: RunData) -> list[Trial]:
 
 def document(source: Source, _: Options) -> Document:
     """A row per trial."""
-    trials = trials_of(narrowed(source.data, source.analysis.filter.selects))
+    trials = trials_of(narrowed(source.data, source.analysis.filter.selects), source.effective)
     if not trials:
         return Document(VIEW.title, (Paragraph(msg("No trial was made.")),), data=[])
     columns = [
@@ -84,17 +98,25 @@ def document(source: Source, _: Options) -> Document:
         Column("outcome", msg("outcome"), wraps=True), Column("duration", msg("duration"), is_number=True),
         Column("started", msg("start time (UTC)")),
     ]  # fmt: skip
-    table = Table(tuple(columns), (Group(tuple(map(_row, trials))),), key="trials", label=msg("Trials"))
+    has_disks = any(trial.host_disk_ratio is not None for trial in trials)
+    if has_disks:
+        columns.append(Column(HOST_DISK_RATIO, msg("host disk\nratio"), is_number=True))
+    rows = tuple(_row(trial, has_disks=has_disks) for trial in trials)
+    table = Table(tuple(columns), (Group(rows),), key="trials", label=msg("Trials"))
     return Document(VIEW.title, (table,), data=list(map(plain, trials)))
 
 
-def _row(trial: Trial) -> Row:
+def _row(trial: Trial, *, has_disks: bool) -> Row:
     block: Inline = Count(trial.block + 1) if trial.block >= 0 else muted(Nothing())
     duration: Inline = muted(Nothing()) if trial.duration_s is None else Duration(trial.duration_s)
     cell = joined([trial.cell.label, Factor(levels_of(trial.cell.levels)) if trial.cell.levels else ""])
     outcome: Inline = msg("ok") if trial.is_ok else styled(joined([msg("failed"), trial.error], ": "), "error")
     outcome = joined([muted(msg("warm-up")) if trial.is_warmup else "", outcome])
-    return Row((str(trial.position), block, trial.cell.platform, cell, outcome, duration, started(trial, "seconds")))
+    cells = (str(trial.position), block, trial.cell.platform, cell, outcome, duration, started(trial, "seconds"))
+    if not has_disks:
+        return Row(cells)
+    ratio = trial.host_disk_ratio
+    return Row((*cells, muted(Nothing()) if ratio is None else Number(ratio, 3)))
 
 
 def plain(trial: Trial) -> dict[str, object]:
@@ -113,6 +135,7 @@ def plain(trial: Trial) -> dict[str, object]:
         "error": trial.error,
         "started": started(trial),
         "duration_s": trial.duration_s,
+        "effective": dict(trial.effective),
     }
 
 
