@@ -242,3 +242,18 @@ def test_what_the_disks_of_the_host_did_is_judged_again(
     warnings = {each.text for each in load_run(store.engine, run).warnings if each.code == "tool"}
     assert warnings == {"direct: the host's disks moved 40% of the bytes; a cache below the guest had the rest"}
     assert {trial.effective["host_disk_ratio"] for trial in stored_trials(store.engine, run)} == {0.4}
+
+
+def test_trials_that_cannot_be_read_any_more_are_named_with_their_hint_once(
+    store: Store, run: RunHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse(self: object, parameters: Any, context: Any, results: Mapping[Any, Any]) -> Outcome:
+        raise BenchmarkError("no figure", hint="correct the pattern")
+
+    monkeypatch.setattr(ScriptBenchmark, "parse", parse)
+    shown = reparse().stdout
+    assert [f"trial {position} cannot be read any more: no figure" in shown for position in (0, 9, 10)] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert "and 2 more trials; --json lists all" in shown
+    assert shown.count("hint: correct the pattern") == 1

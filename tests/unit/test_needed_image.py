@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from vtax.cli import needed_image
+from vtax.cli.main import group
 from vtax.cli.needed_image import all_recipes, examine, packages_for, provide, recipe_for
 from vtax.errors import BadInput, CommandFailed
 from vtax.host.home import Home
@@ -54,7 +55,24 @@ def test_an_image_that_the_disk_does_not_hold_is_listed_with_both_numbers(
     monkeypatch.setattr(needed_image.shutil, "disk_usage", lambda path: SimpleNamespace(free=34 * 2**30))
     large = str(examine(home, DEFAULT.with_data([DataSet("tables", "true", 150 * 2**30)])))
     assert large.endswith("not built yet; about 450 GiB of disk, and 34 GiB are free")
-    assert "free" not in str(examine(home, DEFAULT.with_data([DataSet("tables", "true", 2**30)])))
+    fits = examine(home, DEFAULT.with_data([DataSet("tables", "true", 2**30)]))
+    assert "free" not in str(fits)
+    fits.check_room(home)
+
+
+def test_a_plan_refuses_an_image_that_the_disk_does_not_hold(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built(home, DEFAULT)
+    apt_prints(monkeypatch, "")
+    monkeypatch.setattr(needed_image.shutil, "disk_usage", lambda path: SimpleNamespace(free=34 * 2**30))
+    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\nplatforms = ["native", "lxc"]\n'
+        '[[benchmark]]\nname = "sysbench-oltp"\nparameters = { rows = 100000000 }\n'
+    )
+    with pytest.raises(BadInput, match=r"needs more than 6.* GiB of disk, and 34 GiB are free"):
+        group.main(args=["run", str(tmp_path / "mine.toml"), "--plan"], standalone_mode=False)
 
 
 def test_a_study_needs_the_packages_of_its_benchmarks_and_topologies(tmp_path: Path) -> None:

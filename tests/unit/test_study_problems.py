@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vtax.benchmarks import local
 from vtax.cli.main import group
 from vtax.errors import BadInput, BadInputs
 from vtax.study.load import load
@@ -203,3 +204,58 @@ def test_too_many_vcpus_and_too_much_memory_are_both_shown(tmp_path: Path) -> No
 def test_a_study_whose_only_benchmark_has_no_name_is_refused_for_that(tmp_path: Path) -> None:
     error = refused(tmp_path, HEAD + "[[benchmark]]\nparameters = { threads = 1 }\n")
     assert error.what == "key 'name' is missing"
+
+
+PROGRAM = """
+[[program]]
+name = "own"
+parameters = { size = 3 }
+argv = { guest = ["echo", "{nope}", "{size}"] }
+[[program.metric]]
+name = "time"
+unit = "s"
+better = "lower"
+pattern = "([0-9]+) s"
+[[benchmark]]
+name = "own"
+"""
+
+
+def test_a_program_with_problems_hides_no_other_problem(tmp_path: Path) -> None:
+    """Neither its own further ones nor those of the benchmarks."""
+    error = refused(tmp_path, f"{HEAD}{PROGRAM}{STREAM}parameters = {{ array_size = '9000GiB', threads = 4096 }}\n")
+    shown = str(error)
+    assert isinstance(error, BadInputs)
+    assert len(error.problems) == 4
+    assert "[[program]] number 1 (own), key version: version is needed" in shown
+    assert "[[program]] number 1 (own), key argv.guest: argv.guest holds '{nope}'" in shown
+    assert "[[benchmark]] number 2 (stream), key parameters.threads: 4096 threads" in shown
+    assert "[[benchmark]] number 2 (stream), key parameters.array_size: three arrays" in shown
+
+
+def test_a_file_of_a_program_that_is_not_there_hides_no_benchmark(tmp_path: Path) -> None:
+    missing = PROGRAM.replace("{nope}", "{files}/x").replace(
+        "[[program.metric]]", 'files = ["x"]\n[[program.metric]]'
+    )
+    error = refused(tmp_path, f"{HEAD}{missing}{STREAM}factors = {{ array_size = ['9000GiB'] }}\n")
+    assert isinstance(error, BadInputs)
+    assert [each.where.partition(": ")[2] for each in error.problems] == [
+        "[[program]] number 1 (own), key files",
+        "[[benchmark]] number 2 (stream), key factors.array_size",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "found"),
+    [
+        ("redis", "requests = 100, clients = 1000", "requests (100) are fewer than clients (1000)"),
+        ("redis", 'keys = 100000000, value_size = "1MiB"', "99950 different keys that 100000 requests set"),
+        ("bonnie", "files = 1000", "files is 1024000 files, and the file system of the guests has 7 inodes free"),
+    ],
+)
+def test_what_a_tool_cannot_do_is_a_problem_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, parameters: str, found: str
+) -> None:
+    monkeypatch.setattr(local, "_free_inodes", lambda path: 7)
+    text = f'{HEAD}[[benchmark]]\nname = "{name}"\nparameters = {{ {parameters} }}\n'
+    assert found in str(refused(tmp_path, text))

@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import Field
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
-from vtax.benchmarks.local import check_cpu, check_room, succeeded
+from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
@@ -29,6 +29,7 @@ from vtax.study.units import about_size
 _MEBIBYTE = 1024**2
 _LARGEST_DEFAULT_BYTES = 1024 * _MEBIBYTE  # the disk of a virtual machine has little more
 _MEMORY_MULTIPLE = 2  # Bonnie++'s own rule, which -r 0 makes a warning of ours
+_FILES_UNIT = 1024
 _FIELDS = 50
 _FORMAT = "1.98"
 _TOO_FAST = "+++++"
@@ -49,7 +50,11 @@ class BonnieParameters(Parameters):
         description="bytes of the file, whole MiB; default twice the guest's memory, at most 1 GiB",
     )
     files: int = Field(
-        16, ge=0, le=1000, description="files of the creation tests, in units of 1024; 0 leaves them out"
+        16,
+        ge=0,
+        le=1000,
+        description="files of the creation tests, in units of 1024; 0 leaves them out; the disk of a "
+        "virtual machine has inodes for about 120",
     )
     seeks: int = Field(8192, ge=1, le=10**7, description="seeks, of all processes together")
     seek_processes: int = Field(4, ge=1, le=64, description="processes that seek at once")
@@ -99,6 +104,7 @@ class Bonnie:
         """See Benchmark.commands. The files are in a directory of their own, which is gone after the trial."""
         p = parameters
         check_room("size", _size_bytes(p, context), context)
+        check_files("files", p.files * _FILES_UNIT, context)
         directory = f"{context.scratch}/vtax-bonnie-{context.flow}"
         remove = ("rm", "-rf", directory)
         size = f"{_size_bytes(p, context) // _MEBIBYTE}:8k:{p.seeks}:{p.seek_processes}"
@@ -113,7 +119,7 @@ class Bonnie:
         passes = 6 if parameters.characters else 4
         return (
             passes * _size_bytes(parameters, context) / _EXPECTED_BYTES_PER_S
-            + 2 * 1024 * parameters.files / _EXPECTED_FILES_PER_S
+            + 2 * _FILES_UNIT * parameters.files / _EXPECTED_FILES_PER_S
             + 1.0
         )
 

@@ -72,7 +72,7 @@ class KernelPaths:
     metrics: Sequence[Metric] = (
         Metric("time", "ns", "lower", "time of one operation, mean, on the controller's clock", primary=True,
                time_of=Operations("operation", "loops")),
-        Metric("mean", "ns", "lower", "the same by the guest's clock"),
+        Metric("mean", "ns", "lower", "time of one operation, mean, by the guest's clock"),
         Metric("min", "ns", "lower", "fastest batch, by the guest's clock"),
         Metric("p50", "ns", "lower", "median of batches, by the guest's clock"),
         Metric("p95", "ns", "lower", "95th percentile of batches, by the guest's clock"),

@@ -28,7 +28,7 @@ PRECISION_BYTES = {"single": 4, "double": 8}
 METRICS: Sequence[Metric] = (
     Metric("rate", "Mflop/s", "higher", "operations of all solutions over their time", primary=True,
            average="harmonic"),
-    Metric("best_rate", "Mflop/s", "higher", "the same of the fastest solution", average="harmonic"),
+    Metric("best_rate", "Mflop/s", "higher", "operations over the time of the fastest solution", average="harmonic"),
     Metric("time", "s", "lower", "time of one solution, mean"),
 )  # fmt: skip
 _MAX_SHARE = 0.9

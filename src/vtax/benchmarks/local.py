@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -88,6 +89,28 @@ def check_room(name: str, size_bytes: int, context: Context) -> None:
             f"{name} is {about_size(size_bytes)}, and the disk of the guests has {about_size(free_bytes)} free",
             hint=f"lower {name}, or set VTAX_HOME to a directory on a larger disk",
         )
+
+
+def check_files(name: str, count: int, context: Context) -> None:
+    """Raise BadInput for more files than the file system below the guests has inodes for.
+
+    name: of the parameter. A disk of a virtual machine may have fewer, as `check_room` says of its bytes.
+    """
+    free = _free_inodes(Home.from_environment().guests)
+    if free is not None and count > free:
+        raise BadInput(
+            f"{name} is {count} files, and the file system of the guests has {free} inodes free",
+            hint=f"lower {name}, or set VTAX_HOME to a directory on a larger file system",
+        )
+
+
+def _free_inodes(path: Path) -> int | None:
+    """Free inodes where a directory is or will be; None when that cannot be seen or there is no limit (Btrfs)."""
+    for candidate in (path, *path.parents):
+        with suppress(OSError):
+            found = os.statvfs(candidate)
+            return found.f_favail if found.f_files else None
+    return None
 
 
 def _free_bytes(path: Path) -> int | None:

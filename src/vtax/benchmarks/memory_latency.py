@@ -60,7 +60,7 @@ class MemoryLatency:
     metrics: Sequence[Metric] = (
         Metric("latency", "ns", "lower", "time of one load, mean, on the controller's clock", primary=True,
                time_of=Operations("load", "loads")),
-        Metric("mean", "ns", "lower", "the same by the guest's clock"),
+        Metric("mean", "ns", "lower", "time of one load, mean, by the guest's clock"),
         Metric("min", "ns", "lower", "fastest thousandth of the loads, by the guest's clock"),
         Metric("p50", "ns", "lower", "median of thousandths, by the guest's clock"),
         Metric("p99", "ns", "lower", "99th percentile of thousandths, by the guest's clock"),

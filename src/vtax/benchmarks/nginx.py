@@ -67,7 +67,7 @@ class NginxParameters(Parameters):
     file_size: Size = Field(1024, ge=1, le=64 * 1024**2, description="bytes of the file")
     client: Client = Field("peer", description="where h2load runs")
     connections: int = Field(8, ge=1, le=1024, description="connections, each with one request at a time")
-    threads: int = Field(1, ge=1, le=64, description="threads of h2load, which share the connections")
+    threads: int = Field(1, ge=1, le=64, description="threads of h2load, at most one per connection")
     workers: int | None = Field(None, ge=1, le=64, description="nginx's workers; default the guest's virtual CPUs")
     duration_s: int = Field(10, ge=1, le=86400, description="seconds measured")
     warm_up_s: int = Field(1, ge=0, le=60, description="seconds before them that are not counted")
@@ -149,7 +149,10 @@ class Nginx:
         )
         if p.rate and rate < _MIN_RATE_SHARE * p.rate:
             warnings.append(f"rate: requested {p.rate:g} requests/s, effective {rate:.4g}")
-        effective = {"file_size": p.file_size, "client": p.client, "connections": p.connections, "requests": total}
+        effective = {
+            "file_size": p.file_size, "client": p.client, "connections": p.connections, "threads": threads,
+            "requests": total,
+        }  # fmt: skip
         return Outcome({"requests": rate, **found["ms"]}, effective, tuple(warnings))
 
 

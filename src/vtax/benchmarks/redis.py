@@ -15,8 +15,9 @@ import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_memory
@@ -46,6 +47,14 @@ class RedisParameters(Parameters):
     value_size: Size = Field(64, ge=1, le=1024**2, description="bytes of a value")
     keys: int = Field(100_000, ge=1, le=10**8, description="keys that are written and read, at random")
     append_only: bool = Field(False, description="keep what is written in a file, flushed every second")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.requests < self.clients:
+            raise ValueError(
+                f"requests ({self.requests}) are fewer than clients ({self.clients}): some would send none"
+            )
+        return self
 
 
 class Redis:
@@ -82,7 +91,12 @@ class Redis:
         """See Benchmark.commands."""
         p = parameters
         keys_set = -math.expm1(-p.requests / p.keys) * p.keys  # expected number of different ones
-        check_memory("redis: value_size", f"values of {keys_set:.0f} keys", int(keys_set * p.value_size), context)
+        check_memory(
+            "redis: value_size",
+            f"values of about {keys_set:.0f} different keys that {p.requests} requests set",
+            int(keys_set * p.value_size),
+            context,
+        )
         directory, port = f"{context.scratch}/vtax-redis-{context.flow}", str(PORT + context.flow)
         remove = ("rm", "-rf", directory)
         server = (

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
-from vtax.errors import BadInput, BenchmarkError
+from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.guest import CommandResult
 from vtax.study.model import Size
 from vtax.study.units import format_size
@@ -99,15 +99,12 @@ class Stream:
 
     def commands(self, parameters: StreamParameters, context: Context) -> Sequence[Command]:
         """See Benchmark.commands."""
-        check_threads(self.name, parameters.threads or context.vcpus, context)
         array_bytes = _array_bytes(parameters, context)
-        if array_bytes * _ARRAYS > context.memory_bytes * _MAX_SHARE:
-            raise BadInput(
-                f"three arrays of {format_size(array_bytes)} do not fit "
-                f"a guest of {format_size(context.memory_bytes)}",
-                where="stream: array_size",
-                hint="lower array_size, or raise memory in [guest]",
-            )
+        problems = Problems()
+        problems.of(lambda: check_threads(self.name, parameters.threads or context.vcpus, context))
+        problems.of(lambda: _check_arrays(array_bytes, context))
+        if problems.found:
+            raise all_of(problems.found, where="", hint="vtax benchmarks stream explains every parameter")
         return (
             Command(
                 "single",
@@ -146,6 +143,16 @@ class Stream:
         check_cpu("vtax-stream", result, context)
         effective["last_level_cache_bytes"] = last_level_cache_bytes()
         return Outcome(values, effective, tuple(_warnings(effective, shortest_s)))
+
+
+def _check_arrays(array_bytes: int, context: Context) -> None:
+    """Raise BadInput for arrays that the memory of the guest does not hold."""
+    if array_bytes * _ARRAYS > context.memory_bytes * _MAX_SHARE:
+        raise BadInput(
+            f"three arrays of {format_size(array_bytes)} do not fit a guest of {format_size(context.memory_bytes)}",
+            where="stream: array_size",
+            hint="lower array_size, or raise memory in [guest]",
+        )
 
 
 def _array_bytes(parameters: StreamParameters, context: Context) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from vtax.benchmarks import registry as tools
 from vtax.benchmarks.base import Benchmark, NeedsData
 from vtax.cli.output import hides_images, notify
+from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.image import build as images
@@ -82,6 +83,16 @@ class NeededImage:
     size_bytes: int | None = None
     complete: bool = True
     free_bytes: int | None = None
+
+    def check_room(self, home: Home) -> None:
+        """Raise BadInput, with both numbers, for an image that is not built and does not fit the disk of images."""
+        if self.free_bytes is not None and self.size_bytes is not None:
+            raise BadInput(
+                f"image {self.recipe.key} ({self.recipe.summary}) needs {'about' if self.complete else 'more than'} "
+                f"{about_size(self.size_bytes)} of disk, and {about_size(self.free_bytes)} are free",
+                where=str(home.images),
+                hint="load less data, make room there, or set VTAX_HOME to a directory on a larger disk",
+            )
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""

@@ -20,6 +20,7 @@ from vtax.store.store import Store
 from vtax.study.load import LoadedStudy, load
 from vtax.study.units import format_count, format_levels
 
+_UNREAD_SHOWN = 10  # trials
 _LONGEST = 60  # characters shown of a value
 
 
@@ -51,8 +52,7 @@ def command(run_name: str, study: str | None, is_writing: bool, as_json: bool) -
     if result.changes:
         columns = ("trial", "block", "platform", "cell", "metric", "unit", "old", "new")
         print_table(columns, [_row(change) for change in result.changes])
-    for error in dict.fromkeys(change.error for change in result.changes if change.error):
-        click.echo(f"cannot be read any more: {error}")
+    _print_unread(result)
     for why, count in Counter(why for _, why in result.kept).items():
         click.echo(f"{format_count(count, 'trial')} left as stored: {why}")
     if result.differences:
@@ -65,6 +65,20 @@ def command(run_name: str, study: str | None, is_writing: bool, as_json: bool) -
         notify("written")
     elif result.revisions:
         notify("nothing was written; --write writes the new figures to the store")
+
+
+def _print_unread(result: Reparsed) -> None:
+    """Print why trials cannot be read any more, some of them, and each hint once."""
+    errors = {change.position: change.error for change in result.changes if change.error}
+    hints: dict[str, None] = {}
+    for position, error in list(errors.items())[:_UNREAD_SHOWN]:
+        what, _, hint = error.partition("\n  hint: ")
+        click.echo(f"trial {position} cannot be read any more: {what}")
+        hints[hint] = None
+    if len(errors) > _UNREAD_SHOWN:
+        click.echo(f"and {format_count(len(errors) - _UNREAD_SHOWN, 'more trial')}; --json lists all")
+    for hint in filter(None, hints):
+        click.echo(f"  hint: {hint}")
 
 
 def _note(result: Reparsed, loaded: LoadedStudy | None) -> str:

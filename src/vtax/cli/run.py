@@ -123,6 +123,7 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
     home, image = Home.from_environment(), None
     recipe = recipe_for(loaded)
     needed = examine_image(home, recipe)
+    needed.check_room(home)
     with probing_lock("vtax run --plan") as busy:
         why_not = "probing needs root" if os.geteuid() != 0 else busy
         try:

@@ -83,12 +83,13 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
     guest = loaded.study.guest
     context = Context(guest.vcpus, guest.memory, guest_address="198.18.0.1", peer_address="198.18.0.2")
     allowed = guest.model_dump()
-    own = programs_of(loaded)
+    own, of_programs = _programs(loaded)
+    refused_programs = {table.name for table in loaded.study.program} - own.keys()
     checked: dict[str, Point] = {}
     links: dict[Any, LinkSettings] = {}
     problems: dict[str, BadInput] = {}
     for raw in points(loaded.study):
-        if raw.benchmark == UNKNOWN_BENCHMARK:
+        if raw.benchmark == UNKNOWN_BENCHMARK or raw.benchmark in refused_programs:
             continue
         where = f"{loaded.source}: [[benchmark]] number {raw.table + 1} ({raw.label})"
         try:
@@ -100,13 +101,21 @@ def checked_points(loaded: LoadedStudy, image: Image) -> tuple[Point, ...]:
             problems.setdefault(str(error), error)
             if len(problems) > BadInputs.MAX_SHOWN:
                 break
-    if problems:
-        raise refused(problems.values(), loaded.source)
+    if found := [*of_programs, *problems.values()]:
+        raise refused(found, loaded.source)
     return tuple(checked.values())
 
 
 def programs_of(loaded: LoadedStudy) -> dict[str, Program]:
     """The programs that a study declares, by name, with their files. Raises BadInput for every one that cannot be."""
+    made, problems = _programs(loaded)
+    if problems:
+        raise refused(problems, loaded.source)
+    return made
+
+
+def _programs(loaded: LoadedStudy) -> tuple[dict[str, Program], list[BadInput]]:
+    """The programs of a study that can be, by name, and a problem for each of the others."""
     problems = Problems()
     made: dict[str, Program] = {}
     for number, table in enumerate(loaded.study.program, 1):
@@ -116,9 +125,7 @@ def programs_of(loaded: LoadedStudy) -> dict[str, Program]:
             problems.found.append(BadInput(what, where=f"{where}, key name", hint="another name for the program"))
         elif program := problems.of(partial(program_of, table), f"{where}, key files"):
             made[table.name] = program
-    if problems.found:
-        raise refused(problems.found, loaded.source)
-    return made
+    return made, problems.found
 
 
 def _refuse_same(known: Point | None, point: Point, where: str) -> None:
@@ -145,7 +152,12 @@ def _checked_point(
     if parameters is None or network is None:
         raise refused(problems.found, where)
     topology, link = network
-    is_cold = any(command.is_cold for command in benchmark.commands(parameters, context))
+    try:
+        is_cold = any(command.is_cold for command in benchmark.commands(parameters, context))
+    except BadInput as error:
+        for each in error.problems if isinstance(error, BadInputs) else [error]:
+            _place_parameter(each, benchmark.name, raw, where)
+        raise
     _refuse_colocation(benchmark, raw, where)
     defining = {
         "benchmark": benchmark.name,
@@ -164,6 +176,13 @@ def _checked_point(
     return Point(
         key, raw.label, benchmark, parameters, topology, link, raw.levels, raw.tuning, raw.colocation, is_cold
     )
+
+
+def _place_parameter(error: BadInput, benchmark: str, raw: RawPoint, where: str) -> None:
+    """Where the file has the parameter of a problem, in place of `BENCHMARK: PARAMETER`."""
+    name, _, parameter = error.where.partition(": ")
+    if name == benchmark:
+        error.where = f"{where}, key {'factors' if parameter in raw.levels else 'parameters'}.{parameter}"
 
 
 def _refuse_colocation(benchmark: Benchmark, raw: RawPoint, where: str) -> None:

@@ -24,6 +24,7 @@ UNKNOWN_BENCHMARK = "\0"
 """Name of a benchmark table without one: no file can hold it. Its points are not checked."""
 _GAP = object()
 _METRIC = {"unit": "1", "better": "lower", "pointer": ""}  # in place of one with problems, which were all found
+_COMMAND = "true"  # in place of one with problems
 _TABLES: Mapping[str, type[BaseModel]] = {
     "[design]": DesignTable,
     "[guest]": GuestTable,
@@ -88,6 +89,8 @@ def _repaired(values: dict[str, Any], problem: Problem, dropped: list[Place]) ->
         values["program"][problem.place[1]]["metric"][problem.place[3]] = {**_METRIC, "name": f"m{problem.place[3]}"}
         dropped.append(problem.place)
         return True
+    if problem.place[:1] == ("program",) and problem.place[2:3] in (("argv",), ("version",)):
+        return _with_some_command(values["program"][problem.place[1]], problem, dropped)
     holder: Any = values
     for part in problem.place[:-1]:
         try:
@@ -119,6 +122,26 @@ def _repaired(values: dict[str, Any], problem: Problem, dropped: list[Place]) ->
         dropped.append(problem.place)
         return True
     return False
+
+
+def _with_some_command(table: dict[str, Any], problem: Problem, dropped: list[Place]) -> bool:
+    """Put a command that can be in the place of one with problems, so that what else is wrong is found."""
+    if problem.is_unknown:
+        return False
+    if problem.place[2] == "version":
+        if "version" in table:
+            dropped.append(problem.place)
+        table["version"] = [_COMMAND]
+        return True
+    given = table.get("argv")
+    roles = ("client", "server") if isinstance(given, dict) and given.keys() & {"client", "server"} else ("guest",)
+    named = [
+        *(table["parameters"] if isinstance(table.get("parameters"), dict) else ()),
+        *(["files"] * ("files" in table)),
+    ]
+    table["argv"] = {role: [_COMMAND, *(f"{{{name}}}" for name in named)] for role in roles}
+    dropped.append(problem.place)
+    return True
 
 
 def _label_of(problem: Problem) -> str:

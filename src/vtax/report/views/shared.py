@@ -74,9 +74,12 @@ def tool_of(section: Section) -> str:
     """`iperf3 3.18`, `sysbench-cpu (sysbench 1.0.20)`: a benchmark, and the tool whose version is known."""
     if not section.tool_version:
         return ""
+    name, _, rest = section.tool_version.partition(" ")
+    is_doubled = bool(name and rest) and section.tool.lower().startswith(name.lower())  # python3: Python 3.13.5
+    version = rest if is_doubled else section.tool_version
     if section.tool in ("", section.benchmark):  # runs of older versions did not store it
-        return f"{section.benchmark} {section.tool_version}"
-    return f"{section.benchmark} ({section.tool} {section.tool_version})"
+        return f"{section.benchmark} {version}"
+    return f"{section.benchmark} ({section.tool} {version})"
 
 
 def direction_of(section: Section) -> Message:
