@@ -30,6 +30,10 @@ def test_requests_have_a_rate_and_percentiles_of_the_log(version, rate):
 def test_a_paced_client_warns_below_its_rate(version):
     assert parse(f"{version}-rate", rate=400).warnings == ()
     assert parse(f"{version}-rate", rate=500).warnings == ("rate: requested 500 requests/s, effective 400",)
+    assert (
+        parse(f"{version}-rate", rate=500, threads=64).effective["threads"]
+        == parse(f"{version}-rate").effective["connections"]
+    )
 
 
 def test_a_saturated_client_is_a_warning():

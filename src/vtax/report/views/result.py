@@ -169,11 +169,13 @@ def _key(section: Section, analysis: Analysis) -> str:
 
 def result_table(section: Section, level: Share, baseline: str, names: Mapping[str, int]) -> Table:
     """A row per platform below every point. level: of the intervals. baseline: what ratios are to, or nothing."""
-    scale = shared.scale_of(section)
+    mean: Inline = msg("mean")
+    if len(scales := set(shared.scales_of(section))) == 1:
+        mean = msg("mean,\n{unit}", unit=scales.pop().unit)
     ratio = msg("ratio to\n{baseline}", baseline=baseline) if baseline else msg("ratio")
     columns = (
         shared.PLATFORM,
-        Column("mean", msg("mean,\n{unit}", unit=scale.unit), is_number=True),
+        Column("mean", mean, is_number=True),
         Column("half_width", msg("±{level}", level=level)),
         Column("cv", msg("CV"), is_number=True, room="wide"),
         Column("trials", msg("trials"), is_number=True, room="wide"),
@@ -183,7 +185,7 @@ def result_table(section: Section, level: Share, baseline: str, names: Mapping[s
         Column("efficiency", msg("efficiency ◆\ninterval ░"), room="sketch"),
         Column("verdict", msg("verdict")),
     )
-    rows = shared.groups(section.points, lambda row: _cells(row, section, scale), names)
+    rows = shared.scaled_groups(section, lambda row, scale: _cells(row, section, scale), names)
     return Table(columns, rows, key=section.name, label=shared.title_of(section), style="result")
 
 
@@ -227,12 +229,13 @@ def _verdict(row: Row) -> Inline:
 
 def _figures_table(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Table:
     """What the table above leaves out of its cells; all in the mean's unit."""
-    scale = shared.scale_of(section)
+    scales = set(shared.scales_of(section))
+    unit = scales.pop().unit if len(scales) == 1 else ""
     named = {"SD": "sd", "min": "min", "median": "median", "max": "max"}
     titles = {"SD": msg("SD"), "min": msg("min"), "median": msg("median"), "max": msg("max")}
     columns = [
         shared.PLATFORM,
-        *(Column(key, joined([titles[title], scale.unit], ",\n"), is_number=True) for title, key in named.items()),
+        *(Column(key, joined([titles[title], unit], ",\n"), is_number=True) for title, key in named.items()),
         Column("median_interval", msg("median interval,\nconfidence level")),
         Column("bootstrap", msg("{level} bootstrap\ninterval, mean", level=analysis.level)),
     ]
@@ -245,7 +248,7 @@ def _figures_table(section: Section, analysis: Analysis, names: Mapping[str, int
             )
         )
 
-    def cells(row: Row) -> Sequence[Inline] | None:
+    def cells(row: Row, scale: Scale) -> Sequence[Inline] | None:
         if row.summary is None:
             return None
         s = row.summary
@@ -259,7 +262,7 @@ def _figures_table(section: Section, analysis: Analysis, names: Mapping[str, int
 
     label = msg("further statistics of {name}", name=section.name)
     return Table(
-        tuple(columns), shared.groups(section.points, cells, names), key=f"{section.name} figures", label=label
+        tuple(columns), shared.scaled_groups(section, cells, names), key=f"{section.name} figures", label=label
     )
 
 

@@ -31,6 +31,7 @@ from vtax.report.document.warnings import Warning
 from vtax.stats.verdict import Verdict
 from vtax.store.records import PlatformRecord
 
+_MIN_SHOWN = 0.01
 PLATFORM = Column("platform", msg("platform"))
 
 
@@ -95,6 +96,31 @@ def levels(point: ResultPoint) -> Inline:
 def scale_of(section: Section) -> Scale:
     """The unit that a section's tables and figures share."""
     return scale_for(section.metric.unit, [r.summary.mean for p in section.points for r in p.rows if r.summary])
+
+
+def scales_of(section: Section) -> tuple[Scale, ...]:
+    """The unit of each point: that of the section, or its own where one would read below 0.01 in that."""
+    whole = scale_of(section)
+    means = [[r.summary.mean for r in point.rows if r.summary] for point in section.points]
+    largest = [max(map(abs, each), default=0.0) / whole.divisor for each in means]
+    if all(value == 0 or value >= _MIN_SHOWN for value in largest):
+        return (whole,) * len(means)
+    return tuple(scale_for(section.metric.unit, each) for each in means)
+
+
+def scaled_groups(
+    section: Section,
+    cells_of: Callable[[Row, Scale], Sequence[Inline] | None],
+    numbers: Mapping[str, int] | None = None,
+) -> tuple[Group, ...]:
+    """As groups of all points, with the unit beside the name of each point where units differ."""
+    scales = scales_of(section)
+    found: list[Group] = []
+    for point, scale in zip(section.points, scales, strict=True):
+        for group in groups((point,), lambda row, scale=scale: cells_of(row, scale), numbers):  # type: ignore[misc]
+            title = joined([group.title, scale.unit], ", ") if len(set(scales)) > 1 else group.title
+            found.append(replace(group, title=title))
+    return tuple(found)
 
 
 def groups(

@@ -1,0 +1,73 @@
+"""Units and versions in the headings of result tables. Figures are invented."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import output_of
+from synthetic_run import DECLARED, PLATFORMS, begin, trial
+
+from vtax.report.analysis import analyse
+from vtax.report.views.shared import tool_of
+from vtax.store.records import CellRecord, MetricRecord
+from vtax.store.store import Store
+
+METRIC = MetricRecord("paths", "time", "time of one operation", "ns", "lower", True)
+
+
+def stored(store: Store, name: str, times_ns: dict[str, float]) -> None:
+    """A run of two blocks on native, with an operation for each time."""
+    cells = [
+        CellRecord(f"{name}-{what}", what, "native", "paths", "paths", "1.0", "", {}, {}, {"operation": what})
+        for what in times_ns
+    ]
+    run = begin(store, name, platforms=PLATFORMS[:1], cells=cells, metrics=(METRIC,), declared=DECLARED)
+    position = 0
+    for block in range(2):
+        for cell in run.cells:
+            value = times_ns[str(cell.levels["operation"])] * (1 + block / 100)
+            run.add_trial(trial(cell, block=block, position=position, values={"time": value}))
+            position += 1
+    run.finish("finished", "", 2.0)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    monkeypatch.setenv("VTAX_STORE", url)
+    return Store.open(url)
+
+
+def test_points_of_other_magnitudes_have_units_of_their_own(store: Store) -> None:
+    stored(store, "far-1", {"syscall": 133.0, "fork_exec": 1.12e6})
+    shown = output_of("show", "far-1", "--all")
+    assert "operation=syscall, ns" in shown
+    assert "operation=fork_exec, ms" in shown
+    assert "0.000133" not in shown
+    assert "134" in shown
+
+
+def test_points_of_one_magnitude_share_the_unit_of_the_table(store: Store) -> None:
+    stored(store, "near-1", {"syscall": 133.0, "fault": 990.0})
+    lines = output_of("show", "near-1").splitlines()
+    assert "operation=syscall" in [line.strip() for line in lines]
+    assert any(line.split()[:2] == ["platform", "ns"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("tool", "version", "shown"),
+    [
+        ("python3", "Python 3.13.5", "paths (python3 3.13.5)"),
+        ("redis-server", "8.0.2", "paths (redis-server 8.0.2)"),
+        ("nginx", "1.26.3 with h2load nghttp2", "paths (nginx 1.26.3 with h2load nghttp2)"),
+        ("tool", "tool", "paths (tool tool)"),
+    ],
+)
+def test_a_version_that_begins_with_the_name_of_its_tool_is_shown_once(
+    store: Store, tool: str, version: str, shown: str
+) -> None:
+    stored(store, "one-1", {"syscall": 133.0})
+    (section,) = analyse(store, "one-1").sections
+    assert tool_of(replace(section, tool=tool, tool_version=version)) == shown
