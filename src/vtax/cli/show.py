@@ -104,10 +104,11 @@ def print_result(source: Source, *, as_json: bool, every_metric: bool = False, l
     from vtax.report.renderers.json import plain
     from vtax.report.renderers.language import language as chosen_language
     from vtax.report.renderers.terminal import render
+    from vtax.report.views.result_values import values_of
 
     options = Options("all" if every_metric else "brief")
     if as_json:
-        print_json(plain(result.values_of(source, options)))
+        print_json(plain(values_of(source, options)))
         return
     document = result.VIEW.document(source, options)
     render(document, console(), chosen_language(language))

@@ -26,7 +26,7 @@ from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.replacing import replacing
 from vtax.report.views.base import Options
 from vtax.report.views.report import report
-from vtax.report.views.result import values_of
+from vtax.report.views.result_values import values_of
 from vtax.store.query import RunData, effective, load
 from vtax.store.store import Store
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
 from vtax.report.analysis.answers import answers, is_measured
-from vtax.report.analysis.counters import effective_of_cells
 from vtax.report.analysis.sessions import scope
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.warnings import STATISTICS
@@ -65,23 +63,6 @@ def document(source: Source, options: Options) -> Document:
         title, tuple(parts), lead, data=plain(analysis) if options.depth != "report" else None,
         colours=shared.colours(analysis),
     )  # fmt: skip
-
-
-def values_of(source: Source, options: Options) -> dict[str, Any]:
-    """The result for programs, with the settings that were really in force in every cell. Raises StoreError."""
-    in_force = effective_of_cells(source.data, source.effective)
-    found = [
-        {
-            "cell": cell.key,
-            "platform": cell.platform,
-            "label": cell.label,
-            "levels": dict(cell.levels),
-            "settings": in_force[number],
-        }
-        for number, cell in enumerate(source.data.run.cells)
-        if number in in_force
-    ]
-    return {**document(source, options).data, "effective": found}
 
 
 def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
