@@ -19,6 +19,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.report_lines import number_in
 from vtax.benchmarks.service import (
     Client,
     check_cache,
@@ -158,7 +159,7 @@ class Pgbench:
     ) -> Outcome:
         """See Benchmark.parse. With a rate, the time of a transaction begins when it was due."""
         p, result = parameters, client_result("pgbench", results)
-        read = {name: _value(pattern, result.stdout) for name, pattern in _LINES.items()}
+        read = {name: number_in("pgbench", pattern, result.stdout) for name, pattern in _LINES.items()}
         found = of_log("pgbench", result)
         if (read["clients"], read["scale"]) != (p.clients, p.scale):
             raise BenchmarkError(
@@ -182,13 +183,6 @@ class Pgbench:
             "transactions": int(read["transactions"]),
         }  # fmt: skip
         return Outcome({"transactions": read["rate"], **found["ms"]}, effective, tuple(warnings))
-
-
-def _value(pattern: str, report: str) -> float:
-    match = re.search(rf"^{pattern}$", report, re.MULTILINE)
-    if not match:
-        raise BenchmarkError(f"pgbench's report has no line like {pattern.partition(':')[0]!r}", where=report[-200:])
-    return float(match[1])
 
 
 BENCHMARK = Pgbench()

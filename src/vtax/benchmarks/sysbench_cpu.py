@@ -19,6 +19,7 @@ from pydantic import Field
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded, thread_warnings
+from vtax.benchmarks.report_lines import number_in
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 
@@ -104,7 +105,9 @@ class SysbenchCpu:
         """See Benchmark.parse."""
         result = succeeded("sysbench", results)
         _refuse_old(result.stdout)
-        read = {name: _value(pattern, result.stdout) for name, pattern in _LINES.items()}
+        read = {
+            name: number_in("sysbench", pattern, result.stdout, is_indented=True) for name, pattern in _LINES.items()
+        }
         if "forced shutdown" in result.stdout or read["events"] < 1 or read["events_per_s"] <= 0:
             raise BenchmarkError("sysbench finished no event", where=" ".join(result.argv))
         if parameters.events is not None and read["events"] != parameters.events:
@@ -129,13 +132,6 @@ def _refuse_old(output: str) -> None:
             f"this is sysbench {match[1]}, whose events are other work than those of 1.x: they do not compare",
             hint="install sysbench 1.0 or later",
         )
-
-
-def _value(pattern: str, output: str) -> float:
-    match = re.search(rf"^\s*{pattern}\s*$", output, re.MULTILINE)
-    if not match:
-        raise BenchmarkError(f"sysbench's report has no line like {pattern.partition(':')[0]!r}")
-    return float(match[1])
 
 
 def _warnings(effective: Mapping[str, int], context: Context) -> list[str]:

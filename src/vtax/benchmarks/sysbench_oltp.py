@@ -20,6 +20,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.report_lines import number_in
 from vtax.benchmarks.service import Client, check_cache, client_result, cpus_of, saturation_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -176,7 +177,9 @@ class SysbenchOltp:
                 raise BenchmarkError("sysbench loaded no table that vtax knows", where=result.stdout[-200:])
             values = {"load_time": result.outside_s, "load_rate": p.rows / result.outside_s}
             return Outcome(values, effective)
-        read = {name: _value(pattern, result.stdout) for name, pattern in _LINES.items()}
+        read = {
+            name: number_in("sysbench", pattern, result.stdout, is_indented=True) for name, pattern in _LINES.items()
+        }
         events, threads = int(read.pop("events")), int(read.pop("threads"))
         errors, reconnects = read.pop("errors"), read.pop("reconnects")
         if read["transactions"] <= 0 or read["time"] <= 0 or threads != p.threads:
@@ -209,13 +212,6 @@ def percentiles(report: str, events: int) -> dict[str, float]:
                 found[name] = value
                 break
     return found
-
-
-def _value(pattern: str, report: str) -> float:
-    match = re.search(rf"^\s*{pattern}\s*$", report, re.MULTILINE)
-    if not match:
-        raise BenchmarkError(f"sysbench's report has no line like {pattern.partition(':')[0]!r}", where=report[-200:])
-    return float(match[1])
 
 
 BENCHMARK = SysbenchOltp()

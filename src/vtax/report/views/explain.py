@@ -284,12 +284,7 @@ def _plain(found: Explained) -> dict[str, Any]:
         "detectable_factor": found.detectable if math.isfinite(found.detectable) else None,
         "counters": [
             {
-                "place": each.place,
-                "name": each.name,
-                "unit": each.counter.unit,
-                "source": each.counter.source,
-                "meaning": each.counter.meaning,
-                "is_gauge": each.counter.is_gauge,
+                **_plain_counter(each),
                 "baseline": each.baseline,
                 "treatment": each.treatment,
                 "ratio": _bounds(each.ratio),
@@ -300,11 +295,13 @@ def _plain(found: Explained) -> dict[str, Any]:
             }
             for each in order
         ],
-        "one_sided": [_plain_of_one(each) for each in found.one_sided],
+        "one_sided": [
+            {**_plain_counter(each), "platform": each.platform, "value": each.value} for each in found.one_sided
+        ],
     }
 
 
-def _plain_of_one(each: OneSided) -> dict[str, Any]:
+def _plain_counter(each: Compared | OneSided) -> dict[str, Any]:
     return {
         "place": each.place,
         "name": each.name,
@@ -312,8 +309,6 @@ def _plain_of_one(each: OneSided) -> dict[str, Any]:
         "source": each.counter.source,
         "meaning": each.counter.meaning,
         "is_gauge": each.counter.is_gauge,
-        "platform": each.platform,
-        "value": each.value,
     }
 
 
