@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 
 import pytest
-from nested.machines import MACHINES
-from nested.running import Nested, booted
+from nested.tested import CHECKOUT, LOCK, SENT, Nested
 
+from vtax.demo.machines import MACHINES
+from vtax.demo.running import booted
 from vtax.host.home import Home
 from vtax.image import build as images
 from vtax.image.image import Image
@@ -44,6 +45,6 @@ def _booted(request: pytest.FixtureRequest, name: str, packages: Sequence[str] =
     found: list[Image] = [request.getfixturevalue("image")]
     if packages:
         found.append(images.ensure(home, DEFAULT.with_packages(packages)))
-    with booted(MACHINES[name], home, found) as machine:
+    with booted(MACHINES[name], home, found, LOCK, {each: CHECKOUT / each for each in SENT}) as machine:
         print(f"\n{machine.machine.name} is up after {machine.boot_s:.0f} s")
-        yield machine
+        yield Nested(**vars(machine))

@@ -1,4 +1,4 @@
-"""Boots a nested machine and talks to it: vtax's own agent, as a service of the machine, over a virtio serial port.
+"""Boots an emulated machine and talks to it by vtax's own agent, a service of the machine, over a virtio serial port.
 
 Everything is bounded in time, and all of it on this host (a QEMU process, a directory) is in the journal. The disks
 are opened with `snapshot=on`: what a machine writes is gone with it. It has no network interface.
@@ -12,15 +12,16 @@ import socket
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nested import disks
-from nested.disks import CHECKOUT, INSIDE, PORT
-from nested.machines import CONSOLE, Boot, Machine
-
+import vtax
+from vtax.demo import disks
+from vtax.demo.disks import INSIDE, PORT
+from vtax.demo.machines import CONSOLE, Boot, Machine
+from vtax.errors import VtaxError
 from vtax.guest.channel import Channel
 from vtax.guest.guest import CommandResult, Guest
 from vtax.host.home import Home
@@ -33,7 +34,7 @@ from vtax.platforms.qemu import describe
 BOOT_S = 600.0
 PYTHON = "/usr/bin/python3"
 HOME = "/var/lib/vtax"
-_SENT = ("src", "tests", "pyproject.toml")
+_SOURCE = "src/vtax"
 _APPEND = f"root=/dev/vda rw quiet console={CONSOLE} net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false"
 _RENEW_STAMPS = """
 from vtax.host.home import Home
@@ -42,6 +43,10 @@ for image in build.list_images(Home.from_environment()):
     (image.directory / contents.STAMP).write_text(contents._stamp(image.directory))
 """
 """The images were checked on the host; to read them whole again, as a copy is, takes minutes on an emulated CPU."""
+
+
+class MachineFailed(VtaxError):
+    """A program in an emulated machine failed; `where` is the end of its outputs."""
 
 
 @dataclass
@@ -57,33 +62,28 @@ class Nested:
         result = self.guest.run(argv, timeout_s=timeout_s, cwd="/root", environment={"COLUMNS": "200"})
         if result.timed_out or (status is not None and result.status != status):
             ended = "did not end in time" if result.timed_out else f"ended with status {result.status}"
-            raise AssertionError(f"{' '.join(argv)} {ended}:\n{result.stdout[-6000:]}\n{result.stderr[-3000:]}")
+            raise MachineFailed(
+                f"in the emulated machine {self.machine.name} `{' '.join(argv)}` {ended}",
+                where=f"{result.stdout[-6000:]}\n{result.stderr[-3000:]}".strip(),
+            )
         return result
 
     def vtax(self, *arguments: str, timeout_s: float = 600.0, status: int | None = 0) -> CommandResult:
         """Run vtax in it."""
         return self.run(PYTHON, "-m", "vtax", *arguments, timeout_s=timeout_s, status=status)
 
-    def python(self, name: str, *arguments: str, timeout_s: float = 600.0) -> str:
-        """Run a program of tests/nested/inside in it; its output."""
-        script = f"/{INSIDE}/tests/nested/inside/{name}"
-        return self.run(PYTHON, script, *arguments, timeout_s=timeout_s).stdout
-
-    def pytest(self, *arguments: str, timeout_s: float = 1800.0, status: int | None = 0) -> str:
-        """Run tests of the checkout in it; what pytest says."""
-        options = ("-p", "no:cacheprovider", "-o", "timeout=900", "--durations=0", "-v")
-        argv = ("sh", "-c", f'cd /{INSIDE} && exec {PYTHON} -m pytest "$@"', "pytest", *options, *arguments)
-        return self.run(*argv, timeout_s=timeout_s, status=status).stdout
-
 
 @contextmanager
-def booted(machine: Machine, home: Home, images: Sequence[Image]) -> Iterator[Nested]:
-    """Boot a machine with these guest images in its home and the checkout in /root/vtax; gone at the end.
+def booted(
+    machine: Machine, home: Home, images: Sequence[Image], lock: Path, more: Mapping[str, Path] | None = None
+) -> Iterator[Nested]:
+    """Boot a machine with these guest images in its home and vtax in /root/vtax/src; gone at the end.
 
-    Raises GuestError with the console's last lines when it does not come up within BOOT_S.
+    lock: a file of Python packages with hashes, for pip. more: files and directories to copy into /root/vtax too, by
+    their names there. Raises GuestError with the console's last lines when it does not come up within BOOT_S.
     """
     with Journal(home.journal) as journal:
-        made = disks.ensure(home, machine, images[0], journal)
+        made = disks.ensure(home, machine, images[0], lock, journal)
         image_disk = disks.ensure_image_disk(home, images, journal)
         directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
         journal.register(Tree(str(directory)))
@@ -93,7 +93,7 @@ def booted(machine: Machine, home: Home, images: Sequence[Image]) -> Iterator[Ne
         try:
             guest.hello(BOOT_S)
             nested = Nested(machine, guest, time.monotonic() - started_at)
-            _send_checkout(nested)
+            _send(nested, {_SOURCE: Path(vtax.__file__).parent, **(more or {})})
             _mount_images(nested)
             yield nested
         finally:
@@ -111,7 +111,7 @@ def _start(
     boot = machine.boot(made.kernel, made.initrd, f"{_APPEND} {machine.words}")
     ours, stranger = socket.socketpair()
     with stranger, errors.open("wb") as stderr:
-        argv = [
+        argv: list[str | Path] = [
             *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
             *(*machine.accel, "-machine", "pc,usb=off", "-cpu", machine.cpu),
             *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
@@ -142,14 +142,14 @@ def _disk(path: Path) -> tuple[str, str]:
     return "-drive", f"file={path},format=raw,if=virtio,snapshot=on,cache=unsafe"
 
 
-def _send_checkout(nested: Nested) -> None:
+def _send(nested: Nested, files: Mapping[str, Path]) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
-        for name in _SENT:
-            archive.add(CHECKOUT / name, name, filter=lambda member: None if "__pycache__" in member.name else member)
-    nested.guest.put("/root/checkout.tar.gz", packed.getvalue())
+        for name, path in files.items():
+            archive.add(path, name, filter=lambda member: None if "__pycache__" in member.name else member)
+    nested.guest.put("/root/sent.tar.gz", packed.getvalue())
     nested.run("mkdir", "--parents", f"/{INSIDE}")
-    nested.run("tar", "--extract", "--no-same-owner", "--file=/root/checkout.tar.gz", f"--directory=/{INSIDE}")
+    nested.run("tar", "--extract", "--no-same-owner", "--file=/root/sent.tar.gz", f"--directory=/{INSIDE}")
 
 
 def _mount_images(nested: Nested) -> None:

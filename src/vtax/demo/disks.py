@@ -1,8 +1,8 @@
 """Makes a machine's disk, kernel and initrd: once per recipe, without loop mounts, kept below VTAX_HOME/nested.
 
-The disk carries the Debian system and the Python packages of the locked development environment, for the machine's
-own Python. The guest images go onto a second disk, and the checkout goes in at every start: changing code builds
-nothing. What is built is made under another name, in the journal, and renamed when it is whole.
+The disk carries the Debian system and the Python packages of a lock file, for the machine's own Python. The guest
+images go onto a second disk, and vtax itself goes in at every start: changing code builds nothing. What is built is
+made under another name, in the journal, and renamed when it is whole.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from nested.machines import HYPERVISOR, Machine
-
+from vtax.demo.machines import HYPERVISOR, Machine
 from vtax.guest import bootstrap
 from vtax.host.home import Home
 from vtax.host.journal import Journal
@@ -29,11 +28,9 @@ from vtax.image.kernel import elf_of
 from vtax.image.tree import bootstrap as debootstrap
 from vtax.image.uml import ACCEPT_EXPIRED
 
-CHECKOUT = Path(__file__).parents[2]
 PORT = "vtax.nested"
 AGENT = "usr/local/lib/vtax-bootstrap.py"
 INSIDE = "root/vtax"
-_LOCK = CHECKOUT / "requirements-dev.lock"
 _MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "ext4")
 _PACKAGES = "opt/vtax"
 _SERVICE = f"""[Unit]
@@ -74,14 +71,17 @@ class Disks:
         return self.directory / "initrd.cpio"
 
 
-def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disks:
-    """The machine's disks, built now if they are not there (minutes). image: the guest image, for busybox."""
+def ensure(home: Home, machine: Machine, image: Image, lock: Path, journal: Journal) -> Disks:
+    """The machine's disks, built now if they are not there (minutes).
+
+    image: the guest image, for busybox. lock: a file of Python packages with hashes, for pip.
+    """
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
-    key = machine.key(_LOCK.read_bytes(), init, _SERVICE.encode(), agent.encode())
+    key = machine.key(lock.read_bytes(), init, _SERVICE.encode(), agent.encode())
     with _one_at_a_time(home):
         return Disks(
-            _made(home, f"{machine.name}-{key}", journal, lambda path: _build(machine, image, journal, path))
+            _made(home, f"{machine.name}-{key}", journal, lambda path: _build(machine, image, lock, journal, path))
         )
 
 
@@ -125,14 +125,14 @@ def _forget_others(made: Path, prefix: str) -> None:
             run(["rm", "-rf", "--one-file-system", other], timeout_s=300)
 
 
-def _build(machine: Machine, image: Image, journal: Journal, directory: Path) -> None:
+def _build(machine: Machine, image: Image, lock: Path, journal: Journal, directory: Path) -> None:
     tree = directory / "tree"
     tag = f"nested-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, f"the build of {machine.name}"))
     try:
         options = [ACCEPT_EXPIRED] if os.environ.get("VTAX_NESTED_ACCEPT_EXPIRED") else []
         debootstrap(machine.suite, machine.packages, tree, tag, components=machine.components, options=options)
-        _install_python_packages(tree, tag)
+        _install_python_packages(tree, lock, tag)
         _settle(machine, tree)
         modules = next((tree / "usr/lib/modules").iterdir())
         packed = (tree / "boot" / f"vmlinuz-{modules.name}").read_bytes()
@@ -147,7 +147,7 @@ def _build(machine: Machine, image: Image, journal: Journal, directory: Path) ->
         registered.release()
 
 
-def _install_python_packages(tree: Path, tag: str) -> None:
+def _install_python_packages(tree: Path, lock: Path, tag: str) -> None:
     """What the lock file names, for the Python in the tree, found there by a path file; compiled for it."""
     version = next((tree / "usr/bin").glob("python3.[0-9]*")).name.removeprefix("python")
     target = tree / _PACKAGES
@@ -155,7 +155,7 @@ def _install_python_packages(tree: Path, tag: str) -> None:
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"),
             *("--no-deps", "--only-binary", ":all:", "--require-hashes", "--no-compile", "--root-user-action=ignore"),
-            *("--python-version", version, "--target", target, "-r", _LOCK),
+            *("--python-version", version, "--target", target, "-r", lock),
         ],
         timeout_s=_BUILD_S,
         tag=tag,

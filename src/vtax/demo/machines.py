@@ -1,4 +1,4 @@
-"""The machines that nested tests boot: one recipe each. A new machine is one more entry in MACHINES.
+"""The machines that demonstrations and nested tests boot: one recipe each. A new one is another entry of MACHINES.
 
 A machine is a whole Debian system with systemd, emulated by QEMU. It stands for a user's host that the development
 machine is not: one with KVM, cgroup v2, a service manager, a Docker daemon of its own. Another hypervisor (Xen,
