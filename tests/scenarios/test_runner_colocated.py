@@ -18,7 +18,7 @@ from vtax.report.analysis.source import source_of
 from vtax.report.views import density as density_view
 from vtax.report.views import neighbour as neighbour_view
 from vtax.report.views.base import Options
-from vtax.runner import check, density, neighbour, untested
+from vtax.runner import density, memory, neighbour
 from vtax.runner.plan import cpus_of, split_cpus
 from vtax.store import schema
 from vtax.store.query import RunData, load, outputs
@@ -146,8 +146,7 @@ def test_a_further_guest_that_does_not_start_is_named(
 def test_points_beyond_the_memory_of_the_host_are_not_tested_here(
     driver: ScriptedDriver, store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(untested, "host_memory", lambda: 3 << 30)
-    monkeypatch.setattr(check, "host_memory", lambda: 3 << 30)
+    monkeypatch.setattr(memory, "host_memory", lambda: 3 << 30)
     declared = study(guest={"memory": "1GiB"}, benchmark=[{"name": "script", "guests": [1, 2, 4]}])
     plan = plan_of(declared)
     assert {cell.point.levels["guests"] for cell in plan.cells} == {1, 2}

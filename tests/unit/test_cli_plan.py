@@ -108,7 +108,7 @@ def test_a_host_must_have_the_memory_of_all_guests_that_run_at_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    monkeypatch.setattr("vtax.runner.check.host_memory", lambda: 1000 * 2**20)
+    monkeypatch.setattr("vtax.runner.memory.host_memory", lambda: 1000 * 2**20)
     study = tmp_path / "mine.toml"
     alone = 'name = "mine"\nplatforms = ["native"]\n[guest]\nmemory = "600MiB"\n[[benchmark]]\nname = "iperf3"\n'
     study.write_text(alone)

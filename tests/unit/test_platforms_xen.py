@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from vtax.platforms import xen as driver
 from vtax.platforms._xen_guest import PARTS, backend_pids, cpu_s, destroy, domain_cpu_s
 from vtax.platforms._xen_options import VARIANTS, XenOptions
 from vtax.platforms.base import GuestSpec, Resources
+from vtax.runner import memory
+from vtax.runner.check import check_host
 
 # As xl of Xen 4.17.5 (Debian 12) prints them.
 LIST = """Name                                        ID   Mem VCPUs	State	Time(s)
@@ -169,6 +172,32 @@ def test_a_guest_that_the_hypervisor_has_no_memory_for_is_refused(
     assert "dom0_mem" in refused.value.hint
 
 
+def test_the_memory_of_guests_is_what_the_hypervisor_has_free_and_on_other_hosts_the_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, info=INFO.strip())
+    monkeypatch.setattr(memory, "host_memory", lambda: 1 << 30)
+    platforms = [registry.get(name) for name in ("xen-dom0", "xen-pv", "xen-hvm")]
+
+    def refused():
+        raise PlatformError("no dom0")
+
+    monkeypatch.setattr(tools, "check_host", refused)
+    assert memory.of_all(platforms) == [memory.Memory(1 << 30)]
+    monkeypatch.setattr(tools, "check_host", lambda: None)
+    dom0, hypervisor = memory.of_all(platforms)
+    assert (str(dom0), str(hypervisor)) == ("this host has 1 GiB", "the hypervisor has 2.71 GiB free")
+    assert hypervisor.fits(1, 2748 << 20)
+    assert not hypervisor.fits(1, 2749 << 20)  # 24 MiB beside each
+    assert hypervisor.fits(2, 1362 << 20)
+    assert not hypervisor.fits(2, 1363 << 20)
+    check_host(1, 2 << 30, "--memory", platforms[1:])
+    with pytest.raises(BadInput, match="2 GiB of memory are requested, and this host has 1 GiB"):
+        check_host(1, 2 << 30, "--memory", platforms)
+    with pytest.raises(BadInput, match=r"3 GiB of memory are requested, and the hypervisor has 2\.71 GiB free"):
+        check_host(1, 3 << 30, "--memory", platforms[1:])
+
+
 def test_a_guest_in_a_cpu_pool_has_that_pools_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch, **{"cpupool-list": POOLS.rstrip("\n"), "list": IN_POOL.strip()})
     wanted = spec(tmp_path, Journal(tmp_path / "journal"))
@@ -265,6 +294,41 @@ def test_a_domain_of_type_hvm_boots_the_images_kernel() -> None:
 def test_text_that_the_configuration_cannot_quote_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot have"):
         config.text({"name": "it's"})
+
+
+def test_a_domain_that_crashed_is_described_by_its_consoles_last_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console, stderr = tmp_path / "console.log", tmp_path / "stderr.log"
+    console.write_text("a\nb\n[    0.9] Kernel panic - not syncing: VFS: Unable to mount root fs\n")
+    stderr.write_text(NO_MEMORY)
+    stand_in(tmp_path, monkeypatch, list=LIST.strip())
+    panic = "console: [    0.9] Kernel panic - not syncing: VFS: Unable to mount root fs"
+    complaint = "xl: Domain 2:failed to free memory for the domain"
+    assert driver.describe("vtax-1", stderr, console) == f"{panic}; {complaint}; the domain has ended"
+    console.write_text("a\nb\nc\nd\n")
+    stderr.unlink()
+    assert driver.describe("vtax-810477", stderr, console) == "console: b | c | d; the domain is paused"
+    stand_in(tmp_path, monkeypatch)
+    assert driver.describe("vtax-1", stderr, console).startswith("console: b | c | d; xl list")
+
+
+def test_the_device_model_of_a_domain_of_type_hvm_loads_a_packed_kernel_and_initrd(tmp_path: Path) -> None:
+    image = Image("key", tmp_path)
+    for path, content in (
+        (image.initrd, b"files" * 1000),
+        (image.kernel, b"packed"),
+        (image.elf_kernel, b"unpacked"),
+    ):
+        path.write_bytes(content)
+    place = tmp_path / "guest"
+    place.mkdir()
+    guest = replace(spec(tmp_path, Journal(tmp_path / "journal")), directory=place)
+    assert driver._boot(XenOptions(type="pv"), guest) == virtual_machine.Boot(image.elf_kernel, image.initrd)
+    boot = driver._boot(XenOptions(type="hvm"), guest)
+    assert boot.kernel == image.kernel
+    assert gzip.decompress(boot.initrd.read_bytes()) == image.initrd.read_bytes()
+    assert boot.initrd.stat().st_size < 200
 
 
 def test_the_threads_that_carry_packets_are_found_by_the_name_of_the_port(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def command(platform: str, trust: bool, vcpus: int, memory: str) -> None:
         raise BadInput(str(error), where="--memory") from error
     home = Home.from_environment().ensure()
     consented(home, chosen.host_programs, platform, trust=trust)
-    check_host(vcpus, memory_bytes, "--vcpus, --memory")
+    check_host(vcpus, memory_bytes, "--vcpus, --memory", [chosen])
     with measuring_lock(f"vtax shell {platform}"):
         prepare_host(home)
         image = built_image(home)

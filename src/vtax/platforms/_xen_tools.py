@@ -78,6 +78,11 @@ def info() -> Mapping[str, str]:
     return values
 
 
+def free_mib() -> int:
+    """MiB of memory that the hypervisor has for more domains. Raises PlatformError as `info` does."""
+    return int(info().get("free_memory", "0"))
+
+
 def version(values: Mapping[str, str]) -> str:
     """`Xen 4.17.7` from the values of `info`."""
     return f"Xen {values.get('xen_version', 'of unknown version')}"

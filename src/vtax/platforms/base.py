@@ -173,6 +173,15 @@ class NetworkLimits:
     not_attached: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class HypervisorMemory:
+    """Memory of guests that is not this host's. free_bytes: for more guests. overhead_bytes: what each of them needs
+    beside its own."""
+
+    free_bytes: int
+    overhead_bytes: int
+
+
 class Driver(ABC):
     """How one kind of platform is started. A driver derives from this class; what it leaves out has these defaults.
 
@@ -205,6 +214,10 @@ class Driver(ABC):
     def network_limits(self, options: Any) -> NetworkLimits:
         """What the network interfaces of its guests can do."""
         return NetworkLimits()
+
+    def hypervisor_memory(self) -> HypervisorMemory | None:
+        """What a hypervisor under this host has for guests; None when they use the host's memory. Never raises."""
+        return None
 
     def image_files(self, image: Image) -> Path | None:
         """The directory with all files of the image that its guests read; None when they are elsewhere."""

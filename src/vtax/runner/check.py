@@ -15,6 +15,7 @@ from vtax.guest.facts import nearest_names, unknown_names
 from vtax.image.image import Image
 from vtax.platforms import registry as platform_registry
 from vtax.platforms.base import Platform
+from vtax.runner import memory
 from vtax.runner.points import Point, checked_points
 from vtax.study.claims import METRIC, CheckTable
 from vtax.study.load import LoadedStudy, refused
@@ -33,13 +34,13 @@ def checked_study(loaded: LoadedStudy, image: Image) -> tuple[tuple[Point, ...],
     for name in dict.fromkeys([*study.platforms, *(table.name for table in study.platform)]):
         platforms[name] = problems.of(partial(resolve_platform, study, name, loaded.source))
     problems.of(lambda: _refuse_no_budget(loaded))
-    guest = loaded.study.guest
-    problems.of(lambda: check_host(guest.vcpus, guest.memory, f"{loaded.source}: [guest]"))
+    guest, found = loaded.study.guest, [platform for platform in platforms.values() if platform]
+    problems.of(lambda: check_host(guest.vcpus, guest.memory, f"{loaded.source}: [guest]", found))
     problems.found += _unknown_facts(loaded)
     if points:
         problems.found += _unknown_metrics(loaded, points)
         problems.of(lambda: _refuse_too_short_timeout(loaded, points))
-        problems.of(lambda: _refuse_too_many_guests(loaded, points))
+        problems.of(lambda: _refuse_too_many_guests(loaded, points, found))
     if problems.found or points is None:
         raise refused(problems.found, loaded.source)
     return points, [platform for name in study.platforms if (platform := platforms[name])]
@@ -71,8 +72,11 @@ def resolve_platform(study: Study, name: str, source: str) -> Platform:
         return platform_registry.get(name, [table.name for table in study.platform])
 
 
-def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
-    """Raise BadInput for more CPUs or memory than this host has. where: origin of the request."""
+def check_host(vcpus: int, memory_bytes: int, where: str, platforms: Sequence[Platform] = ()) -> None:
+    """Raise BadInput for more CPUs or memory than this host, or the hypervisor of a platform, has.
+
+    where: origin of the request.
+    """
     allowed = len(os.sched_getaffinity(0))
     problems: list[BadInput] = []
     if vcpus > allowed:
@@ -82,35 +86,34 @@ def check_host(vcpus: int, memory_bytes: int, where: str) -> None:
             hint=f"request at most {allowed}",
         )
         problems.append(found)
-    total = host_memory()
-    if memory_bytes > total:
-        found = BadInput(
-            f"{about_size(memory_bytes)} of memory are requested, and this host has {about_size(total)}",
-            where=f"{where}, key memory" if "[guest]" in where else where,
-            hint="use less; the host and the peer of a network benchmark need memory, too",
-        )
-        problems.append(found)
+    for available in memory.of_all(platforms):
+        if not available.fits(1, memory_bytes):
+            found = BadInput(
+                f"{about_size(memory_bytes)} of memory are requested, and {available}",
+                where=f"{where}, key memory" if "[guest]" in where else where,
+                hint="use less; the host and the peer of a network benchmark need memory, too",
+            )
+            problems.append(found)
     if problems:
         raise all_of(problems, where=where, hint="vtax doctor prints the resources of this host")
 
 
-def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point]) -> None:
-    """Raise BadInput when this host lacks the memory of all guests that run at once; `check_host` checks one."""
-    memory, total = loaded.study.guest.memory, host_memory()
+def _refuse_too_many_guests(loaded: LoadedStudy, points: Sequence[Point], platforms: Sequence[Platform]) -> None:
+    """Raise BadInput when the memory is too small for all guests that run at once; `check_host` checks one."""
     alone = [point for point in points if point.colocation.total == 1]  # others have no cell where they do not fit
     maximum = max(alone, key=lambda point: point.guests, default=None)
-    if maximum is not None and memory <= total < maximum.guests * memory:
-        raise BadInput(
-            f"{maximum.guests} guests of {about_size(memory)} run at once in {maximum.topology}, {maximum.label}: "
-            f"{about_size(maximum.guests * memory)} of memory, and this host has {about_size(total)}",
-            where=f"{loaded.source}: [guest], key memory",
-            hint=f"use less than {about_size(total / maximum.guests)} per guest; the host needs memory, too",
-        )
-
-
-def host_memory() -> int:
-    """Bytes of memory of this host."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if maximum is None:
+        return
+    of_each, guests = loaded.study.guest.memory, maximum.guests
+    for available in memory.of_all(platforms):
+        if available.fits(1, of_each) and not available.fits(guests, of_each):
+            limit = available.available_bytes / guests - available.overhead_bytes
+            raise BadInput(
+                f"{guests} guests of {about_size(of_each)} run at once in {maximum.topology}, {maximum.label}: "
+                f"{about_size(guests * of_each)} of memory, and {available}",
+                where=f"{loaded.source}: [guest], key memory",
+                hint=f"use less than {about_size(limit)} per guest; the host needs memory, too",
+            )
 
 
 def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:

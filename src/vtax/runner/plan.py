@@ -21,7 +21,7 @@ from vtax.platforms.base import HostProgram, Platform, Probe, Resources
 from vtax.runner import consent, networks, tuning
 from vtax.runner.check import checked_study, resolve_platform
 from vtax.runner.points import GuestConfiguration, GuestKind, Point, programs_of
-from vtax.runner.untested import why_not, why_nowhere
+from vtax.runner.untested import why_not, why_not_here
 from vtax.store.costs import StoredCosts
 from vtax.study.expand import Colocation, key_of
 from vtax.study.load import LoadedStudy
@@ -281,7 +281,7 @@ def _untested(
     found = []
     for platform in platforms:
         for point in points:
-            if error := why_nowhere(point, study.guest.memory, source):
+            if error := why_not_here(platform, point, study.guest.memory, source):
                 found.append(Untested(platform, point, error))
             elif error := why_not(platform, point, image, source):
                 if platform.name == study.baseline:

@@ -6,8 +6,7 @@ from vtax.benchmarks.base import StartsGuests
 from vtax.errors import BadInput
 from vtax.image.image import Image
 from vtax.platforms.base import Platform
-from vtax.runner import networks, tuning
-from vtax.runner.check import host_memory
+from vtax.runner import memory, networks, tuning
 from vtax.runner.points import Point
 from vtax.study.units import about_size
 
@@ -23,19 +22,19 @@ def why_not(platform: Platform, point: Point, image: Image, source: str) -> BadI
     )
 
 
-def why_nowhere(point: Point, memory_bytes: int, source: str) -> BadInput | None:
-    """Why no platform can run a point here; None when some may.
+def why_not_here(platform: Platform, point: Point, memory_bytes: int, source: str) -> BadInput | None:
+    """Why this host cannot run a point on a platform, as another host may; None when it can.
 
-    The host lacks what its level of tuning needs, or the memory for its guests, of so much each.
+    It lacks what the point's level of tuning needs, or the memory for its guests, of so much each.
     """
     if error := tuning.why_nowhere(point.tuning, source):
         return error
-    needed, has = point.guests * memory_bytes, host_memory()
-    if point.colocation.total == 1 or needed <= has:
+    available = memory.of(platform)
+    if point.colocation.total == 1 or available.fits(point.guests, memory_bytes):
         return None
     return BadInput(
-        f"{point.guests} guests of {about_size(memory_bytes)} at once need {about_size(needed)} of memory, and this "
-        f"host has {about_size(has)}",
+        f"{point.guests} guests of {about_size(memory_bytes)} at once need {about_size(point.guests * memory_bytes)} "
+        f"of memory, and {available}",
         where=f"{source}: [[benchmark]] {point.label}",
         hint="use fewer guests, or less memory in [guest]",
     )

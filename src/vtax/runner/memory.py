@@ -1,0 +1,46 @@
+"""Memory that the guests of a study share: that of this host, or what a platform's hypervisor has free."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from vtax.platforms.base import Platform
+from vtax.study.units import about_size
+
+
+@dataclass(frozen=True)
+class Memory:
+    """available_bytes: for all guests that run at once. overhead_bytes: of each guest, beside its own memory.
+    wording: who has it, with a place for the amount."""
+
+    available_bytes: int
+    overhead_bytes: int = 0
+    wording: str = "this host has {}"
+
+    def fits(self, guests: int, memory_bytes: int) -> bool:
+        """Whether so many guests of this memory can run at once."""
+        return guests * (memory_bytes + self.overhead_bytes) <= self.available_bytes
+
+    def __str__(self) -> str:
+        """`this host has 3 GiB`."""
+        return self.wording.format(about_size(self.available_bytes))
+
+
+def host_memory() -> int:
+    """Bytes of memory of this host."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def of(platform: Platform) -> Memory:
+    """The memory that guests of a platform come from."""
+    own = platform.driver.hypervisor_memory()
+    if own is None:
+        return Memory(host_memory())
+    return Memory(own.free_bytes, own.overhead_bytes, "the hypervisor has {} free")
+
+
+def of_all(platforms: Iterable[Platform]) -> list[Memory]:
+    """The different ones of several platforms; this host's for none."""
+    return list(dict.fromkeys(of(platform) for platform in platforms)) or [Memory(host_memory())]
