@@ -304,8 +304,8 @@ def test_a_domain_that_crashed_is_described_by_its_consoles_last_lines(
     stderr.write_text(NO_MEMORY)
     stand_in(tmp_path, monkeypatch, list=LIST.strip())
     panic = "console: [    0.9] Kernel panic - not syncing: VFS: Unable to mount root fs"
-    complaint = "xl: Domain 2:failed to free memory for the domain"
-    assert driver.describe("vtax-1", stderr, console) == f"{panic}; {complaint}; the domain has ended"
+    error = "xl: Domain 2:failed to free memory for the domain"
+    assert driver.describe("vtax-1", stderr, console) == f"{panic}; {error}; the domain has ended"
     console.write_text("a\nb\nc\nd\n")
     stderr.unlink()
     assert driver.describe("vtax-810477", stderr, console) == "console: b | c | d; the domain is paused"
