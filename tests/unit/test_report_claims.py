@@ -271,6 +271,13 @@ def test_what_is_open_says_how_many_blocks_would_decide_it() -> None:
     assert "would decide it" in text
 
 
+def test_what_noise_leaves_open_names_the_noisiest_comparison() -> None:
+    check = {"kind": "ratio", "of": ["near", "far"], "above": 1, "where": {"size": 256}, "benchmark": "bulk"}
+    run = measured({"check": [check]}, {"id": "two", "check": [{**check, "of": "far"}]}, blocks=5, noise=0.2)
+    text = " ".join(drawn(VIEW.document(source(run), Options())).split())
+    assert "noise of far / native, size=256 from block to block leaves open how many more blocks would decide" in text
+
+
 def test_statements_are_in_the_language_of_the_reader() -> None:
     analysis = measured({"check": [{"kind": "equivalence", "of": "near", "within": 0.1}]})
     document = VIEW.document(source(analysis), Options())

@@ -115,9 +115,27 @@ def _why(each: JudgedClaim) -> Inline:
         needed.append(msg("{blocks} would decide it", blocks=blocks))
     elif not needed and any(c.tested and c.tested.ratio.n_sessions > 1 for c in each.compared):
         needed.append(msg("only more sessions would decide"))
-    elif not needed:
-        needed.append(msg("noise from block to block leaves open how many more blocks would decide"))
+    elif not needed and (noisiest := _noisiest(each.compared)):
+        needed.append(
+            msg(
+                "noise of {comparison} from block to block leaves open how many more blocks would decide",
+                comparison=_named(noisiest),
+            )
+        )
     return joined([*needed, *each.notes], "; ")
+
+
+def _noisiest(compared: Sequence[Compared]) -> Compared | None:
+    """Of the comparisons of which it is open how many more blocks decide, the one with the widest interval."""
+    open_ = [each for each in compared if each.tested and each.tested.outlook.high is None]
+    return max(open_, key=lambda each: each.tested.ratio.half_width if each.tested else 0.0, default=None)
+
+
+def _named(compared: Compared) -> Inline:
+    """`docker / native, size=64`: a comparison in a sentence."""
+    sides = " / ".join(name_of(side) for side in (compared.of, compared.to) if side)
+    levels = tuple((factor, level) for factor, level in compared.point if factor not in (BENCHMARK, METRIC))
+    return joined([sides, Factor(levels)] if levels else [sides], ", ")
 
 
 def _method(found: Claims, analysis: Analysis) -> Iterator[Part]:
