@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,15 @@ from command_line import output_of
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.cli.main import group
+from vtax.cli.row_progress import row_progress
 from vtax.errors import BadInput
 from vtax.host.home import Home
 from vtax.runner.resume import check_host, obstacle
 from vtax.store import bundle
+from vtax.store.importing import import_bundle
 from vtax.store.records import SAMPLES, OutputRecord
 from vtax.store.store import Store
+from vtax.store.transfer import Row
 
 VIEWS = ("--json", "--audit", "--variance", "--ranking", "--sessions", "--counters", "--trials", "--guests", "--raw")
 SAMPLE_VALUES = [1.5, 2.5] * 6000  # more than a cleaned value may hold
@@ -292,3 +295,37 @@ def test_an_anonymized_bundle_has_none_of_the_names_and_what_was_equal_is(
     elsewhere(tmp_path, monkeypatch)
     output_of("import", "tour-2.vtax.gz")
     assert "anonymized" in output_of("show")
+
+
+def test_an_import_leaves_no_file_however_it_ends(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process cannot remove a file, so while a bundle is read there is none with a name."""
+    output_of("export", "tour-1", "-o", "a.gz")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setenv("SQLITE_TMPDIR", str(temporary))
+    seen: list[str] = []
+
+    def watch(done: str, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            yield row
+            assert not [*temporary.iterdir()]
+        seen.append(done)
+
+    with Store.open(f"sqlite:///{tmp_path}/other.sqlite") as store:
+        assert import_bundle(store.engine, bundle.Bundle(Path("a.gz")), "", watch).is_new
+    assert seen == ["read", "stored"]
+
+
+def test_a_long_copy_shows_how_many_rows_are_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ticks = iter(range(0, 10_000, 6))
+    monkeypatch.setattr("vtax.cli.row_progress.time.monotonic", lambda: float(next(ticks)))
+    rows: list[Row] = [("trial", {})] * 10_000
+    assert [*row_progress("exporting tour-1")("written", rows)] == rows
+    assert capsys.readouterr().err.splitlines() == [
+        "exporting tour-1: 2000 rows written", "exporting tour-1: 6000 rows written",
+    ]  # fmt: skip

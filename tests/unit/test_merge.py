@@ -167,6 +167,26 @@ def test_merging_twice_or_one_run_is_refused(store: Store) -> None:
     assert "no run 'tour-7'" in refusal("tour-1", "tour-7").what
 
 
+def test_adding_a_host_after_its_result_was_known_is_a_warning_that_travels(store: Store, tmp_path: Path) -> None:
+    merge("tour-1", "tour-2")
+    assert "merged-again" not in {each.code for each in load(store.engine, store.open_run("tour-merged-1")).warnings}
+    result = CliRunner().invoke(group, ["merge", "tour-1", "tour-2", "tour-3"], catch_exceptions=False)
+    says = "some of these runs were merged before, as tour-merged-1"
+    assert f"warning: {says}" in result.stderr
+    output_of("export", "tour-merged-2", "-o", str(tmp_path / "x.gz"))
+    store.remove_run("tour-merged-2")
+    output_of("import", str(tmp_path / "x.gz"))
+    found = json.loads(output_of("show", "tour-merged-2", "--json"))["warnings"]
+    assert [each["text"][: len(says)] for each in found if each["code"] == "merged-again"] == [says]
+
+
+@pytest.mark.parametrize("later", [("tour-1", "tour-3"), ("tour-merged-1", "tour-3")])
+def test_leaving_a_run_out_and_adding_to_a_merged_run_are_looks_too(store: Store, later: tuple[str, ...]) -> None:
+    merge("tour-1", "tour-2")
+    merge(*later)
+    assert "merged-again" in {each.code for each in load(store.engine, store.open_run("tour-merged-2")).warnings}
+
+
 DESIGN = DECLARED["design"]
 DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "study": ({"study": "disks"}, "study tour and disks"),

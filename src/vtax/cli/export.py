@@ -32,6 +32,7 @@ def command(run_name: str, output: Path | None, anonymize: bool, as_json: bool) 
 
     The file is compressed lines of JSON: zcat RUN.vtax.gz shows it. Its last line is the SHA-256 of the others.
     """
+    from vtax.cli.row_progress import row_progress
     from vtax.report.replacing import replacing
     from vtax.store.exporting import export_run
     from vtax.store.store import Store
@@ -48,6 +49,7 @@ def command(run_name: str, output: Path | None, anonymize: bool, as_json: bool) 
             anonymize=anonymize,
             host_names=[platform.node()] if anonymize else (),
             users=users,
+            watch=row_progress(f"exporting {run.name}"),
         )
         size = new.stat().st_size
     if as_json:

@@ -19,6 +19,7 @@ def command(file: Path, as_json: bool) -> None:
 
     Importing the same run twice makes no second one. A run whose name is taken gets another one.
     """
+    from vtax.cli.row_progress import row_progress
     from vtax.counters.host import machine_id
     from vtax.store.bundle import Bundle
     from vtax.store.importing import import_bundle
@@ -26,7 +27,7 @@ def command(file: Path, as_json: bool) -> None:
 
     bundle = Bundle(file)
     with Store.open(Home.from_environment().store_url) as store:
-        found = import_bundle(store.engine, bundle, machine_id())
+        found = import_bundle(store.engine, bundle, machine_id(), row_progress(f"importing {file.name}"))
     if as_json:
         print_json({"schema": "vtax.import/1", **asdict(found)})
         return

@@ -16,15 +16,20 @@ def command(run_names: tuple[str, ...], as_json: bool) -> None:
     """Combine each RUN, of one study on any hosts and days, into a new run whose sessions are theirs.
 
     Intervals are then over sessions. Study, image, agent and platforms must be the same. What differs between the
-    hosts and between their guests is listed. The runs themselves are kept.
+    hosts and between their guests is listed. The runs themselves are kept. When some of the runs were merged before,
+    the new run keeps a warning: adding a host after its result was known is a look.
     """
+    from vtax.cli.row_progress import row_progress
     from vtax.cli.show import print_views
     from vtax.report.analysis.source import source_of
-    from vtax.store.merging import merge
+    from vtax.store.merging import MERGED_AGAIN, merge
     from vtax.store.store import Store
 
     with Store.open(Home.from_environment().store_url) as store:
-        name = merge(store, run_names)
+        name = merge(store, run_names, row_progress(f"merging {len(run_names)} runs"))
         source = source_of(store, name)
         print_views({"sessions": True, "audit": True}, source, as_json=as_json, every_metric=False)
+        for warning in source.data.warnings:
+            if warning.code == MERGED_AGAIN:
+                notify(f"warning: {warning.text}")
     notify(with_program_path(f"merged as {name}; see it with: vtax show {name}"))

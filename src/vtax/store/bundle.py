@@ -35,18 +35,20 @@ MAX_BYTES = 4 << 30  # uncompressed
 _MAGIC = b"\x1f\x8b"  # of gzip
 _REVISION = re.compile(r"\d{4}", re.ASCII)
 _PACKED = ("stdout", "stderr")
+_AT_ONCE_BYTES = 1 << 18  # that are hashed and compressed at once
+_ENCODER = json.JSONEncoder(allow_nan=False)
 
 
 def write_bundle(path: Path, rows: Iterable[Row], *, is_anonymized: bool = False) -> str:
     """Write the rows of a run, see `as_text`; returns the SHA-256. Raises ValueError for what no bundle holds."""
     digest, written = hashlib.sha256(), 0
     with path.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
-        for line in _lines(rows, is_anonymized=is_anonymized):
-            written += len(line)
-            if len(line) > MAX_LINE_BYTES or written > MAX_BYTES - 1000:
-                raise ValueError("the run is too large for a bundle: 4 GiB uncompressed")
-            digest.update(line)
-            packed.write(line)
+        for lines in _pieces(_lines(rows, is_anonymized=is_anonymized)):
+            written += len(lines)
+            if written > MAX_BYTES - 1000:
+                raise _too_large()
+            digest.update(lines)
+            packed.write(lines)
         packed.write(_line({"sha256": digest.hexdigest()}))
     return digest.hexdigest()
 
@@ -54,9 +56,27 @@ def write_bundle(path: Path, rows: Iterable[Row], *, is_anonymized: bool = False
 def sha256_of(rows: Iterable[Row]) -> str:
     """The SHA-256 that a bundle of these rows of a store has, not anonymized."""
     digest = hashlib.sha256()
-    for line in _lines(as_text(rows), is_anonymized=False):
-        digest.update(line)
+    for lines in _pieces(_lines(as_text(rows), is_anonymized=False)):
+        digest.update(lines)
     return digest.hexdigest()
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines joined to pieces, since a call for every line would take most of the time. Raises ValueError."""
+    waiting, size = list[bytes](), 0
+    for line in lines:
+        if len(line) > MAX_LINE_BYTES:
+            raise _too_large()
+        waiting.append(line)
+        size += len(line)
+        if size >= _AT_ONCE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+def _too_large() -> ValueError:
+    return ValueError("the run is too large for a bundle: 4 GiB uncompressed")
 
 
 def _lines(rows: Iterable[Row], *, is_anonymized: bool) -> Iterator[bytes]:
@@ -68,14 +88,15 @@ def _lines(rows: Iterable[Row], *, is_anonymized: bool) -> Iterator[bytes]:
 def as_text(rows: Iterable[Row]) -> Iterator[Row]:
     """Rows of a store as a bundle has them: outputs are text, and no import into that store is mentioned."""
     for table, row in rows:
-        texts = {name: unpack(value) if name in _PACKED else value for name, value in row.items()}
-        if table == "run":
-            texts["provenance"] = {name: known for name, known in row["provenance"].items() if name != IMPORTED}
-        yield table, texts
+        if table == "output":
+            row.update({name: unpack(row[name]) for name in _PACKED})
+        elif table == "run":
+            row["provenance"] = {name: known for name, known in row["provenance"].items() if name != IMPORTED}
+        yield table, row
 
 
 def _line(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, allow_nan=False).encode() + b"\n"
+    return _ENCODER.encode(value).encode() + b"\n"
 
 
 class Bundle:
@@ -169,7 +190,7 @@ def _row(line: bytes) -> Row:
 def _object(line: bytes) -> dict[str, Any]:
     """A line as an object. Raises ValueError."""
     try:
-        found = json.loads(line, parse_constant=_no_number)
+        found = _DECODER.decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise ValueError("a line is no JSON") from error
     if not isinstance(found, dict):
@@ -179,3 +200,6 @@ def _object(line: bytes) -> dict[str, Any]:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)

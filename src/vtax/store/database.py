@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table, create_engine, event, insert
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
 
 from vtax.errors import StoreBusy, StoreError
 from vtax.host.lock import locker_of
@@ -83,6 +85,22 @@ def make_engine(place: str | Path) -> Engine:
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         event.listen(engine, "close", _remove_snapshot)
+    return engine
+
+
+def temporary_engine() -> Engine:
+    """An engine of an empty SQLite database with one connection, which ends with the engine or the process.
+
+    What its cache does not hold is in a file without a name: see "Temporary Databases" in SQLite's documentation.
+    """
+    engine = create_engine(
+        "sqlite://",
+        creator=lambda: sqlite3.connect("", check_same_thread=False),
+        poolclass=StaticPool,
+        json_serializer=_json,
+    )
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 

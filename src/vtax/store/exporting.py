@@ -13,7 +13,7 @@ from vtax.store.anonymous import Anonymizer, Replaced
 from vtax.store.bundle import as_text, write_bundle
 from vtax.store.rows import reading_rows
 from vtax.store.run import RunHandle
-from vtax.store.transfer import rows_of
+from vtax.store.transfer import Watch, rows_of, unwatched
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,10 @@ class Exported:
 
 def export_run(
     engine: Engine, run: RunHandle, path: Path, *, anonymize: bool = False, host_names: Iterable[str] = (),
-    users: Iterable[str] = (),
+    users: Iterable[str] = (), watch: Watch = unwatched,
 ) -> Exported:  # fmt: skip
-    """Write a run to a file. host_names, users: known names to replace when it is made anonymous.
+    """Write a run to a file. host_names, users: known names to replace when it is made anonymous. watch: shows
+    progress.
 
     Raises BadInput for a run that is measured now, and StoreError for one that cannot be read or is too large.
     """
@@ -36,9 +37,9 @@ def export_run(
         raise BadInput(f"{run.name} is still running", hint="export it when it has ended")
     with reading_rows(engine) as connection:
         anonymizer = Anonymizer(run.identity, host_names, users) if anonymize else None
-        rows = as_text(rows_of(connection, run.id))
+        rows = as_text(watch("written", rows_of(connection, run.id)))
         if anonymizer:
-            anonymizer.see(as_text(rows_of(connection, run.id)))
+            anonymizer.see(as_text(watch("examined", rows_of(connection, run.id))))
             rows = anonymizer.rows(rows)
         try:
             digest = write_bundle(path, rows, is_anonymized=anonymize)

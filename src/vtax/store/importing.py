@@ -2,38 +2,42 @@
 
 The content of a bundle is untrusted. Every value is checked against its column and cleaned before it is stored; then
 the whole run is read once, as a report would. Only what passes goes into the store, in one transaction.
+
+The private store is a temporary database of SQLite, whose file has no name: the kernel removes it with the process,
+however that ends, so nothing is registered in the journal.
 """
 
 from __future__ import annotations
 
 import re
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, MetaData, String, Table, select
+from sqlalchemy import Connection, Engine, Float, MetaData, String, Table, select
 from sqlalchemy.exc import IntegrityError
 
 from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import clean, cleaned
 from vtax.store import query, schema
 from vtax.store.bundle import Bundle, sha256_of
-from vtax.store.database import make_engine, reading, shown, writing
+from vtax.store.database import reading, shown, temporary_engine, writing
 from vtax.store.migrate import create, ensure_schema, upgrade
 from vtax.store.provenance import IMPORTED, imported
 from vtax.store.records import SAMPLES
 from vtax.store.rows import DAMAGED, checked, finite_lists
 from vtax.store.run import RunHandle, pack
-from vtax.store.transfer import Row, add_rows, portable_columns, rows_of
+from vtax.store.transfer import Row, Watch, add_rows, portable_columns, rows_of, unwatched
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _STATUSES = ("finished", "paused", "interrupted", "failed")
 _AHEAD_S = 86_400.0  # by which the clock of another host may be wrong
 _MAX_INTEGER = 1 << 63
+_LARGEST = 1.7e308  # as in store.rows
+_SHORT, _MAX_KNOWN = 80, 10_000  # characters and number of texts that are remembered
 
 
 @dataclass(frozen=True)
@@ -50,22 +54,21 @@ class Imported:
     is_anonymized: bool
 
 
-def import_bundle(engine: Engine, bundle: Bundle, machine_id: str) -> Imported:
-    """Add the run of a bundle to a store. machine_id: of this host.
+def import_bundle(engine: Engine, bundle: Bundle, machine_id: str, watch: Watch = unwatched) -> Imported:
+    """Add the run of a bundle to a store. machine_id: of this host. watch: shows progress.
 
     A run that is there already, with the same content, is left as it is. Raises BadInput for a bundle that is
     damaged, newer, or of a run that is there with other content, and StoreError.
     """
-    with tempfile.TemporaryDirectory(prefix="vtax-import-") as directory:
-        private = make_engine(Path(directory, "bundle.sqlite"))
-        try:
-            run = _read(private, bundle)
-            return _added(engine, private, run, bundle, machine_id)
-        finally:
-            private.dispose()
+    private = temporary_engine()
+    try:
+        run = _read(private, bundle, watch)
+        return _added(engine, private, run, bundle, machine_id, watch)
+    finally:
+        private.dispose()
 
 
-def _read(private: Engine, bundle: Bundle) -> RunHandle:
+def _read(private: Engine, bundle: Bundle, watch: Watch) -> RunHandle:
     """The run of a bundle, checked, in a private store. Raises BadInput, StoreError."""
     try:
         with writing(private) as connection:
@@ -76,7 +79,8 @@ def _read(private: Engine, bundle: Bundle) -> RunHandle:
                 upgrade(connection, bundle.schema)
                 tables = MetaData()
                 tables.reflect(connection)
-            run_id = add_rows(connection, _checked_rows(bundle, tables.tables), tables.tables)
+            rows = watch("read", _checked_rows(bundle, tables.tables))
+            run_id = add_rows(connection, rows, tables.tables)
         ensure_schema(private)
         run = RunHandle(private, run_id)
         _check(private, run, bundle.path)
@@ -93,17 +97,41 @@ def _read(private: Engine, bundle: Bundle) -> RunHandle:
 
 def _checked_rows(bundle: Bundle, tables: Mapping[str, Table]) -> Iterator[Row]:
     """The rows of a bundle with checked and cleaned values. Raises ValueError, BadInput."""
+    checks = {
+        name: {column: _check_of(table.c[column]) for column in portable_columns(table)}
+        for name, table in tables.items()
+    }
     for name, row in bundle.rows():
-        table = tables.get(name)
-        if table is None or set(row) != set(portable_columns(table)):
+        check = checks.get(name)
+        if check is None or row.keys() != check.keys():
             raise ValueError(f"a row of {name[:20]} has other columns than schema {bundle.schema}")
-        yield name, {column: _value(table.c[column], value) for column, value in row.items()}
+        yield name, {column: check[column](value) for column, value in row.items()}
+
+
+def _check_of(column: Any) -> Callable[[Any], Any]:
+    """What makes a value of a column out of one of a bundle: `_value`, short for what most rows hold.
+
+    Texts that come again and again, such as names of counters, are checked once.
+    """
+    known: dict[str, Any] = {}
+    is_plain_number = isinstance(column.type, Float) and column.name == "value"
+
+    def check(value: Any) -> Any:
+        if is_plain_number and type(value) is float and abs(value) <= _LARGEST:
+            return value
+        if type(value) is not str or len(value) > _SHORT:
+            return _value(column, value)
+        if value not in known:
+            if len(known) >= _MAX_KNOWN:
+                known.clear()
+            known[value] = _value(column, value)
+        return known[value]
+
+    return (lambda value: value) if column.foreign_keys else check
 
 
 def _value(column: Any, value: Any) -> Any:
-    """A value as its column holds it. Raises ValueError."""
-    if column.foreign_keys:  # the number of a row, which `add_rows` checks
-        return value
+    """A value as its column holds it, which is no reference: `add_rows` checks these. Raises ValueError."""
     if column.name in ("stdout", "stderr"):
         if not isinstance(value, str):
             raise ValueError("an output is no text")
@@ -138,7 +166,9 @@ def _check(private: Engine, run: RunHandle, path: Path) -> None:
         raise _damaged(path, "the run starts in the future")
 
 
-def _added(engine: Engine, private: Engine, run: RunHandle, bundle: Bundle, machine_id: str) -> Imported:
+def _added(
+    engine: Engine, private: Engine, run: RunHandle, bundle: Bundle, machine_id: str, watch: Watch
+) -> Imported:
     """Copy a run out of its private store, unless it is there."""
     trials = len(run.done())
     host = run.host.get("machine_id")
@@ -159,7 +189,7 @@ def _added(engine: Engine, private: Engine, run: RunHandle, bundle: Bundle, mach
         }  # fmt: skip
         changes = {"name": name, "provenance": {**run.provenance, IMPORTED: known}}
         with reading(private) as source:
-            rows = rows_of(source, run.id)
+            rows = watch("stored", rows_of(source, run.id))
             add_rows(connection, ((t, {**row, **changes} if t == "run" else row) for t, row in rows))
     return Imported(name, True, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized)
 

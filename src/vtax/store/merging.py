@@ -23,14 +23,18 @@ from vtax.store.provenance import MERGED, merged_runs
 from vtax.store.records import PlatformRecord
 from vtax.store.run import RunHandle
 from vtax.store.store import Store, next_name
-from vtax.store.transfer import ORDER, Row, add_rows, rows_of
+from vtax.store.transfer import ORDER, Row, Watch, add_rows, rows_of, unwatched
 
 _OF_LENGTH = ("seed", "blocks", "min_blocks", "max_blocks", "budget", "sessions")  # of a design: how long, not what
 _MAX_SHOWN = 80  # characters of a value
 
 
-def merge(store: Store, names: Sequence[str]) -> str:
-    """Store the merged run of several; returns its name.
+MERGED_AGAIN = "merged-again"
+"""The warning of a merged run of which another selection was merged before."""
+
+
+def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
+    """Store the merged run of several; returns its name. watch: shows progress.
 
     Raises BadInput with the difference for runs of different studies, images, agents, plug-ins or platforms, for
     those that are not finished or share a session, and where the study's rule has no sessions; StoreError.
@@ -42,13 +46,33 @@ def merge(store: Store, names: Sequence[str]) -> str:
     identity = hashlib.sha256("".join(sorted(run.identity for run in runs)).encode()).hexdigest()[:32]
     with writing(store.engine) as connection, reading(store.engine) as source:
         table = schema.run
-        known = {row.identity: row.name for row in connection.execute(select(table.c.identity, table.c.name))}
+        stored = connection.execute(select(table.c.identity, table.c.name, table.c.provenance)).all()
+        known = {row.identity: row.name for row in stored}
         if identity in known:
             raise BadInput(f"these runs are merged already: {known[identity]}", hint=f"vtax show {known[identity]}")
         name = next_name(f"{runs[0].study}-merged", known.values())
         parts = _parts(source, runs)
-        add_rows(connection, _rows(parts, _run_row(parts, name, identity)))
+        warning = _look([(row.name, row.identity, row.provenance) for row in stored], runs)
+        add_rows(connection, watch("merged", _rows(parts, _run_row(parts, name, identity), warning)))
     return name
+
+
+def _look(stored: Iterable[tuple[str, str, Mapping[str, Any]]], runs: Sequence[RunHandle]) -> str:
+    """The warning that some of these runs were merged before in another selection; empty when none were.
+
+    stored: name, identity and provenance of every run.
+    """
+    own = set().union(*(_identities(run) for run in runs))
+    earlier = [
+        name for name, identity, provenance in stored
+        if merged_runs(provenance) and own & _all_identities(identity, provenance)
+    ]  # fmt: skip
+    if not earlier:
+        return ""
+    return (
+        f"some of these runs were merged before, as {', '.join(earlier)}: a run that is added or left out after "
+        "that result was known is a look that no interval allows for"
+    )
 
 
 def _check(runs: Sequence[RunHandle]) -> None:
@@ -85,8 +109,12 @@ def _check(runs: Sequence[RunHandle]) -> None:
 
 def _identities(run: RunHandle) -> set[str]:
     """The identities of a run and of those that it was merged from."""
-    lists = [part.get("includes") for part in merged_runs(run.provenance)]
-    return {run.identity, *(str(each) for found in lists if isinstance(found, list) for each in found)}
+    return _all_identities(run.identity, run.provenance)
+
+
+def _all_identities(identity: str, provenance: Mapping[str, Any]) -> set[str]:
+    lists = [part.get("includes") for part in merged_runs(provenance)]
+    return {identity, *(str(each) for found in lists if isinstance(found, list) for each in found)}
 
 
 def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
@@ -204,7 +232,7 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _rows(parts: Sequence[_Part], run: dict[str, Any]) -> Iterator[Row]:
+def _rows(parts: Sequence[_Part], run: dict[str, Any], warning: str) -> Iterator[Row]:
     for table in ORDER:
         if table == "run":
             for part in parts:
@@ -214,6 +242,8 @@ def _rows(parts: Sequence[_Part], run: dict[str, Any]) -> Iterator[Row]:
             yield from ((table, row) for row in _union(table, parts))
         else:
             yield from ((table, row) for row in _appended(table, parts))
+    if warning:
+        yield "warning", {"code": MERGED_AGAIN, "text": warning, "cell_id": None, "trial_id": None}
 
 
 def _union(table: str, parts: Sequence[_Part]) -> Iterator[dict[str, Any]]:

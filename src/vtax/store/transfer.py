@@ -6,7 +6,7 @@ those of its table, from 1. Rows come table by table, in an order in which every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import Any
 
@@ -15,11 +15,18 @@ from sqlalchemy import Connection, Table, insert, select
 from vtax.store import schema
 
 Row = tuple[str, dict[str, Any]]
+Watch = Callable[[str, Iterable[Row]], Iterable[Row]]
+"""Shows progress: (what is done with them, rows) -> the same rows."""
 ORDER = (
     "run", "session", "platform", "cell", "metric", "guest", "trial", "output", "measurement", "counter", "warning",
 )  # fmt: skip
 _OF_TRIALS = ("output", "measurement", "counter")
 _AT_ONCE = 1000  # rows of one statement; outputs, which are large, go one by one
+
+
+def unwatched(_: str, rows: Iterable[Row]) -> Iterable[Row]:
+    """No progress is shown."""
+    return rows
 
 
 def references(table: Table) -> dict[str, str]:
@@ -40,20 +47,23 @@ def rows_of(connection: Connection, run_id: int) -> Iterator[Row]:
     for name in ORDER:
         table = schema.metadata.tables[name]
         names, targets = portable_columns(table), references(table)
-        query = select(table).order_by(*table.primary_key.columns)
+        has_id = "id" in table.c
+        query = select(*(table.c[column] for column in names), *([table.c.id] if has_id else []))
+        query = query.order_by(*table.primary_key.columns)
         if name == "run":
             query = query.where(table.c.id == run_id)
         else:
             query = query.where(table.c.trial_id.in_(of_run) if name in _OF_TRIALS else table.c.run_id == run_id)
         own = numbers[name] = {}
-        for found in connection.execute(query, execution_options={"yield_per": _AT_ONCE}).mappings():
-            row = {column: found[column] for column in names}
-            for column, target in targets.items():
-                if row[column] is not None:
-                    row[column] = numbers[target][row[column]]
-            if "id" in found:
-                own[found["id"]] = len(own) + 1
-            yield name, row
+        for batch in connection.execute(query, execution_options={"yield_per": _AT_ONCE}).partitions():
+            for found in batch:
+                row = dict(zip(names, found, strict=False))
+                for column, target in targets.items():
+                    if row[column] is not None:
+                        row[column] = numbers[target][row[column]]
+                if has_id:
+                    own[found[-1]] = len(own) + 1
+                yield name, row
 
 
 def add_rows(
@@ -79,7 +89,7 @@ def add_rows(
                 statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
                 own += [int(each) for each in connection.execute(statement, batch).scalars()]
             else:
-                connection.execute(insert(table), batch)
+                _add_plain(connection, table, batch)
         if name == "run":
             if len(own) != 1:
                 raise ValueError(f"{len(own)} runs")
@@ -87,6 +97,14 @@ def add_rows(
     if not run_id:
         raise ValueError("no run")
     return run_id
+
+
+def _add_plain(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows of a table without `id`, whose columns are plain numbers and texts: as the driver takes them."""
+    statement = insert(table).values(dict.fromkeys(rows[0])).compile(dialect=connection.dialect)
+    names = statement.positiontup
+    given: Any = [tuple(row[name] for name in names) for row in rows] if names else [dict(row) for row in rows]
+    connection.exec_driver_sql(str(statement), given)
 
 
 def _id(ids: Mapping[str, list[int]], table: str, number: Any) -> int | None:
