@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 
-def keep(name: str, text: str) -> None:
-    """Write a text down, and show it with the test's output."""
+def keep(name: str, text: str, *, append: bool = False) -> None:
+    """Write a text down, and show it with the test's output. append: after what the file has."""
     print(text)
     if directory := os.environ.get("VTAX_NESTED_OUTPUT"):
         Path(directory).mkdir(parents=True, exist_ok=True)
-        Path(directory, name).write_text(text)
+        with Path(directory, name).open("a" if append else "w") as file:
+            file.write(text)

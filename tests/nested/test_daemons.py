@@ -75,7 +75,7 @@ def test_a_small_study_over_every_kind_of_guest_is_measured_and_marked(nested, d
     assert ran.status == 0
     table = nested.vtax("show").stdout
     keep("study-table.txt", table)
-    assert "this host's own processor is emulated" in table
+    assert "the CPU of this host is emulated" in table
     assert "kvm-virtio (nested)" in table
     assert "was not tested" not in table
     assert "failed" not in table

@@ -21,6 +21,7 @@ COMMANDS = {
     "benchmarks": "List benchmarks, their parameters and metrics.",
     "topologies": "List network topologies and link settings.",
     "studies": "List the shipped studies.",
+    "demo": "Run a small study with KVM or Xen in an emulated machine.",
     "image": "Build, list and remove the guest image.",
     "conformance": "Check a third-party platform, benchmark, topology or view.",
     "schema": "Print the JSON Schema of a study file.",

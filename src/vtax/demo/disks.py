@@ -46,6 +46,7 @@ TasksMax=infinity
 [Install]
 WantedBy=multi-user.target
 """
+_NO_INITRD = {"INITRD": "No"}  # for initramfs-tools: what it would make in half a minute is not used
 _BUILD_S = 1800.0
 
 
@@ -71,14 +72,14 @@ class Disks:
         return self.directory / "initrd.cpio"
 
 
-def ensure(home: Home, machine: Machine, image: Image, lock: Path, journal: Journal) -> Disks:
+def ensure(home: Home, machine: Machine, image: Image, lock: Path | None, journal: Journal) -> Disks:
     """The machine's disks, built now if they are not there (minutes).
 
-    image: the guest image, for busybox. lock: a file of Python packages with hashes, for pip.
+    image: the guest image, for busybox. lock: a file of Python packages with hashes, for pip; None for no packages.
     """
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
-    key = machine.key(lock.read_bytes(), init, _SERVICE.encode(), agent.encode())
+    key = machine.key(lock.read_bytes() if lock else b"", init, _SERVICE.encode(), agent.encode())
     with _one_at_a_time(home):
         return Disks(
             _made(home, f"{machine.name}-{key}", journal, lambda path: _build(machine, image, lock, journal, path))
@@ -88,17 +89,26 @@ def ensure(home: Home, machine: Machine, image: Image, lock: Path, journal: Jour
 def ensure_image_disk(home: Home, images: Sequence[Image], journal: Journal) -> Path:
     """An ext4 disk with the directories of guest images, as they lie in a home's `images`."""
 
-    def make(path: Path) -> None:
-        tree = path / "images"
-        tree.mkdir()
+    def fill(tree: Path) -> None:
         run(["cp", "--archive", "--reflink=auto", *(image.directory for image in images), tree], timeout_s=_BUILD_S)
+
+    return ensure_data_disk(home, "image", "-".join(image.key for image in images), fill, journal)
+
+
+def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], None], journal: Journal) -> Path:
+    """An ext4 disk with what `fill` writes into a directory, made once. Those of this kind with other keys go."""
+
+    def make(path: Path) -> None:
+        tree = path / "tree"
+        tree.mkdir()
+        fill(tree)
         used_mib = int(run(["du", "--summarize", "--block-size=1M", tree]).stdout.split()[0])
         _write_disk(tree, path / "disk.raw", used_mib + used_mib // 4 + 256)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=300)
 
     with _one_at_a_time(home):
-        made = _made(home, f"image-{'-'.join(image.key for image in images)}", journal, make)
-        _forget_others(made, "image-")
+        made = _made(home, f"{kind}-{key}", journal, make)
+        _forget_others(made, f"{kind}-")
         return made / "disk.raw"
 
 
@@ -125,14 +135,16 @@ def _forget_others(made: Path, prefix: str) -> None:
             run(["rm", "-rf", "--one-file-system", other], timeout_s=300)
 
 
-def _build(machine: Machine, image: Image, lock: Path, journal: Journal, directory: Path) -> None:
+def _build(machine: Machine, image: Image, lock: Path | None, journal: Journal, directory: Path) -> None:
     tree = directory / "tree"
     tag = f"nested-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, f"the build of {machine.name}"))
     try:
         options = [ACCEPT_EXPIRED] if os.environ.get("VTAX_NESTED_ACCEPT_EXPIRED") else []
-        debootstrap(machine.suite, machine.packages, tree, tag, components=machine.components, options=options)
-        _install_python_packages(tree, lock, tag)
+        debootstrap(machine.suite, machine.packages, tree, tag, components=machine.components, options=options,
+                    environment=_NO_INITRD)  # fmt: skip
+        if lock:
+            _install_python_packages(tree, lock, tag)
         _settle(machine, tree)
         modules = next((tree / "usr/lib/modules").iterdir())
         packed = (tree / "boot" / f"vmlinuz-{modules.name}").read_bytes()
@@ -175,7 +187,8 @@ def _settle(machine: Machine, tree: Path) -> None:
     (tree / "etc/systemd/system/vtax-nested.service").write_text(_SERVICE)
     there = [unit for unit in machine.disabled if list(tree.glob(f"*/systemd/system/{unit}"))
              or list(tree.glob(f"usr/lib/systemd/system/{unit}"))]  # fmt: skip
-    run(["chroot", tree, "systemctl", "--quiet", "disable", *there])
+    if there:
+        run(["chroot", tree, "systemctl", "--quiet", "disable", *there])
     run(["chroot", tree, "systemctl", "--quiet", "enable", "vtax-nested.service"])
     run(
         ["chroot", tree, "systemctl", "--quiet", "mask", "getty@tty1.service", "systemd-networkd-wait-online.service"]

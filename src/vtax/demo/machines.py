@@ -107,6 +107,12 @@ _XEN_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,model-id=QEMU T
 _BY_INSTRUCTIONS = ("-accel", "tcg,thread=single", "-icount", "shift=2,sleep=on")
 """The machine's time passes with what it executes, 4 ns an instruction: a busy host makes no timeout of it expire."""
 
+_MINIMAL = (
+    *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "linux-image-amd64", "python3"),
+    *("git", "ca-certificates", "sudo"),
+)
+"""A new machine: what Debian itself brings, what vtax's agent needs, and what README's first line does."""
+
 _VIRTUALBOX = ("virtualbox", "virtualbox-dkms", "linux-headers-amd64", "isolinux", "syslinux-common", "xorriso")
 """Debian has VirtualBox in unstable only. Its kernel module is built when the package is installed."""
 
@@ -124,6 +130,8 @@ MACHINES = {
             vcpus=2,
             boot=boot_xen,
         ),
+        Machine("fresh-12", "bookworm", _MINIMAL, _OFF, disk_mib=12288),
+        Machine("fresh-13", "trixie", _MINIMAL, _OFF, disk_mib=12288),
         Machine("virtualbox", "sid", (*_SYSTEM, *_VIRTUALBOX), _OFF, components="main contrib"),
     )
 }

@@ -51,11 +51,13 @@ class MachineFailed(VtaxError):
 
 @dataclass
 class Nested:
-    """A booted machine. guest: the calls into it. boot_s: from QEMU's start to the agent's first answer."""
+    """A booted machine. guest: the calls into it. boot_s: from QEMU's start to the agent's first answer. directory:
+    of this boot on the host, removed at its end."""
 
     machine: Machine
     guest: Guest
     boot_s: float
+    directory: Path
 
     def run(self, *argv: str, timeout_s: float = 120.0, status: int | None = 0) -> CommandResult:
         """Run a program in it. status: the wanted one, None for any; another is an error with both outputs."""
@@ -85,17 +87,27 @@ def booted(
     with Journal(home.journal) as journal:
         made = disks.ensure(home, machine, images[0], lock, journal)
         image_disk = disks.ensure_image_disk(home, images, journal)
+    with started(machine, home, made, image_disk) as nested:
+        _send(nested, {_SOURCE: Path(vtax.__file__).parent, **(more or {})})
+        _mount_images(nested)
+        yield nested
+
+
+@contextmanager
+def started(machine: Machine, home: Home, made: disks.Disks, data_disk: Path) -> Iterator[Nested]:
+    """Boot a machine with a second disk and nothing of vtax but its agent; gone at the end.
+
+    Raises GuestError with the console's last lines when it does not come up within BOOT_S.
+    """
+    with Journal(home.journal) as journal:
         directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
         journal.register(Tree(str(directory)))
         directory.mkdir()
-        process, channel, started_at = _start(machine, made, image_disk, directory, journal)
+        process, channel, started_at = _start(machine, made, data_disk, directory, journal)
         guest = Guest(channel)
         try:
             guest.hello(BOOT_S)
-            nested = Nested(machine, guest, time.monotonic() - started_at)
-            _send(nested, {_SOURCE: Path(vtax.__file__).parent, **(more or {})})
-            _mount_images(nested)
-            yield nested
+            yield Nested(machine, guest, time.monotonic() - started_at, directory)
         finally:
             guest.close()
             process.kill()
@@ -103,7 +115,7 @@ def booted(
 
 
 def _start(
-    machine: Machine, made: disks.Disks, image_disk: Path, directory: Path, journal: Journal
+    machine: Machine, made: disks.Disks, data_disk: Path, directory: Path, journal: Journal
 ) -> tuple[subprocess.Popen[bytes], Channel, float]:
     tag = f"nested-{secrets.token_hex(4)}"
     journal.register(TaggedProcesses(tag, f"the nested machine {machine.name}"))
@@ -116,7 +128,7 @@ def _start(
             *(*machine.accel, "-machine", "pc,usb=off", "-cpu", machine.cpu),
             *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
             *("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", boot.append),
-            *_disk(made.root), *_disk(image_disk),
+            *_disk(made.root), *_disk(data_disk),
             *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
             *("-chardev", f"file,id=console,path={console}", *_console(boot)),
             *("-chardev", f"socket,id=agent,fd={stranger.fileno()}"),

@@ -95,8 +95,11 @@ def host_proxies() -> tuple[str, ...]:
 
 
 def _resolved(uri: str) -> str:
-    """A `mirror+file:` URI stands for a list of mirrors (apt-transport-mirror(1)): the first one."""
+    """A `mirror+file:` URI stands for a list of mirrors (apt-transport-mirror(1)): the first one.
+
+    A `file:` URI becomes a `copy:` one: dpkg works within the tree, from where the host's files cannot be read.
+    """
     if uri.startswith("mirror+file:"):
         lines = Path(re.sub(r"^mirror\+file:/*", "/", uri)).read_text().split()
-        return lines[0]
-    return uri
+        uri = lines[0]
+    return re.sub(r"^file:", "copy:", uri)

@@ -8,7 +8,7 @@ in it by chroot. mmdebstrap works in a mount namespace of its own, so a killed b
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,11 +121,12 @@ def bootstrap(
     variant: str = "minbase",
     components: str = "main",
     options: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> None:
     """Make the directory target a tree of a Debian suite, from the mirror that this host's apt uses.
 
     tag: of the processes, in the journal already (resources.TaggedProcesses). variant, options: of mmdebstrap(1).
-    Raises ImageError.
+    environment: more variables of it and of the packages' scripts. Raises ImageError.
     """
     mirror = host_mirror()
     proxies = [f"--aptopt={line}" for line in host_proxies()]
@@ -137,7 +138,12 @@ def bootstrap(
         *([f"deb {mirror} {suite} {components}"] if mirror else []),
     ]
     try:
-        run(argv, timeout_s=_BUILD_TIMEOUT_S, tag=tag, environment={"TMPDIR": str(target.parent)})
+        run(
+            argv,
+            timeout_s=_BUILD_TIMEOUT_S,
+            tag=tag,
+            environment={"TMPDIR": str(target.parent), **(environment or {})},
+        )
     except CommandFailed as error:
         raise ImageError(
             "mmdebstrap could not make the file system",

@@ -1,0 +1,59 @@
+"""`vtax demo`: a small study in an emulated machine, for a host without that hypervisor."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from vtax.cli.measure import conclude, prepare_host
+from vtax.cli.needed_image import provide, recipe_for
+from vtax.cli.output import json_option, need_root, notify
+from vtax.counters.host import machine_id
+from vtax.demo.demo import DEMOS, check_host, measured
+from vtax.errors import BadInput, VtaxError
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.store.bundle import Bundle
+from vtax.store.importing import import_bundle
+from vtax.store.store import Store
+from vtax.study.load import load
+
+NOTICE = "The machine is emulated: its figures show how vtax works, and say nothing about hardware."
+
+
+@click.command("demo")
+@click.argument("hypervisor", type=click.Choice(list(DEMOS)))
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@json_option
+def command(hypervisor: str, yes: bool, as_json: bool) -> None:
+    """Run a small study with KVM or Xen in an emulated machine, and add its run to the store.
+
+    The machine is a Debian system that QEMU emulates. It is built once, has no network, and its changes are
+    discarded. It needs no hardware virtualization. Its figures say nothing about hardware.
+    """
+    need_root("starting an emulated machine")
+    home, demo = Home.from_environment().ensure(), DEMOS[hypervisor]
+    check_host(home, demo)
+    notify(f"{NOTICE}\nestimated time: {demo.expected(home)}; longer on a busy host")
+    if not yes and not _confirmed():
+        raise VtaxError("nothing was started")
+    recipe = recipe_for(load(str(demo.study)))
+    with measuring_lock(f"vtax demo {hypervisor}"):
+        prepare_host(home)
+        image = provide(home, recipe)
+        with measured(demo, home, [image], notify) as bundle, Store.open(home.store_url) as store:
+            name = import_bundle(store.engine, Bundle(bundle), machine_id()).name
+    with Store.open(home.store_url) as store:
+        conclude(name, store, as_json=as_json, strict=False)
+    notify(NOTICE)
+
+
+def _confirmed() -> bool:
+    """Prompt for confirmation. Raises BadInput when stdin cannot answer."""
+    try:
+        return click.confirm("start it", default=True, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise KeyboardInterrupt from None
+        raise BadInput("no answer whether to start it", hint="vtax demo --yes skips the confirmation") from None

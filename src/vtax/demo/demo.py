@@ -1,0 +1,154 @@
+"""What `vtax demo` does: a small study in an emulated machine that has the hypervisor, and its run as a bundle."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import vtax
+from vtax.demo.disks import INSIDE
+from vtax.demo.machines import MACHINES, Machine
+from vtax.demo.running import PYTHON, MachineFailed, Nested, booted
+from vtax.errors import BadInput
+from vtax.foreign_text import one_line
+from vtax.host.home import Home
+from vtax.host.process import find_program
+from vtax.image.image import Image
+from vtax.study.units import about_size, format_duration
+
+Progress = Callable[[str], None]
+
+_PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "mke2fs": "e2fsprogs",
+    "qemu-system-x86_64": "qemu-system-x86",
+}
+_DISK_BYTES = 5 * 1024**3
+_HOST_BYTES = 512 * 1024**2  # what QEMU itself and the host need beside the machine's memory
+_OUT, _ERR, _STATUS, _BUNDLE = (f"/root/demo.{name}" for name in ("out", "err", "status", "vtax.gz"))
+_RUN = f"{PYTHON} -m vtax run $1 >{_OUT} 2>{_ERR}; echo $? >{_STATUS}"
+_POLL_S = 5.0
+_LIMIT_S = 4 * 3600.0
+
+
+@dataclass(frozen=True)
+class Demo:
+    """One demonstration.
+
+    machine: where its study runs. study: a file beside this module. build_s, run_s: about how long the build of the
+    machine lasted, and all that follows, on a host with two CPUs and other load.
+    """
+
+    name: str
+    machine: Machine
+    build_s: float
+    run_s: float
+
+    @property
+    def study(self) -> Path:
+        """Its study."""
+        return Path(__file__).with_name(f"{self.name}.toml")
+
+    def is_built(self, home: Home) -> bool:
+        """Whether a machine of this recipe, perhaps of an earlier version of it, was built in this home."""
+        return any(path.suffix != ".partial" for path in (home.root / "nested").glob(f"{self.machine.name}-*"))
+
+    def expected(self, home: Home) -> str:
+        """How long it is expected to take, in words."""
+        run = f"about {format_duration(self.run_s)} for the machine's boot and the study"
+        if self.is_built(home):
+            return run
+        return f"about {format_duration(self.build_s)} to build the machine, once, and {run}"
+
+
+DEMOS = {
+    demo.name: demo
+    for demo in (
+        Demo("kvm", MACHINES["debian-12"], 480, 900),
+        Demo("xen", MACHINES["xen"], 480, 1800),
+    )
+}
+
+
+def check_host(home: Home, demo: Demo) -> None:
+    """Raise BadInput when this host cannot run it: programs, memory, disk, the list of Python packages."""
+    for program, package in _PROGRAMS.items():
+        if find_program(program) is None:
+            raise BadInput(f"{program} is not installed", hint=f"apt-get install {package}")
+    lock_file()
+    needed = demo.machine.memory_mib * 1024**2 + _HOST_BYTES
+    free = _available_bytes()
+    if free < needed:
+        raise BadInput(
+            f"the emulated machine needs about {about_size(needed)} of memory, and {about_size(free)} are available",
+            hint="stop other programs, or use a host with more memory",
+        )
+    disk = shutil.disk_usage(home.root).free
+    if not demo.is_built(home) and disk < _DISK_BYTES:
+        raise BadInput(
+            f"building the machine needs about {about_size(_DISK_BYTES)} of disk, and {about_size(disk)} are free",
+            where=str(home.root),
+            hint="make room there, or set VTAX_HOME to a directory on a larger disk",
+        )
+
+
+def lock_file() -> Path:
+    """The Python packages of vtax with hashes, in its checkout. Raises BadInput for an installation without one."""
+    path = Path(vtax.__file__).parents[2] / "requirements.lock"
+    if not path.is_file():
+        raise BadInput("this installation of vtax is no checkout, and has no requirements.lock",
+                       where=str(path), hint="install it by quickstart, as README says")  # fmt: skip
+    return path
+
+
+@contextmanager
+def measured(demo: Demo, home: Home, images: Sequence[Image], progress: Progress) -> Iterator[Path]:
+    """Run the study in the machine; the block gets the bundle of its run, a file that is removed afterwards.
+
+    progress: called with one line as each stage begins, and with each line of the study's own progress. Raises
+    MachineFailed with the study's last lines, GuestError, ImageError.
+    """
+    if not demo.is_built(home):
+        progress(f"building the machine {demo.machine.name} (about {format_duration(demo.build_s)})")
+    progress(f"booting the machine {demo.machine.name}, emulated by QEMU")
+    with booted(demo.machine, home, images, lock_file()) as nested:
+        progress(f"the machine answers after {format_duration(nested.boot_s)}; the study runs in it")
+        _run(nested, f"/{INSIDE}/src/vtax/demo/{demo.study.name}", progress)
+        nested.vtax("export", "last", "--output", _BUNDLE, timeout_s=1800)
+        bundle = nested.directory / "demo.vtax.gz"
+        bundle.write_bytes(nested.guest.get(_BUNDLE))
+        yield bundle
+
+
+def _run(nested: Nested, study: str, progress: Progress) -> None:
+    """Run a study in the machine and pass on what it prints meanwhile."""
+    began, shown = time.monotonic(), 0
+    nested.guest.start(["sh", "-c", _RUN, "sh", study], cwd="/root")
+    while True:
+        found = nested.guest.read_files([_ERR, _STATUS])
+        lines = (found[_ERR] or b"").decode(errors="replace").splitlines()
+        status = (found[_STATUS] or b"").strip()
+        complete = lines if status else lines[:-1]
+        for line in complete[shown:]:
+            progress(f"  {one_line(line)}")
+        shown = max(shown, len(complete))
+        if status == b"0":
+            return
+        if status or time.monotonic() - began > _LIMIT_S:
+            ended = f"ended with status {status.decode()}" if status else f"lasted {format_duration(_LIMIT_S)}"
+            raise MachineFailed(
+                f"the study in the emulated machine {ended}",
+                where="; ".join(one_line(line) for line in lines[-3:]),
+                hint="run it again; a busy host may make timeouts expire",
+            )
+        time.sleep(_POLL_S)
+
+
+def _available_bytes() -> int:
+    """Memory of this host that is available (proc(5), meminfo)."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024

@@ -1,0 +1,192 @@
+"""Demonstrations in emulated machines: what is refused, asked, passed on, and stored. No machine is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from counted_run import stored
+
+from vtax.cli import demo as command
+from vtax.cli.main import group
+from vtax.demo import demo
+from vtax.demo.demo import DEMOS
+from vtax.demo.machines import MACHINES
+from vtax.demo.running import MachineFailed
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock
+from vtax.platforms import registry
+from vtax.store.exporting import export_run
+from vtax.store.store import Store
+from vtax.study.load import load
+
+GIB = 1024**3
+
+
+@pytest.fixture
+def home(unmade_home: Path) -> Home:
+    return Home.from_environment().ensure()
+
+
+@pytest.fixture
+def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that has all programs and memory."""
+    monkeypatch.setattr(demo, "find_program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(demo, "_available_bytes", lambda: 64 * GIB)
+
+
+class Guest:
+    """A machine's agent. logs: of the study's progress, one more at each look. status: its end, after these."""
+
+    def __init__(self, logs: list[bytes], status: bytes) -> None:
+        self.started: list[list[str]] = []
+        self._logs, self._status = iter(logs), status
+        self._log = b""
+
+    def start(self, argv: list[str], cwd: str) -> int:
+        self.started.append(argv)
+        return 1
+
+    def read_files(self, paths: list[str]) -> dict[str, bytes | None]:
+        log = next(self._logs, None)
+        self._log += log or b""
+        return dict(zip(paths, (self._log, None if log is not None else self._status), strict=True))
+
+    def get(self, path: str) -> bytes:
+        return b"a bundle"
+
+
+class Machine:
+    """What `booted` yields."""
+
+    boot_s = 61.0
+
+    def __init__(self, guest: Guest, directory: Path) -> None:
+        self.guest, self.directory = guest, directory
+
+    def vtax(self, *arguments: str, timeout_s: float) -> None:
+        assert arguments[0] == "export"
+
+
+@pytest.fixture
+def boots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Makes `measured` boot a machine with this guest; returns the names of the machines that were booted."""
+    names: list[str] = []
+
+    def use(guest: Guest) -> list[str]:
+        @contextmanager
+        def booted(machine: Any, *_: object) -> Iterator[Machine]:
+            names.append(machine.name)
+            yield Machine(guest, tmp_path)
+
+        monkeypatch.setattr(demo, "booted", booted)
+        monkeypatch.setattr(demo, "_POLL_S", 0.0)
+        return names
+
+    return use
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_a_demonstration_has_a_valid_short_study_that_says_what_its_figures_are(name: str) -> None:
+    study = load(str(DEMOS[name].study)).study
+    assert DEMOS[name].machine in MACHINES.values()
+    assert "say nothing about hardware" in study.title
+    assert study.design.blocks is not None
+    assert study.design.blocks <= 3
+    assert all(registry.get(platform, []) for platform in study.platforms)
+
+
+@pytest.mark.parametrize(("program", "package"), [("mmdebstrap", "mmdebstrap"),
+                                                  ("qemu-system-x86_64", "qemu-system-x86")])  # fmt: skip
+def test_a_missing_program_is_refused_with_its_package(
+    home: Home, plenty: None, monkeypatch: pytest.MonkeyPatch, program: str, package: str
+) -> None:
+    monkeypatch.setattr(demo, "find_program", lambda name: None if name == program else "/usr/bin/true")
+    with pytest.raises(BadInput, match=program) as refusal:
+        demo.check_host(home, DEMOS["kvm"])
+    assert refusal.value.hint == f"apt-get install {package}"
+
+
+def test_too_little_memory_is_refused_with_both_sizes(
+    home: Home, plenty: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "_available_bytes", lambda: 2 * GIB)
+    with pytest.raises(BadInput, match=r"needs about 4\.5 GiB of memory, and 2 GiB are available"):
+        demo.check_host(home, DEMOS["xen"])
+
+
+def test_the_expected_time_has_the_build_only_before_it(home: Home) -> None:
+    kvm = DEMOS["kvm"]
+    assert "to build the machine" in kvm.expected(home)
+    (home.root / "nested" / "debian-12-0123456789ab.77.partial").mkdir(parents=True)
+    assert "to build the machine" in kvm.expected(home)
+    (home.root / "nested" / "debian-12-0123456789ab").mkdir()
+    assert "build" not in kvm.expected(home)
+
+
+def test_the_studys_progress_is_passed_on_once_and_its_bundle_handed_over(home: Home, boots: Any) -> None:
+    guest = Guest([b"", b"block 1\nblo", b"ck 2\n", b""], b"0\n")
+    names, lines = boots(guest), []
+    with demo.measured(DEMOS["kvm"], home, [], lines.append) as bundle:
+        assert bundle.read_bytes() == b"a bundle"
+    assert names == ["debian-12"]
+    assert [line.strip() for line in lines if line.startswith("  ")] == ["block 1", "block 2"]
+    assert guest.started[0][-1].endswith("vtax/demo/kvm.toml")
+
+
+def test_a_study_that_fails_in_the_machine_is_an_error_with_its_last_lines(home: Home, boots: Any) -> None:
+    boots(Guest([b"vtax: no platform runs\n"], b"1\n"))
+    with (
+        pytest.raises(MachineFailed, match="ended with status 1") as failure,
+        demo.measured(DEMOS["xen"], home, [], print),
+    ):
+        pass
+    assert failure.value.where == "vtax: no platform runs"
+
+
+@pytest.fixture
+def as_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The command as root sees it, with a lock of the test's own; returns the lock."""
+    lock = tmp_path / "lock"
+    monkeypatch.setattr(command, "need_root", lambda what: None)
+    monkeypatch.setattr(command, "measuring_lock", lambda name: measuring_lock(name, lock))
+    monkeypatch.setattr(command, "provide", lambda home, recipe: None)
+    return lock
+
+
+def test_nothing_starts_without_an_answer(home: Home, plenty: None, as_root: Path) -> None:
+    for answer, status in (("n\n", 1), ("", 2)):
+        result = CliRunner().invoke(group, ["demo", "kvm"], input=answer)
+        assert "estimated time: about" in result.stderr
+        assert getattr(result.exception, "exit_status", None) == status
+        assert not as_root.exists()
+
+
+def test_while_a_run_measures_nothing_starts(home: Home, plenty: None, as_root: Path) -> None:
+    with measuring_lock("tour-1", as_root):
+        result = CliRunner().invoke(group, ["demo", "kvm", "--yes"])
+    assert "tour-1" in str(result.exception)
+
+
+def test_the_run_of_the_machine_is_in_the_users_store_and_shown(
+    home: Home, plenty: None, as_root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "demo.vtax.gz"
+    with Store.open(tmp_path / "machine.sqlite") as store:
+        run = stored(store, lambda platform, operations, random: {}, name="demo-kvm-1")
+        export_run(store.engine, run, bundle)
+
+    @contextmanager
+    def measured(*_: object) -> Iterator[Path]:
+        yield bundle
+
+    monkeypatch.setattr(command, "measured", measured)
+    result = CliRunner().invoke(group, ["demo", "kvm", "--yes"], catch_exceptions=False)
+    assert "sandbox" in result.stdout
+    assert command.NOTICE in result.stderr
+    assert CliRunner().invoke(group, ["show", "demo-kvm-1"]).exit_code == 0
