@@ -42,9 +42,10 @@ def rate(platform: str, benchmark: str, size: int) -> float:
 
 def measured(
     *tables: dict[str, Any], published: tuple[dict[str, Any], ...] = (), blocks: int = 10, noise: float = 0.01,
-    lacks: tuple[str, int] | None = None, **design: Any,
+    lacks: tuple[str, int] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None, **design: Any,
 ) -> Analysis:  # fmt: skip
-    """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value."""
+    """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value. hosts: a
+    letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it."""
     random = np.random.default_rng(5)
     cells = [
         CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
@@ -55,7 +56,7 @@ def measured(
         image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
         started_at=0.0, ended_at=1.0, duration_s=1.0,
         platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
-        sessions=(SessionRecord(1, "", {}, 0.0),),
+        sessions=tuple(SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)),
         declared={
             **synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, "method": 2, **design},
             "claim": [claim(**table) for table in tables], "published": list(published),
@@ -73,13 +74,18 @@ def measured(
             for b, c in order
         ]
     )
+    session = np.array([b * len(hosts) // blocks for b, _ in order])
+    values *= [
+        (far_on or {}).get(hosts[s], 1.0) if cells[c].platform == "far" else 1.0
+        for s, (_, c) in zip(session.tolist(), order, strict=True)
+    ]
     if lacks is not None:
         gone = [(cells[c].platform, cells[c].levels["size"]) == lacks for _, c in order]
         values[np.array(gone)] = np.nan
     block, cell = (np.array(column) for column in zip(*order, strict=True))
     each, ok, zeros = np.arange(len(order)), ~np.isnan(values), np.zeros(len(order), np.int64)
     trials = Trials(
-        each, cell, block, zeros, each, zeros.astype(bool), ok, each * 2.0, each * 1.0, each * 1.0, zeros + 1
+        each, cell, block, zeros, each, zeros.astype(bool), ok, each * 2.0, each * 1.0, each * 1.0, session + 1
     )
     data = RunData(run, trials, Measurements(each[ok], zeros[ok], values[ok]), (), (), ())
     return analyse_data(data)
@@ -286,6 +292,57 @@ def test_statements_are_in_the_language_of_the_reader() -> None:
     ]
     assert Formatter().text(statement) == "It holds."
     assert Formatter(Language("pt-BR")).text(statement) == "Vale."
+
+
+HOSTS: dict[str, Any] = {"hosts": "ababab", "blocks": 30}
+EFFICIENCY = {
+    "kind": "interaction", "of": "far@host=1", "to": "far@host=2", "reference": "native", "where": {"size": 64},
+    "benchmark": "small",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "factor", "expected"),
+    [
+        ({"above": 0.9, "below": 1.1}, 1.0, "reproduced"),
+        ({"above": 0.9, "below": 1.1}, 2.0, "contradicted"),
+        ({"above": 1.5}, 0.5, "reproduced"),
+        ({"above": 1.0}, 1.0, "inconclusive"),
+    ],
+)
+def test_sides_on_two_hosts_of_a_merged_run_are_compared_over_sessions(
+    check: dict[str, float], factor: float, expected: str
+) -> None:
+    found = judged({**EFFICIENCY, **check}, far_on={"b": factor}, **HOSTS)
+    assert found.word == expected
+    (compared,) = found.compared
+    assert compared.tested is not None
+    assert compared.tested.ratio.n_sessions == 3
+    assert compared.tested.ratio.estimate == pytest.approx(1 / factor, rel=0.05)
+
+
+def test_a_host_with_one_session_has_a_ratio_and_no_word() -> None:
+    found = judged({**EFFICIENCY, "above": 1.5}, hosts="ab", blocks=20, far_on={"b": 0.5})
+    assert (found.word, found.compared[0].tested is not None) == ("inconclusive", True)
+    assert found.judgement is not None
+    assert "no verdict: a side has one session only" in [str(note) for note in found.judgement.warnings]
+
+
+def test_a_side_that_names_a_host_is_compared_in_its_blocks() -> None:
+    check = {"kind": "ratio", "of": "far@host=2", "benchmark": "small", "where": {"size": 64}}
+    assert judged({**check, "below": 0.2}, far_on={"b": 0.5}, **HOSTS).word == "reproduced"
+    assert judged({**check, "of": "far@host=1", "below": 0.2}, far_on={"b": 0.5}, **HOSTS).word == "contradicted"
+
+
+def test_hosts_that_a_run_does_not_have_are_not_tested_and_may_be_mapped() -> None:
+    found = judged({**EFFICIENCY, "above": 1.5})
+    assert found.word == "not tested"
+    assert "it compares 2 hosts, and this run has sessions of 1" in Formatter().text(found.why)
+    exchanged = {"host-1": "host-2", "host-2": "host-1"}
+    assert judged({**EFFICIENCY, "below": 0.7}, far_on={"b": 0.5}, mapped=exchanged, **HOSTS).word == "reproduced"
+    assert judged({**EFFICIENCY, "below": 0.7}, mapped={"host-1": "host-2"}, **HOSTS).word == "not tested"
+    with pytest.raises(BadInput, match="no host 'host-3'"):
+        judged({**EFFICIENCY, "below": 0.7}, mapped={"host-1": "host-3"}, **HOSTS)
 
 
 PUBLISHED = {

@@ -18,10 +18,12 @@ from typing import Literal
 
 from vtax.stats.analysis import Comparison, Contrast, analyse
 from vtax.stats.checks import StatsError, Values, as_array
+from vtax.stats.contrasts import unpaired_ratio_of_logs
 from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.outlook import Outlook, range_outlook
 from vtax.stats.ratio import Ratio, exp, p_above, p_below
+from vtax.stats.sessions import unpaired_over_sessions
 from vtax.stats.stopping import Rule, interval_confidence
 from vtax.stats.verdict import Kind, Verdict, holm
 from vtax.stats.withholding import Others, doubt_alone, warranted
@@ -31,6 +33,8 @@ Needs = Literal["each", "most"]
 
 
 DECIDED = Outlook(0, 0)
+Sample = tuple[Values, Values]
+"""(one logarithm for each block, the session of each)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Claimed:
     """A ratio with the range that is claimed for it.
 
     low: 0 for none. high: infinity for none. is_withheld: no word may rest on it being inside, such as where a clock
-    is wrong. blocks_each: that one logarithm of the contrast is of.
+    is wrong. blocks_each: that one logarithm of the contrast is of. apart: the two samples of blocks, each with the
+    sessions of its logarithms, of sides that share no block, such as two hosts; the contrast is empty then.
     """
 
     contrast: Contrast
@@ -46,6 +51,7 @@ class Claimed:
     high: float
     is_withheld: bool = False
     blocks_each: int = 1
+    apart: tuple[Sample, Sample] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,7 @@ def judge_claims(
         for name, checks in claims.items()
         for c, check in enumerate(checks)
         for n, each in enumerate(check.compared)
+        if each.apart is None
     }
     answers = analyse(rule, contrasts)
     blocks = max((a.ratio.n_blocks for a in answers.values() if isinstance(a, Comparison)), default=0)
@@ -114,7 +121,12 @@ def judge_claims(
     family = len(claims)
     tested: dict[str, list[list[Tested | StatsError]]] = {
         name: [
-            [_tested(each, answers[f"{name} {c} {n}"]) for n, each in enumerate(check.compared)]
+            [
+                _tested(each, answers[f"{name} {c} {n}"])
+                if each.apart is None
+                else _tested_apart(rule, each, each.apart)
+                for n, each in enumerate(check.compared)
+            ]
             for c, check in enumerate(checks)
         ]
         for name, checks in claims.items()
@@ -140,6 +152,19 @@ def _tested(claimed: Claimed, answer: Comparison | StatsError) -> Tested | Stats
     if isinstance(answer, StatsError):
         return answer
     return Tested(claimed, answer.ratio, *p_values(answer.ratio, claimed))
+
+
+def _tested_apart(rule: Rule, claimed: Claimed, samples: tuple[Sample, Sample]) -> Tested | StatsError:
+    """A comparison over the sessions of both sides. With one session on a side there is a ratio and no answer: the
+    effect of that session is in it."""
+    level = interval_confidence(rule, min(len(logs) for logs, _ in samples))
+    try:
+        over_sessions = unpaired_over_sessions(*samples, level)
+        ratio = over_sessions or unpaired_ratio_of_logs(samples[0][0], samples[1][0], level)
+    except StatsError as error:
+        return error
+    ratio = replace(ratio, confidence=rule.confidence)
+    return Tested(claimed, ratio, *(p_values(ratio, claimed) if over_sessions else (1.0, 1.0)))
 
 
 def p_values(ratio: Ratio, claimed: Claimed) -> tuple[float, float]:
@@ -198,6 +223,8 @@ def _judgement(
     if 0 < fewest < MINIMUM_BLOCKS:
         notes.append(Note("few-blocks-for-claim", count=fewest, minimum=MINIMUM_BLOCKS))
     notes += [a.note for each in tested for a in each if isinstance(a, StatsError)]
+    if any(a.claimed.apart and a.ratio.n_sessions == 1 for a in answers):
+        notes.append(Note("one-session"))
     answered = tuple(map(tuple, tested))
     return Judgement(kind, *ps, family, alpha, answered, 0, 0, tuple(dict.fromkeys(notes)))
 
@@ -221,7 +248,7 @@ def _with_outlook(answer: Tested | StatsError, level: float, of: int) -> Tested 
     if isinstance(answer, StatsError):
         return answer
     ratio = answer.ratio
-    if ratio.n_blocks < 2 or ratio.n_sessions > 1:
+    if ratio.n_blocks < 2 or ratio.n_sessions > 1 or answer.claimed.apart:
         return replace(answer, outlook=Outlook(None, None))
     if ratio.n_blocks >= MINIMUM_BLOCKS and min(answer.p_inside, answer.p_outside * of) <= level:
         return answer
@@ -283,6 +310,8 @@ def _objection(rule: Rule, tested: Tested, is_inside: bool, alpha: float, family
         kind = "faster" if is_above == is_better_above else "slower"
     if tested.claimed.is_withheld and kind == "equivalent":
         return Note("withheld-clock")
+    if tested.claimed.apart:
+        return None
     ratio, contrast = tested.ratio, tested.claimed.contrast
     moved = replace(
         ratio, mean_log=ratio.mean_log - bound, estimate=exp(ratio.mean_log - bound), low=ratio.low * exp(-bound),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from vtax.errors import BadInput
-from vtax.study.claims import BENCHMARK, METRIC, CheckTable, PublishedTable, Side, canonical, number_of
+from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, PublishedTable, Side, canonical, number_of
 from vtax.study.model import BenchmarkTable, Study
 
 Levels = Mapping[str, Mapping[str, object]]
@@ -63,7 +63,7 @@ def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[
     for key, side in sides:
         tables = _tables(study, check.benchmarks, side)
         there = _levels(study, tables)
-        named = {f: (v,) for f, v in side.levels.items() if f not in (BENCHMARK, METRIC)}
+        named = {f: (v,) for f, v in side.levels.items() if f not in (BENCHMARK, METRIC, HOST)}
         if side.levels.get(BENCHMARK, labels[0]) not in labels:
             what = _unknown("benchmark", side.levels[BENCHMARK], labels)
             problems.append(BadInput(what, where=f"{where}, key {key}", hint="use its label"))

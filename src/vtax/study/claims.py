@@ -20,6 +20,8 @@ from vtax.study.units import size_bytes
 
 BENCHMARK, METRIC = "benchmark", "metric"
 """What a side and `average_over` may name beside factors."""
+HOST = "host"
+"""What a side may name beside these: 1 for the host of a run's first session, 2 for the next other one, ..."""
 Kind = Literal["ratio", "equivalence", "rank", "monotone", "spread", "interaction"]
 _KEYS: Mapping[str, tuple[set[str], set[str]]] = {
     "ratio": (set(), {"above", "below", "to"}),
@@ -35,10 +37,15 @@ _OF_KINDS = ("to", "reference", "within", "above", "below", "place", "along", "d
 
 @dataclass(frozen=True)
 class Side:
-    """A platform and the levels that are fixed on it, as written: factor, `benchmark` or `metric` -> level."""
+    """A platform and the levels that are fixed on it, as written: factor (`benchmark`, `metric`, `host`) -> level."""
 
     platform: str
     levels: Mapping[str, str]
+
+    @property
+    def host(self) -> int | None:
+        """The number of its host; None: of all hosts of the run."""
+        return int(self.levels[HOST]) if HOST in self.levels else None
 
 
 def side_of(text: str) -> Side:
@@ -50,6 +57,8 @@ def side_of(text: str) -> Side:
         if not (factor and equals and level):
             raise ValueError(f"{text!r} is not of the form PLATFORM@factor=level,...")
         levels[factor] = level
+    if not (number := levels.get(HOST, "1")).isdecimal() or number.startswith("0"):
+        raise ValueError(f"{HOST}={number} of {text!r} is no number of a host, which count from 1")
     if not platform:
         raise ValueError(f"{text!r} names no platform; write PLATFORM or PLATFORM@factor=level,...")
     return Side(platform.strip(), levels)
@@ -160,6 +169,8 @@ class CheckTable(Table):
             raise disagreement(f"above ({self.above:g}) is not below `below` ({self.below:g})", "above")
         if self.over == "blocks" and self.to is None:
             raise disagreement("a spread over blocks is compared with that of another side", "to")
+        if self.hosts and self.kind not in ("ratio", "equivalence", "interaction"):
+            raise disagreement(f"a check of kind {self.kind!r} cannot name hosts", "of")
         if self.reference is not None and "@" in self.reference:
             raise disagreement("reference is a platform alone: it has the levels of each side", "reference")
         return self
@@ -175,6 +186,11 @@ class CheckTable(Table):
         """The sides of one key; none where it is absent."""
         given: Sides | None = getattr(self, name)
         return tuple(map(side_of, [given] if isinstance(given, str) else given or []))
+
+    @property
+    def hosts(self) -> set[int]:
+        """The numbers of hosts that its sides name."""
+        return {side.host for name in ("of", "to") for side in self.sides(name) if side.host}
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -208,7 +224,7 @@ class ClaimTable(Table):
     source: str = Field(min_length=1, description="section, page, table or figure of the publication")
     note: str = Field("", description="how the checks read the finding, and what they leave out")
     published: float | None = Field(None, description="the publication's own number for the ratio of the first check")
-    not_tested: str = Field("", description="why no single run can judge it; then it has no checks")
+    not_tested: str = Field("", description="why no run can judge it; then it has no checks")
     check: list[CheckTable] = Field(default_factory=list, max_length=limits.MAX_CHECKS)
 
     @model_validator(mode="after")

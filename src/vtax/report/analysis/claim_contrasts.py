@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from vtax.report.analysis.claim_cells import Entry, Mapped, logs_of, mean_logs
 from vtax.report.analysis.unpaired import labels
 from vtax.report.analysis.values import Analysis
 from vtax.stats.checks import StatsError
+from vtax.stats.claims import Sample
 from vtax.stats.contrasts import Contrast, paired_contrast
 from vtax.stats.notes import Note
 from vtax.stats.ratio import BlockMeans
@@ -40,11 +41,35 @@ def divisor_of(entries: Sequence[Entry], check: CheckTable, mapped: Mapped) -> D
     return found
 
 
+def samples_of(
+    analysis: Analysis, sides: tuple[Sequence[Entry], Sequence[Entry]],
+    hosts: tuple[Collection[int], Collection[int]], divisor: Divisor | None,
+) -> tuple[Sample, Sample]:  # fmt: skip
+    """The logarithms of both sides of a check, and the session of each: of sides that are on different hosts.
+
+    hosts: the blocks of each side's host. Raises StatsError for a side without any.
+    """
+    of, to = (_sample(analysis, _of_blocks(_side_logs(s, divisor), b)) for s, b in zip(sides, hosts, strict=True))
+    return of, to
+
+
+def _sample(analysis: Analysis, logs: Logs) -> Sample:
+    if not logs:
+        raise StatsError(Note("no-shared-block"))
+    blocks = np.array(sorted(logs), np.int64)
+    return np.array([logs[block] for block in blocks.tolist()]), labels(analysis, blocks)
+
+
+def _of_blocks(logs: Logs, blocks: Collection[int] | None) -> Logs:
+    return logs if blocks is None else {block: log for block, log in logs.items() if block in blocks}
+
+
 def contrast_of(
     analysis: Analysis, check: CheckTable, sides: tuple[Sequence[Entry], Sequence[Entry]],
-    keys: Sequence[Mapping[str, str]], divisor: Divisor | None,
+    keys: Sequence[Mapping[str, str]], divisor: Divisor | None, only: Collection[int] | None = None,
 ) -> Contrast:  # fmt: skip
-    """One logarithm per block of what a check compares. keys: inner levels of the entries of both sides."""
+    """One logarithm per block of what a check compares. keys: inner levels of the entries of both sides. only: blocks
+    to take, those of one host; None: all."""
     of, to = sides
     if check.kind == "monotone":
         found = _slopes(check, of, to, keys, analysis.rule.confidence)
@@ -53,7 +78,7 @@ def contrast_of(
         if to:
             found = _difference(found, _spread(check, to, divisor))
     else:
-        parts = [_side_logs(of, divisor), _side_logs(to, divisor)]
+        parts = [_of_blocks(_side_logs(side, divisor), only) for side in (of, to)]
         if not set(parts[0]) & set(parts[1]):
             raise StatsError(Note("no-shared-block"))
         made = paired_contrast(_means(parts[0]), _means(parts[1]), of[0].better)

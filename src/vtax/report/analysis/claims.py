@@ -11,16 +11,17 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.report.analysis.claim_cells import Entry, Group, Mapped, entries_of, selected
-from vtax.report.analysis.claim_contrasts import contrast_of, divisor_of
+from vtax.report.analysis.claim_contrasts import contrast_of, divisor_of, samples_of
 from vtax.report.analysis.lookup import unknown
+from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
-from vtax.report.document import Inline, msg, plural, stored
+from vtax.report.document import Count, Inline, msg, plural, stored
 from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.notes import Note
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
-from vtax.study.claims import BENCHMARK, METRIC, CheckTable, ClaimTable, PublishedTable, Side
+from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, ClaimTable, PublishedTable, Side
 from vtax.study.limits import MAX_POINTS
 
 
@@ -145,8 +146,13 @@ def _answered(compared: Compared, answer: Tested | StatsError) -> Compared:
 def _check_mapping(analysis: Analysis, found: Sequence[ClaimTable], mapped: Mapped) -> None:
     named = list(dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline)))
     there = {platform.name: platform for platform in analysis.platforms}
+    hosts = {_host_name(host) for claim in found for check in claim.check for host in check.hosts}
     for name, other in mapped.items():
         where = f"--map {name}={other}"
+        if name in hosts:
+            if other not in (known := [_host_name(n + 1) for n in range(len(of_hosts(analysis.sessions)))]):
+                raise unknown("host", other, known, where, analysis.name)
+            continue
         if name not in named:
             what = f"no claim of {analysis.study} names the platform {name!r}"
             raise BadInput(what, where=where, hint=f"claims name {', '.join(named)}" if named else "it has no claims")
@@ -160,8 +166,26 @@ def _check_mapping(analysis: Analysis, found: Sequence[ClaimTable], mapped: Mapp
             raise BadInput(what, where=where, hint=there[other].hint)
 
 
+def _host_name(number: int) -> str:
+    """`host-1`: a host in a mapping."""
+    return f"{HOST}-{number}"
+
+
+def _host_here(number: int, mapped: Mapped) -> int:
+    return int(mapped.get(_host_name(number), _host_name(number)).removeprefix(f"{HOST}-"))
+
+
 def _why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
-    """Why a claim cannot be judged by this run; nothing when its platforms are there."""
+    """Why a claim cannot be judged by this run; nothing when its platforms and hosts are there."""
+    hosts = {host for check in claim.check for host in check.hosts}
+    needed, count = max((_host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
+    if needed > count:
+        return msg(
+            "it compares {needed} hosts, and this run has sessions of {count}; vtax merge combines runs of several",
+            needed=Count(needed), count=Count(count),
+        )  # fmt: skip
+    if len({_host_here(host, mapped) for host in hosts}) < len(hosts):
+        return msg("two hosts are mapped to one")
     there = {platform.name: platform for platform in analysis.platforms}
     used: dict[str, str] = {}
     for name in claim.platforms(analysis.baseline):
@@ -209,8 +233,8 @@ def _prepared(analysis: Analysis, entries: Sequence[Entry], check: CheckTable, m
         inner = {*check.average_over, *([check.along] if check.along else [])}
         if check.over == "points":
             inner = {factor for entry in entries for factor in entry.levels} - {BENCHMARK, METRIC} | inner
-        left = selected(entries, check, of, fixed, inner)
-        right = selected(entries, check, to, fixed, inner) if to else {}
+        left = selected(entries, check, _anywhere(of), fixed, inner)
+        right = selected(entries, check, _anywhere(to), fixed, inner) if to else {}
         for key, group in left.items():
             if to and key not in right:
                 continue
@@ -225,8 +249,22 @@ def _alike(of: Side, to: Side) -> tuple[Side, Side]:
     return replace(of, levels={**to.levels, **of.levels}), replace(to, levels={**of.levels, **to.levels})
 
 
+def _anywhere(side: Side) -> Side:
+    """A side without its host, which cells do not have."""
+    return replace(side, levels={factor: level for factor, level in side.levels.items() if factor != HOST})
+
+
 def _mapped(side: Side, mapped: Mapped) -> Side:
-    return replace(side, platform=mapped.get(side.platform, side.platform))
+    host = {HOST: str(_host_here(side.host, mapped))} if side.host else {}
+    return replace(side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host})
+
+
+def _blocks_of(analysis: Analysis, side: Side | None) -> set[int] | None:
+    """The blocks of a side's host; None without one."""
+    if side is None or side.host is None:
+        return None
+    sessions = [*of_hosts(analysis.sessions).values()][side.host - 1]
+    return {block for session in sessions for block in session.blocks}
 
 
 def _comparison(
@@ -240,16 +278,19 @@ def _comparison(
     better = of[0].better if of else "higher"
     low, high = _bounds(check, better)
     compared = Compared(check, sides[0], sides[1], left.name, low, high)
+    withheld = any(entry.is_timed and entry.row.clock_is_wrong for entry in (*of, *to))
+    empty = Contrast(np.full(1, np.nan), better)
     try:
         if not of:
             raise StatsError(Note("no-shared-block"))
-        contrast = contrast_of(
-            analysis, check, (of, to), [dict(key) for key in common], divisor_of(entries, check, mapped)
-        )
+        divisor = divisor_of(entries, check, mapped)
+        blocks = [_blocks_of(analysis, side) for side in sides]
+        if blocks[0] is not None and blocks[1] is not None and blocks[0] != blocks[1]:
+            samples = samples_of(analysis, (of, to), (blocks[0], blocks[1]), divisor)
+            return _Prepared(compared, Claimed(empty, low, high, withheld, apart=samples))
+        contrast = contrast_of(analysis, check, (of, to), [dict(key) for key in common], divisor, blocks[0])
     except StatsError as error:
-        empty = Contrast(np.full(1, np.nan), better)
         return _Prepared(replace(compared, reason=error.note), Claimed(empty, low, high))
-    withheld = any(entry.is_timed and entry.row.clock_is_wrong for entry in (*of, *to))
     if check.kind not in ("monotone", "spread"):
         failed = (sum(e.row.failed for e in of), sum(e.row.failed for e in to))
         made = (sum(e.row.summary.n for e in of if e.row.summary), sum(e.row.summary.n for e in to if e.row.summary))
