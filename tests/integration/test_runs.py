@@ -208,7 +208,7 @@ def test_a_platform_requested_for_by_name_must_run(tmp_path: Path, image: Image)
     if not absent:
         pytest.skip("every kvm platform runs here")
     path = study(tmp_path, "native", absent[0])
-    refused = vtax("run", path, "--platform", absent[0])
+    refused = vtax("run", path, "--platforms", f"native,{absent[0]}")
     assert refused.returncode == 2
     assert f"{absent[0]} does not run here" in refused.stderr
     printed = vtax("run", path, "--plan").stdout

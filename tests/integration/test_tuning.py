@@ -190,6 +190,6 @@ def test_a_machine_of_the_users_own_is_not_tested_at_levels_it_cannot_have(image
         False, "ssh:nowhere.invalid cannot be pinned, as tuning level 'pinned' asks"
     )  # fmt: skip
     named = CliRunner().invoke(
-        group, ["run", str(study), "--dry-run", "--platform", "ssh:nowhere.invalid"], standalone_mode=False
+        group, ["run", str(study), "--dry-run", "-p", "native,ssh:nowhere.invalid"], standalone_mode=False
     )
     assert "ssh:nowhere.invalid cannot be pinned" in str(named.exception)

@@ -246,9 +246,13 @@ def options(random: Random) -> list[str]:
     given = []
     if random.random() < 0.15:
         given += [
-            "--platform",
+            "--platforms",
             random.choice([*names(), *PLATFORMS]),
         ]
+    if random.random() < 0.3:
+        given += ["--scale", random.choice(("quick", "short", "x", ""))]
+    if random.random() < 0.1:
+        given += ["--protocol", random.choice(("paper", "x"))]
     if random.random() < 0.1:
         given += ["--blocks", random.choice(("1", "3", "0", "10000", "10001", "9" * 5000, "x"))]
     if random.random() < 0.1:

@@ -69,10 +69,10 @@ def test_an_unknown_study_is_bad_input(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize(("given", "near"), [("nope", ""), ("kvm-virtoi", "; did you mean kvm-virtio, ")])
 def test_a_wrong_platform_blames_the_option(given: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, printed = failure_of(["run", "-p", "docker", "-p", given, "tour"], capsys)
+    status, printed = failure_of(["run", "-p", "native,docker", "-p", given, "tour"], capsys)
     assert status == 2
     assert f"there is no platform {given!r}{near}" in printed
-    assert "where: --platform\n" in printed
+    assert "where: --platforms\n" in printed
     assert "hint: vtax platforms lists them" in printed
 
 

@@ -4,12 +4,12 @@ import pytest
 
 from vtax.benchmarks import registry
 from vtax.study.expand import points
-from vtax.study.load import load
+from vtax.study.load import Chosen, load
 
 
-@pytest.mark.parametrize("name", ["urschei2007", "urschei2007-paper", "urschei2007-reduced"])
-def test_urschei_is_the_full_factorial_of_the_paper(name):
-    study = load(name).study
+@pytest.mark.parametrize("chosen", [Chosen(), Chosen(scale="short"), Chosen(protocol="paper")])
+def test_urschei_is_the_full_factorial_of_the_paper(chosen):
+    study = load("urschei2007", chosen=chosen).study
     found = list(points(study))
     assert len(found) == 112
     assert {point.link["mtu"] for point in found} == {500, 1500}
@@ -20,7 +20,7 @@ def test_urschei_is_the_full_factorial_of_the_paper(name):
 
 
 def test_the_papers_own_repetition_is_netperfs():
-    parameters = next(points(load("urschei2007-paper").study)).parameters
+    parameters = next(points(load("urschei2007", chosen=Chosen(protocol="paper")).study)).parameters
     rule = [parameters[name] for name in ("confidence_percent", "min_iterations", "max_iterations")]
     assert rule == [95, 3, 10]
 

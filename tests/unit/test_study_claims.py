@@ -173,7 +173,7 @@ def test_platforms_of_the_command_line_leave_claims_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vtax.cli.run.os.geteuid", lambda: 1000)
-    result = dry_run(written(tmp_path, CHECK), "-p", "lxc")
+    result = dry_run(written(tmp_path, CHECK), "-p", "native,lxc")
     assert result.exit_code == 0, result.exception
 
 

@@ -34,7 +34,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "seed": plan.seed,
         "image": plan.image.key,
         "baseline": plan.study.baseline,
-        "design": plan.study.design.model_dump(mode="json"),
+        **_declared(plan),
         **_estimate(plan),
         "trials_chosen": plan.trials_chosen or None,
         "order": [
@@ -71,6 +71,11 @@ def as_json(plan: Plan) -> dict[str, Any]:
             {"key": cell.key, "platform": cell.platform.name, **described[cell.point.key]} for cell in plan.cells
         ],
     }
+
+
+def _declared(plan: Plan) -> dict[str, Any]:
+    """The design, and what --scale and --protocol changed of the study, as JSON."""
+    return {"design": plan.study.design.model_dump(mode="json"), "changed_by": plan.study.changed_by}
 
 
 def _estimate(plan: Plan) -> dict[str, Any]:
@@ -121,6 +126,8 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
         else f"as many blocks as the budget allows{_sessions(plan)}",
     }
     notify(plan.study.title or plan.study.name)
+    for text in plan.study.changed_by:
+        notify(f"changed by {text}")
     notify(
         f"cells: {len(plan.cells)}, on {', '.join(available)}; {rules[design.stop]}, "
         f"{design.order} order, seed {plan.seed}; "
@@ -271,6 +278,13 @@ def _source(plan: Plan) -> str:
     if plan.stored_costs:
         return f" (estimated from {plan.stored_costs.source})"
     return " (estimated from defaults, too long for containers: no stored run of this host has these cells)"
+
+
+def longest_s(plan: Plan) -> float:
+    """Estimated duration of all blocks in seconds, at the most blocks that the rule allows."""
+    design = plan.study.design
+    bounds = [design.budget] if design.budget is not None else []
+    return min([plan.max_blocks * plan.expected_block_s(), *bounds])
 
 
 def _total_duration(plan: Plan) -> str:

@@ -10,10 +10,11 @@ import click
 
 from vtax import __version__
 from vtax.cli.completion import platform_names, study_names
+from vtax.cli.long_runs import confirm, yes_option
 from vtax.cli.measure import conclude, measure, next_session, prepare_host, tune_host_option, wait
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
-from vtax.cli.output import built_image, need_root, print_json
+from vtax.cli.output import built_image, need_root, notify, print_json
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.probing import probing_lock
@@ -32,7 +33,7 @@ from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, host_programs, make_plan
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
-from vtax.study.load import LoadedStudy, examine, find, load, refused
+from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
 
@@ -42,12 +43,21 @@ _DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 @click.command("run")
 @click.argument("study", shell_complete=study_names)
 @click.option(
-    "--platform",
+    "--platforms",
     "-p",
     "platforms",
     multiple=True,
+    metavar="A,B,...",
     shell_complete=platform_names,
-    help="Run only this platform and the baseline (repeatable).",
+    help="Run these platforms in place of those of STUDY: its own, or shipped ones; the baseline is one of them.",
+)
+@click.option("--platform", "former_platforms", multiple=True, hidden=True)
+@click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
+@click.option(
+    "--protocol",
+    metavar="NAME",
+    default="",
+    help="Use an order and repetition that STUDY declares, such as those of its paper.",
 )
 @click.option("--blocks", type=click.IntRange(1, MAX_BLOCKS), help="Run exactly this many blocks.")
 @click.option(
@@ -62,6 +72,7 @@ _DURATION_HINT = "write a duration such as 90s, 45min or 2h"
     type=click.IntRange(INTEGERS[0], INTEGERS[-1]),
     help="Set the seed of the random order (recorded in any case).",
 )
+@yes_option
 @click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and exit; needs no root.")
 @trust_option
 @tune_host_option
@@ -70,44 +81,45 @@ _DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 def command(
     study: str,
     platforms: tuple[str, ...],
+    former_platforms: tuple[str, ...],
+    scale: str,
+    protocol: str,
     blocks: int | None,
     sessions: int | None,
     pause: str | None,
     budget: str | None,
     seed: int | None,
+    yes: bool,
     only_plan: bool,
     trust: bool,
     tune_host: bool,
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Run STUDY: the name of a shipped study (see vtax studies) or a TOML file."""
+    """Run STUDY: the name of a shipped study (see vtax studies) or a TOML file.
+
+    The plan with its estimated time is printed first. A run that may last more than an hour starts after
+    confirmation, or with --yes.
+    """
     _check_budget(budget)
-    pause_s = _pause_s(pause)
-    problems, declared = examine(study)
-    if problems or declared is None:
-        raise refused([*problems, *further_problems(declared)], str(find(study)))
-    _check_platform_names(platforms, declared.study)
-    loaded = load(study, _overrides(declared.study, platforms, blocks, sessions, budget))
-    if pause_s is not None and loaded.study.design.sessions == 1:
-        raise BadInput("a pause is between sessions, and the study has one", where="--pause", hint="add --sessions")
+    varied = _varied(study, Chosen(scale, protocol))
+    named_platforms = _named_platforms(platforms, former_platforms, varied)
+    loaded = load(study, _overrides(varied, named_platforms, blocks, sessions, budget), Chosen(scale, protocol))
+    pause_s = _pause_s(pause, loaded.study)
     if only_plan:
-        _print_plan(loaded, platforms, seed, as_json=as_json)
-        return
+        return _print_plan(loaded, named_platforms, seed, as_json=as_json)
     need_root("measuring")
-    recipe = recipe_for(loaded)
     home = Home.from_environment().ensure()
-    named = host_programs(loaded)
-    programs = consented(home, named, loaded.source, digest=loaded.digest, trust=trust)
+    programs = consented(home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust)
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
         prepare_host(home)
-        image = provide(home, recipe)
+        image = provide(home, recipe_for(loaded))
         plan = make_plan(loaded, image=image, seed=seed, consented=programs)
-        _check_named_available(plan, platforms)
+        _check_named_available(plan, named_platforms)
         store = Store.open(home.store_url)
-        plan = with_costs(with_trials(plan, store), store)
-        check_budget_holds_block(plan)
-        announce(plan)
+        plan = _announced(plan, store)
+        if not (yes or budget):
+            confirm(plan)
         run = begin(store, plan, vtax_version=__version__, views=views.foreign())
         rename(run.name)
         measure(plan, run, home, tune_host=tune_host)
@@ -116,6 +128,22 @@ def command(
         with measuring_lock(run.name):
             next_session(plan, run, home, tune_host=tune_host)
     conclude(run.name, store, as_json=as_json, strict=strict)
+
+
+def _announced(plan: Plan, store: Store) -> Plan:
+    """The plan with what stored runs of this host say of its costs, after printing it."""
+    plan = with_costs(with_trials(plan, store), store)
+    check_budget_holds_block(plan)
+    announce(plan)
+    return plan
+
+
+def _varied(study: str, chosen: Chosen) -> Study:
+    """A study by its scale and protocol. Raises BadInput for all of its problems at once."""
+    problems, declared = examine(study)
+    if problems or declared is None:
+        raise refused([*problems, *further_problems(declared)], str(find(study)))
+    return load(study, chosen=chosen).study if chosen != Chosen() else declared.study
 
 
 def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
@@ -151,10 +179,10 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
 def _overrides(
     study: Study, platforms: tuple[str, ...], blocks: int | None, sessions: int | None, budget: str | None
 ) -> dict[str, Any]:
-    """Values of the study that the options override; the baseline always stays in."""
+    """Values of the study that the options override."""
     overrides: dict[str, Any] = {}
     if platforms:
-        overrides["platforms"] = list(dict.fromkeys([study.baseline, *platforms]))
+        overrides["platforms"] = list(platforms)
     if blocks is not None:
         overrides["design"] = {"stop": "fixed", "blocks": blocks}
     if budget is not None:
@@ -167,12 +195,15 @@ def _overrides(
     return overrides
 
 
-def _pause_s(pause: str | None) -> float | None:
-    """Seconds of --pause. Raises BadInput for what is no duration."""
+def _pause_s(pause: str | None, study: Study) -> float | None:
+    """Seconds of --pause. Raises BadInput for what is no duration, and for a study of one session."""
     try:
-        return None if pause is None else duration_s(pause)
+        found = None if pause is None else duration_s(pause)
     except ValueError as error:
         raise BadInput(str(error), where="--pause", hint=_DURATION_HINT) from error
+    if found is not None and study.design.sessions == 1:
+        raise BadInput("a pause is between sessions, and the study has one", where="--pause", hint="add --sessions")
+    return found
 
 
 def _check_budget(budget: str | None) -> None:
@@ -187,25 +218,37 @@ def _check_budget(budget: str | None) -> None:
         )
 
 
-def _check_platform_names(named: tuple[str, ...], study: Study) -> None:
-    """Raise BadInput, naming the option, for a platform that neither the study nor a driver has."""
+def _named_platforms(given: tuple[str, ...], former: tuple[str, ...], study: Study) -> tuple[str, ...]:
+    """The names of --platforms, each once; none where it is absent.
+
+    Raises BadInput for a platform that neither the study nor a driver has, and without the baseline.
+    """
+    if former:
+        notify("warning: --platform is deprecated; use --platforms")
+    named = [name.strip() for text in (*given, *former) for name in text.split(",")]
+    named = list(dict.fromkeys(name for name in named if name))
     own = [table.name for table in study.platform]
-    with placed("--platform"):
+    with placed("--platforms"):
         for name in named:
             if name not in own:
                 registry.get(name, own)
+    if (given or former) and study.baseline not in named:
+        raise BadInput(
+            f"the baseline of {study.name}, {study.baseline}, is not among {', '.join(named) or 'no platforms'}; "
+            "every platform is compared with it",
+            where="--platforms",
+            hint=f"--platforms {','.join([study.baseline, *named])}",
+        )
+    return tuple(named)
 
 
 def _check_named_available(plan: Plan, named: tuple[str, ...]) -> None:
-    """Raise BadInput when a platform of --platform does not run here; others are reported as not tested."""
+    """Raise BadInput when a platform of --platforms does not run here; others are reported as not tested."""
     for planned in plan.platforms:
         if planned.platform.name in named and not planned.probe.available:
             raise BadInput(
                 f"{planned.platform.name} does not run here: {planned.probe.reason}", hint=planned.probe.hint
             )
-    for each in plan.untested:
-        if each.platform.name in named:
-            raise each.error
 
 
 def check_budget_holds_block(plan: Plan) -> None:

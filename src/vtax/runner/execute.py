@@ -85,6 +85,8 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
             "sequential-order",
             "all blocks of one platform ran before the next, so drift of the host is confounded with platforms",
         )
+    for option, _, changes in (text.partition(": ") for text in plan.study.changed_by):
+        run.add_warning("study-changed", f"the study was changed by {option}: {changes}")
     if plan.trials_chosen:
         run.add_warning("trials", plan.trials_chosen)
     if plan.programs:

@@ -107,7 +107,7 @@ def _repaired(values: dict[str, Any], problem: Problem, dropped: list[Place]) ->
         holder[last] = UNKNOWN_BENCHMARK
         holder.setdefault("label", _label_of(problem))
         return True
-    if isinstance(holder, dict) and last == "label" and last not in holder:
+    if isinstance(holder, dict) and problem.place[0] == "benchmark" and last == "label" and last not in holder:
         holder[last] = _label_of(problem)
         return True
     if isinstance(holder, dict) and last in holder:
@@ -162,7 +162,7 @@ def _hinted(problem: Problem) -> Problem:
     """A problem with a hint where its key or its value has its place in another table."""
     if not problem.place:
         return problem
-    if problem.place[-1] == "label" and problem.is_of_several:
+    if problem.place[0] == "benchmark" and problem.place[-1] == "label" and problem.is_of_several:
         return replace(problem, hint=f'for example label = "{_label_of(problem)}"')
     table, name = problem.place[0], problem.place[-1]
     if problem.is_unknown:

@@ -41,6 +41,8 @@ MAX_CHECKS = 8
 MAX_SIDES = 64
 """Of a check, on either side."""
 MAX_PUBLISHED = 256
+MAX_VARIANTS = 16
+"""Scales of a study, and protocols."""
 MAX_POINTS = 10_000
 """Combinations of levels, over all benchmarks and tunings."""
 MAX_CELLS = 20_000

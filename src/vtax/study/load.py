@@ -23,6 +23,7 @@ from vtax.study.job_files import with_job_files
 from vtax.study.model import RULES, Study
 from vtax.study.programs import with_absolute_files
 from vtax.study.renamed import with_current_names
+from vtax.study.variants import Variant, with_protocol, with_scale
 
 SHIPPED = Path(__file__).parent / "studies"
 _DOCS_HINT = "docs/study-files.md explains every key; vtax schema prints them for an editor"
@@ -60,28 +61,39 @@ def find(reference: str) -> Path:
     )
 
 
-def load(reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> LoadedStudy:
+@dataclass(frozen=True)
+class Chosen:
+    """The scale and the protocol of a study that the command line names; empty for none."""
+
+    scale: str = ""
+    protocol: str = ""
+
+
+def load(
+    reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None, chosen: Chosen = Chosen()
+) -> LoadedStudy:
     """Read and validate a study, see `examine`. Raises BadInput: no such study, not TOML, or not a valid study."""
-    problems, loaded = examine(reference, overrides)
+    problems, loaded = examine(reference, overrides, chosen)
     if problems or loaded is None:
         raise refused(problems, str(find(reference)))
     return loaded
 
 
 def examine(
-    reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None
+    reference: str, overrides: Mapping[str, Mapping[str, Any]] | None = None, chosen: Chosen = Chosen()
 ) -> tuple[list[BadInput], LoadedStudy | None]:
     """(every problem of a study, the study without what is wrong); None when too little is left of it.
 
     overrides: top-level key -> value, or table -> {key: value}, put over what the file says (the command line's
-    options); absent while these are not known yet. Raises BadInput: no such study, or not TOML.
+    options); absent while these are not known yet. chosen: applied before these; the study is valid without it.
+    Raises BadInput: no such study, not TOML, or no such scale or protocol.
     """
     path = find(reference)
     content = text.read(path)
     data = text.parse(content, str(path))
-    merged = dict(data)
+    merged = _varied(data, chosen, str(path)) if chosen != Chosen() else dict(data)
     for key, value in (overrides or {}).items():
-        below = data.get(key, {})
+        below = merged.get(key, {})
         if not isinstance(value, Mapping):
             merged[key] = value
         elif isinstance(below, Mapping):
@@ -97,6 +109,30 @@ def examine(
     if overrides is not None:
         problems += _idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
     return problems, LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())
+
+
+def _varied(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, Any]:
+    """The values of a valid study under a protocol and at a scale of it. Raises BadInput for one that it has not."""
+    study = validate(data, source)
+    changed = with_current_names(data, lambda sentence: None)
+    if chosen.protocol:
+        name, protocols = chosen.protocol, study.protocol
+        changed = with_protocol(changed, name, _named("protocol", name, protocols, study.name))
+    if chosen.scale:
+        changed = with_scale(changed, chosen.scale, _named("scale", chosen.scale, study.scale, study.name))
+    return changed
+
+
+def _named(kind: str, name: str, known: Mapping[str, Variant], study: str) -> Variant:
+    """The scale or protocol of a name. Raises BadInput with those that the study has."""
+    if name in known:
+        return known[name]
+    has = f"it has {', '.join(known)}" if known else f"it has no [{kind}.NAME]"
+    raise BadInput(
+        f"{study} has no {kind} {name!r}; {has}",
+        where=f"--{kind}",
+        hint=f"docs/study-files.md shows how a study declares a {kind}",
+    )
 
 
 def refused(problems: Iterable[BadInput], source: str) -> BadInput:

@@ -12,6 +12,7 @@ from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
 from vtax.study.fields import Duration, Level, Name, Table, disagreement
 from vtax.study.programs import ProgramTable
 from vtax.study.units import size_bytes
+from vtax.study.variants import Protocols, Scales, problems_of
 
 Size = Annotated[int, BeforeValidator(size_bytes), Field(json_schema_extra={"type": ["integer", "string"]})]
 MIN_BLOCKS_TO_JUDGE = 5  # blocks: stats.moderation.MINIMUM_BLOCKS
@@ -235,6 +236,21 @@ class Study(Table):
     paper: PaperTable | None = Field(None, description="the publication that the study repeats")
     claim: list[ClaimTable] = Field(default_factory=list, max_length=limits.MAX_CLAIMS)
     published: list[PublishedTable] = Field(default_factory=list, max_length=limits.MAX_PUBLISHED)
+    scale: Scales = Field(
+        default_factory=dict,
+        description="name -> what vtax run --scale NAME makes smaller",
+        max_length=limits.MAX_VARIANTS,
+    )
+    protocol: Protocols = Field(
+        default_factory=dict,
+        description="name -> order and repetition of vtax run --protocol NAME, such as the publication's own",
+        max_length=limits.MAX_VARIANTS,
+    )
+    changed_by: list[str] = Field(
+        default_factory=list,
+        description="what --scale and --protocol changed, one line each; written by vtax run",
+        max_length=2,
+    )
 
     @model_validator(mode="after")
     def _names_agree(self) -> Study:
@@ -270,6 +286,12 @@ class Study(Table):
                 problem = f"benchmark {label!r} appears twice; give each a label of its own"
                 raise disagreement(problem, "benchmark", number, "label")
             known.add(label)
+        return self
+
+    @model_validator(mode="after")
+    def _variants_have_what_they_change(self) -> Study:
+        for problem in problems_of(self.scale, self.protocol, self.benchmark):
+            raise disagreement(problem.what, *problem.place)
         return self
 
     @model_validator(mode="after")

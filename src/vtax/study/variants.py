@@ -1,0 +1,302 @@
+"""`[scale.NAME]` and `[protocol.NAME]`: a study made smaller, or repeated as its publication did, by one option.
+
+Both change the plain values of a study before it is validated, and say in one line what they changed. The line is
+kept with the study in `changed_by`, so that plans, runs and reports state it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field
+
+from vtax.study import limits
+from vtax.study.claims import BENCHMARK, canonical, side_of
+from vtax.study.fields import Level, Name, Table
+from vtax.study.units import format_size, size_bytes
+
+
+class ScaledBenchmark(Table):
+    """`[[scale.NAME.benchmark]]`: how one benchmark becomes smaller."""
+
+    label: str = Field(description="label of the benchmark")
+    divide: dict[str, float] = Field(
+        default_factory=dict, description="parameter or factor -> the divisor of its value, or of its levels"
+    )
+    levels: dict[str, list[Level]] = Field(
+        default_factory=dict, description="factor -> the levels that stay, as they are before a division"
+    )
+
+
+class ScaleTable(Table):
+    """`[scale.NAME]`: what `vtax run --scale NAME` makes smaller."""
+
+    blocks: int | None = Field(None, ge=1, le=limits.MAX_BLOCKS, description="at most so many, by the rule 'fixed'")
+    divide: dict[str, float] = Field(
+        default_factory=dict, description="parameter -> divisor, in every benchmark that gives it a value"
+    )
+    benchmark: list[ScaledBenchmark] = Field(default_factory=list, max_length=limits.MAX_BENCHMARKS)
+
+
+class ProtocolBenchmark(Table):
+    """`[[protocol.NAME.benchmark]]`: parameters of one benchmark under a protocol."""
+
+    label: str = Field(description="label of the benchmark")
+    parameters: dict[str, Level] = Field(default_factory=dict, description="put over those of the benchmark")
+
+
+class ProtocolTable(Table):
+    """`[protocol.NAME]`: order and repetition in place of those of `[design]`, with the rule 'fixed'."""
+
+    blocks: int = Field(ge=1, le=limits.MAX_BLOCKS, description="number of blocks")
+    trials: int = Field(1, ge=1, le=limits.MAX_TRIALS_OF_A_CELL, description="trials of every cell in each block")
+    order: Literal["randomized", "sequential"] = Field("sequential", description="as in [design]")
+    benchmark: list[ProtocolBenchmark] = Field(default_factory=list, max_length=limits.MAX_BENCHMARKS)
+
+
+Variant = TypeVar("Variant", ScaleTable, ProtocolTable)
+Moved = Mapping[tuple[str, str], Mapping[str, Level]]
+"""(label, factor) -> canonical level of the study -> the level that is measured in its place."""
+Scales = dict[Name, ScaleTable]
+Protocols = dict[Name, ProtocolTable]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a table names and the study does not have. place: in the study. what: a sentence."""
+
+    place: tuple[str | int, ...]
+    what: str
+
+
+def problems_of(
+    scales: Mapping[str, ScaleTable], protocols: Mapping[str, ProtocolTable], benchmarks: Sequence[Any]
+) -> Iterator[Problem]:
+    """Labels, parameters, factors and levels that no benchmark of the study has. benchmarks: its BenchmarkTables."""
+    tables = {table.label or table.name: table for table in benchmarks}
+    for name, scale in scales.items():
+        for key, divisor in scale.divide.items():
+            values = [each for t in tables.values() for each in (t.parameters.get(key), *t.factors.get(key, ()))]
+            if problem := _not_divided(values, divisor):
+                yield Problem(("scale", name, "divide", key), f"{key} {problem}")
+        for number, each in enumerate(scale.benchmark):
+            place: tuple[str | int, ...] = ("scale", name, "benchmark", number)
+            if (table := tables.get(each.label)) is None:
+                yield Problem((*place, "label"), f"the study has no benchmark {each.label!r}")
+                continue
+            yield from _problems_of_scaled(each, table, place)
+    for name, protocol in protocols.items():
+        for number, changed in enumerate(protocol.benchmark):
+            if changed.label not in tables:
+                where = ("protocol", name, "benchmark", number, "label")
+                yield Problem(where, f"the study has no benchmark {changed.label!r}")
+
+
+def _not_divided(values: Sequence[Level | None], divisor: float) -> str:
+    """Why values cannot be divided; empty when they can."""
+    given = [value for value in values if value is not None]
+    if not given:
+        return "has no value to divide: no benchmark gives it one"
+    if divisor < 1:
+        return f"cannot be divided by {divisor:g}: a divisor is at least 1"
+    return "" if all(map(_is_quantity, given)) else "is neither a number nor a size"
+
+
+def _is_quantity(value: Level) -> bool:
+    if not isinstance(value, str):
+        return not isinstance(value, bool)
+    try:
+        return size_bytes(value) >= 0
+    except ValueError:
+        return False
+
+
+def _problems_of_scaled(each: ScaledBenchmark, table: Any, place: tuple[str | int, ...]) -> Iterator[Problem]:
+    for key, divisor in each.divide.items():
+        if key not in {**table.parameters, **table.factors}:
+            yield Problem((*place, "divide", key), f"{each.label} gives {key} no value to divide")
+        elif problem := _not_divided([table.parameters.get(key), *table.factors.get(key, ())], divisor):
+            yield Problem((*place, "divide", key), f"{key} of {each.label} {problem}")
+    for factor, levels in each.levels.items():
+        known = [canonical(level) for level in table.varied.get(factor, ())]
+        if not known:
+            yield Problem((*place, "levels", factor), f"{each.label} has no factor {factor!r}")
+        for level in levels if known else ():
+            if canonical(level) not in known:
+                yield Problem((*place, "levels", factor), f"{each.label} has no level {level!r} of {factor}")
+        if known and not levels:
+            yield Problem((*place, "levels", factor), f"no level of {factor} stays")
+
+
+def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -> dict[str, Any]:
+    """The values of a study under one of its protocols."""
+    changed = deepcopy(dict(data))
+    design = {"stop": "fixed", "blocks": protocol.blocks, "trials": protocol.trials, "order": protocol.order}
+    changed["design"] = {**_kept_design(changed), **design}
+    changes = [f"order = {protocol.order}", f"blocks = {protocol.blocks}", f"trials = {protocol.trials}"]
+    for each in protocol.benchmark:
+        table = _table(changed, each.label)
+        table["parameters"] = {**table.get("parameters", {}), **each.parameters}
+        changes.append(f"{each.label}: " + ", ".join(f"{key} = {value}" for key, value in each.parameters.items()))
+    return _noted(changed, f"--protocol {name}: {'; '.join(changes)}")
+
+
+def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[str, Any]:
+    """The values of a study at one of its scales; claims keep what is still measured."""
+    changed = deepcopy(dict(data))
+    changes = [f"{key} ÷ {divisor:g}" for key, divisor in scale.divide.items()]
+    own = {each.label: each for each in scale.benchmark}
+    moved: dict[tuple[str, str], dict[str, Level]] = {}
+    for table in changed["benchmark"]:
+        label = table.get("label") or table["name"]
+        each = own.get(label, ScaledBenchmark(label=label))
+        changes += _scaled(table, label, each, scale.divide, moved)
+    if scale.blocks is not None:
+        changes.append(_fewer_blocks(changed, scale.blocks))
+    _prune_claims(changed, name, moved)
+    return _noted(changed, f"--scale {name}: {'; '.join(filter(None, changes))}")
+
+
+def _scaled(
+    table: dict[str, Any], label: str, each: ScaledBenchmark, everywhere: Mapping[str, float],
+    moved: dict[tuple[str, str], dict[str, Level]],
+) -> Iterator[str]:  # fmt: skip
+    """Shrink one benchmark; what was changed. moved: (label, factor) -> canonical level -> what is left of it."""
+    divisors = {**everywhere, **each.divide}
+    notes = [f"{key} ÷ {divisor:g}" for key, divisor in each.divide.items()]
+    parameters = table.get("parameters", {})
+    for key in divisors.keys() & parameters.keys():
+        parameters[key] = divided(parameters[key], divisors[key])
+    for kind in ("factors", "link_factors", "guests", "neighbour"):
+        given = table.get(kind, {})
+        lists = given if isinstance(given, dict) else {kind: given}
+        prefix = "link." if kind == "link_factors" else ""
+        for factor, levels in lists.items():
+            name, kept = f"{prefix}{factor}", list(levels)
+            if name in each.levels:
+                stay = {canonical(level) for level in each.levels[name]}
+                kept = [level for level in levels if canonical(level) in stay]
+                notes.append(f"{name} {', '.join(map(str, kept))} of {len(levels)} levels")
+            divisor = divisors.get(factor, 1.0) if kind == "factors" else 1.0
+            left = [divided(level, divisor) if divisor != 1 else level for level in kept]
+            moved[label, name] = {canonical(old): new for old, new in zip(kept, left, strict=True)}
+            if isinstance(given, dict):
+                given[factor] = left
+            else:
+                table[kind] = left
+    if notes:
+        yield f"{label}: {', '.join(notes)}"
+
+
+def divided(value: Level, divisor: float) -> Level:
+    """A number, or a size with its unit, over a divisor; whole numbers stay whole and at least 1."""
+    if isinstance(value, str):
+        return format_size(max(1, round(size_bytes(value) / divisor)))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(1, round(value / divisor))
+    return value / divisor
+
+
+def _fewer_blocks(changed: dict[str, Any], blocks: int) -> str:
+    design = changed.get("design", {})
+    is_fixed = design.get("stop", "fixed") == "fixed"
+    fewest = min(blocks, design.get("blocks", 5)) if is_fixed else blocks
+    if is_fixed and fewest == design.get("blocks", 5):
+        return ""
+    changed["design"] = {**_kept_design(changed), "stop": "fixed", "blocks": fewest}
+    return f"{fewest} blocks"
+
+
+def _kept_design(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """[design] without what only other rules than 'fixed' read."""
+    idle = ("precision", "min_blocks", "max_blocks", "budget", "spend", "sessions")
+    return {key: value for key, value in changed.get("design", {}).items() if key not in idle}
+
+
+def _table(changed: Mapping[str, Any], label: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(t for t in changed["benchmark"] if (t.get("label") or t["name"]) == label)
+    return found
+
+
+def _noted(changed: dict[str, Any], text: str) -> dict[str, Any]:
+    """The values with what was changed; further forms of the study do not apply to them."""
+    changed = {key: value for key, value in changed.items() if key not in ("scale", "protocol")}
+    return {**changed, "changed_by": [*changed.get("changed_by", ()), text]}
+
+
+def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
+    """Leave out levels that are not measured; a claim that a check of it loses its cells is not tested."""
+    for claim in changed.get("claim", ()):
+        checks = [_pruned(check, moved) for check in claim.get("check", ())]
+        if all(checks):
+            claim["check"] = checks
+        else:
+            del claim["check"]
+            claim["not_tested"] = f"--scale {name} leaves out levels that it compares"
+    published = [_pruned_where(table, _labels_of(table), moved) for table in changed.get("published", ())]
+    changed["published"] = [table for table in published if table is not None]
+
+
+def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
+    given = table.get("benchmark", ())
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _pruned(check: dict[str, Any], moved: Moved) -> dict[str, Any] | None:
+    """A check over the levels that are left; None when it compares nothing any more."""
+    labels = _labels_of(check)
+    found = _pruned_where(check, labels, moved)
+    if found is None:
+        return None
+    for key in ("of", "to"):
+        if key in check:
+            sides = [check[key]] if isinstance(check[key], str) else check[key]
+            kept = [side for each in sides if (side := _pruned_side(each, labels, moved))]
+            if not kept:
+                return None
+            found[key] = kept if isinstance(check[key], list) else kept[0]
+    if along := check.get("along"):
+        lefts = [left for (label, factor), left in moved.items() if factor == along and label in (labels or [label])]
+        if len({canonical(level) for left in lefts for level in left.values()}) < 2:
+            return None
+    return found
+
+
+def _left(factor: str, level: Level, labels: Sequence[str], moved: Moved) -> Level | None:
+    """What is left of a level of a factor in some benchmarks (all, where none is named); None when nothing is."""
+    tables = [left for (label, name), left in moved.items() if name == factor and (not labels or label in labels)]
+    if not tables:
+        return level
+    return next((left[canonical(level)] for left in tables if canonical(level) in left), None)
+
+
+def _pruned_where(table: Mapping[str, Any], labels: Sequence[str], moved: Moved) -> dict[str, Any] | None:
+    found = dict(table)
+    where = {}
+    for factor, given in _flat_where(table.get("where", {})).items():
+        levels = given if isinstance(given, list) else [given]
+        left = [new for level in levels if (new := _left(factor, level, labels, moved)) is not None]
+        if not left:
+            return None
+        where[factor] = left
+    if where:
+        found["where"] = where
+    return found
+
+
+def _flat_where(where: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {factor: levels for factor, levels in where.items() if factor != "link"}
+    return {**rest, **{f"link.{name}": levels for name, levels in where.get("link", {}).items()}}
+
+
+def _pruned_side(text: str, labels: Sequence[str], moved: Moved) -> str:
+    """A side with its levels as they are now; empty when one is not measured."""
+    side = side_of(text)
+    of = (side.levels[BENCHMARK],) if BENCHMARK in side.levels else labels
+    left = {factor: _left(factor, level, of, moved) for factor, level in side.levels.items()}
+    if None in left.values():
+        return ""
+    return f"{side.platform}@{','.join(f'{f}={v}' for f, v in left.items())}" if left else text
