@@ -52,10 +52,11 @@ def sides(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
 
 
 def platform_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The shipped platforms."""
+    """The shipped platforms, the last of several between commas."""
     from vtax.platforms.registry import names
 
-    return _with_prefix(incomplete, names())
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _with_prefix(last, names())]
 
 
 def platforms_and_drivers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
