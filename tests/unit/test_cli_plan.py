@@ -67,7 +67,9 @@ def test_a_plan_shows_a_parameter_and_a_link_setting_of_the_same_name(
 
 def test_a_plan_says_that_its_blocks_are_too_few_for_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "; a verdict needs 5 blocks\n" in output_of("run", "tour", "--plan", "--blocks", "3", "-p", "native,docker")
+    assert "; a verdict needs 5 blocks\n" in output_of(
+        "run", "tour", "--plan", "--blocks", "3", "-p", "native,docker"
+    )
     assert "a verdict needs" not in output_of("run", "tour", "--plan", "--blocks", "5")
     refused = CliRunner().invoke(group, ["run", "tour", "--plan", "--budget", "5s"]).exception
     assert isinstance(refused, BadInput)
