@@ -17,13 +17,6 @@ from vtax.platforms.virtual_machine import Boot
 
 PROGRAM = "qemu-system-x86_64"
 AGENT_PORT = "vtax.agent"
-_BOOT_OPTIONS = (
-    "cryptomgr.notests initcall_blacklist=load_system_certificate_list,jent_mod_init,trace_eval_init,i8042_init,"
-    "init_encrypted,ftrace_check_for_weak_functions"
-)
-"""What the kernel computes at boot and no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
-source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
-could not name. A third of an emulated boot; nothing to a real CPU, which is left alone."""
 _BY_MP_TABLE = "acpi=noirq"
 """Interrupt lines of a `pc` are read from the firmware's table rather than computed anew for each NIC, by a program
 of 128 steps that ACPI interprets. The lines, the timers and everything else of ACPI are the same."""
@@ -104,15 +97,10 @@ def memory_made_at_once(memory_bytes: int) -> list[str]:
 
 
 def kernel_command_line(options: QemuOptions, tsc_khz: int | None) -> str:
-    """As every machine's.
-
-    An emulated CPU shows the host's own time stamp counter: its rate is passed rather than measured by the guest.
-    """
+    """As every machine's. tsc_khz: see virtual_machine.emulation_words."""
     words: list[str] = []
     if options.accel == "tcg":
-        words += [_BOOT_OPTIONS, "no_timer_check"]
-        words += [_BY_MP_TABLE] if options.machine == "pc" else []
-        words += [f"tsc_early_khz={tsc_khz}", "tsc=reliable"] if tsc_khz else []
+        words = virtual_machine.emulation_words(tsc_khz, [_BY_MP_TABLE] if options.machine == "pc" else [])
     return virtual_machine.kernel_command_line("ttyS0", options.modules, options.root_device, AGENT_PORT, words)
 
 

@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.errors import CommandFailed, PlatformError, VtaxError
-from vtax.guest import bootstrap
+from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
 from vtax.host import cgroups, huge_pages, tsc
 from vtax.host.emulated_cpu import timeout_factor
@@ -154,8 +153,7 @@ def _start(
         fd = agent.detach()
     channel = Channel(fd, fd, lambda: describe(process, stderr, console))
     if options.accel == "tcg":
-        with suppress(CommandFailed):  # then the guest compiles it
-            channel.agent = bootstrap.compiled(spec.image.tree)
+        virtual_machine.compile_agent(channel, spec.image)
     return StdioGuest(
         process, channel, claimed, stderr, tuple(notes), machine=machine, executing_at=executing_at, parts=PARTS
     )
@@ -182,10 +180,10 @@ def _network_notes(options: QemuOptions, spec: GuestSpec, nics: Sequence[command
 
 def _enter(join: Sequence[int], cpus: Sequence[int]) -> Callable[[], None]:
     """Between fork and exec: into the cgroup, onto the helpers' CPUs, which every thread then inherits."""
+    into_cgroup = virtual_machine.joining(join)
 
     def enter() -> None:
-        for fd in join:
-            os.write(fd, b"0")
+        into_cgroup()
         os.sched_setaffinity(0, cpus)
         leave_no_core()
 

@@ -6,17 +6,32 @@ and the agent's stream, and how it is started, pinned and stopped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from vtax.errors import CommandFailed, PlatformError, VtaxError
+from vtax.guest import bootstrap
+from vtax.guest.channel import Channel
 from vtax.host.home import Home
-from vtax.host.process import run
+from vtax.host.process import run, spawn
 from vtax.image import host_kernel
 from vtax.image.image import Image
-from vtax.platforms.base import GuestSpec
+from vtax.platforms import probing
+from vtax.platforms.base import GuestSpec, Probe, RunningGuest
 
+_SKIPPED_AT_BOOT = (
+    "cryptomgr.notests",
+    "initcall_blacklist=load_system_certificate_list,jent_mod_init,trace_eval_init,i8042_init,init_encrypted,"
+    "ftrace_check_for_weak_functions",
+)
+"""What the kernel computes at boot and no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
+source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
+could not name. A third of an emulated boot; nothing to a real CPU, which is left alone."""
 _FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
 
@@ -55,6 +70,90 @@ def kernel_command_line(
     words = [f"console={console}", "quiet", "panic=-1", "net.ifnames=0", *more]
     words += [f"vtax.modules={','.join(modules)}", f"vtax.root={root_device}", f"vtax.stream={stream}"]
     return " ".join(words)
+
+
+def emulation_words(tsc_khz: int | None, more: Collection[str] = ()) -> list[str]:
+    """Words for a kernel whose CPU is emulated: what to skip, and the rate of the time stamp counter.
+
+    Such a CPU shows the host's own counter: its rate is passed rather than measured by the guest. more: words before
+    those of the counter.
+    """
+    rate = (f"tsc_early_khz={tsc_khz}", "tsc=reliable") if tsc_khz else ()
+    return [*_SKIPPED_AT_BOOT, "no_timer_check", *more, *rate]
+
+
+def compile_agent(channel: Channel, image: Image) -> None:
+    """Send the agent compiled for the image's Python, which spares an emulated CPU the work; its source otherwise."""
+    with suppress(CommandFailed):  # then the guest compiles it
+        channel.agent = bootstrap.compiled(image.tree)
+
+
+def probe(
+    start: Callable[[Any, GuestSpec], RunningGuest],
+    options: Any,
+    image: Image | None,
+    host: Callable[[], tuple[str, tuple[str, ...]]],
+) -> Probe:
+    """Start a machine once. host: version and marks of the hypervisor here; raises VtaxError without it."""
+    if os.geteuid() != 0:
+        return Probe(False, "guests are started as root", "run vtax with sudo")
+    try:
+        version, marks = host()
+    except VtaxError as error:
+        return Probe(False, ": ".join(filter(None, (error.what, error.where))), error.hint)
+    if image is None:
+        return Probe(False, "it starts from the image, and no image is built", "vtax image build", marks, version)
+    found = probing.probe(lambda options, spec, argv: start(options, spec), options, image, programs={})
+    return replace(found, version=version, marks=marks)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Runs programs of a hypervisor in a guest's cgroup, with its tag. What they print is appended to stderr.
+
+    join: descriptors of Group.procs_file. environment: added to theirs.
+    """
+
+    tag: str
+    join: Sequence[int]
+    stderr: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def spawn(self, argv: Sequence[str | Path], output: Path | None = None) -> subprocess.Popen[bytes]:
+        """Start one. output: where its standard output goes instead. Raises CommandFailed."""
+        with self.stderr.open("ab") as errors, (output or self.stderr).open("ab") as printed:
+            return spawn(
+                argv,
+                tag=self.tag,
+                stdout=printed.fileno(),
+                stderr=errors.fileno(),
+                environment=self.environment,
+                cwd=self.stderr.parent,
+                before_exec=joining(self.join),
+            )
+
+    def call(self, argv: Sequence[str | Path], what: str, timeout_s: float) -> None:
+        """Run one to its end. what: its name in errors. Raises CommandFailed, PlatformError when it fails."""
+        process = self.spawn(argv)
+        try:
+            status = process.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.wait()
+            raise CommandFailed(f"{what} did not end in time") from error
+        if status != 0:
+            raise PlatformError(f"{what} failed with status {status}")
+
+
+def joining(join: Iterable[int]) -> Callable[[], None]:
+    """Between fork and exec: into the guest's cgroup. join: of Group.procs_file."""
+    fds = tuple(join)
+
+    def enter() -> None:
+        for fd in fds:
+            os.write(fd, b"0")
+
+    return enter
 
 
 def console_errors(console: Path) -> str:

@@ -11,26 +11,24 @@ the console's reader, and the kernel threads that carry its packets.
 from __future__ import annotations
 
 import gzip
-import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vtax.errors import CommandFailed, PlatformError, VtaxError
-from vtax.guest import bootstrap
 from vtax.guest.channel import Channel
 from vtax.host import cgroups
 from vtax.host.emulated_cpu import is_emulated, timeout_factor
-from vtax.host.process import run, spawn
+from vtax.host.process import run
 from vtax.host.resources import Tree
 from vtax.image.image import Image
 from vtax.platforms import _xen_config as config
 from vtax.platforms import _xen_tools as tools
-from vtax.platforms import probing, stdio, virtual_machine
+from vtax.platforms import stdio, virtual_machine
 from vtax.platforms._xen_guest import PARTS, XenGuest, destroy, log_files
 from vtax.platforms._xen_options import VARIANTS, XenOptions
 from vtax.platforms.base import Driver, GuestSpec, HypervisorMemory, NetworkLimits, Probe
@@ -72,18 +70,7 @@ class Xen(Driver):
 
     def probe(self, options: XenOptions, image: Image | None) -> Probe:
         """Start it once, where this host is dom0."""
-        if os.geteuid() != 0:
-            return Probe(False, "guests are started as root", "run vtax with sudo")
-        try:
-            tools.check_host()
-            values = tools.info()
-        except VtaxError as error:
-            return Probe(False, ": ".join(filter(None, (error.what, error.where))), error.hint)
-        version, marks = tools.version(values), tools.marks(values)
-        if image is None:
-            return Probe(False, "it starts from the image, and no image is built", "vtax image build", marks, version)
-        found = probing.probe(lambda options, spec, argv: self.start(options, spec), options, image, programs={})
-        return replace(found, version=version, marks=marks)
+        return virtual_machine.probe(self.start, options, image, _host)
 
     def start(self, options: XenOptions, spec: GuestSpec) -> XenGuest:
         """See platforms.base.Driver."""
@@ -99,6 +86,13 @@ class Xen(Driver):
 
 
 DRIVER = Xen()
+
+
+def _host() -> tuple[str, tuple[str, ...]]:
+    """Version and marks of Xen here. Raises VtaxError where this host is no dom0."""
+    tools.check_host()
+    values = tools.info()
+    return tools.version(values), tools.marks(values)
 
 
 def _check_room(spec: GuestSpec) -> None:
@@ -157,10 +151,11 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
         try:
             claimed = _claim(spec, undo)
             with claimed.group.procs_file() as join:
-                enter = _joining(join)
-                _create(spec, path, claimed, enter, stderr)
+                programs = virtual_machine.Programs(claimed.tag, join, stderr)
+                _create(spec, path, programs)
                 ports = _join_interfaces(options, spec)
-                process = _read_console(spec, claimed, enter, console, stderr)
+                # writes the kernel's messages to a file as long as the domain lives
+                process = programs.spawn(["xl", "console", "-t", "pv", spec.name], console)
             channel = Channel.to_unix_socket(
                 spec.directory / tools.channel_name(spec.name),
                 timeout_s=10 * timeout_factor(),
@@ -174,7 +169,7 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
             raise start_error(spec, error, describe(spec.name, stderr, console)) from error
         undo.pop_all()
     if _is_emulated():
-        channel.agent = bootstrap.compiled(spec.image.tree)
+        virtual_machine.compile_agent(channel, spec.image)
     machine = cgroups.Limits(pinned, spec.resources.memory_bytes, spec.resources.vcpus)
     guest = XenGuest(
         process, channel, claimed, stderr, _notes(options.cpupool, spec), machine=machine, executing_at=executing_at
@@ -205,24 +200,12 @@ def _claim(spec: GuestSpec, undo: ExitStack) -> Claim:
     return claimed
 
 
-def _create(spec: GuestSpec, path: Path, claimed: Claim, enter: Callable[[], None], stderr: Path) -> None:
+def _create(spec: GuestSpec, path: Path, programs: virtual_machine.Programs) -> None:
     """Make the domain, paused. xl stays as a daemon that destroys the domain when it ends. Raises PlatformError."""
-    with stderr.open("wb") as errors:
-        process = spawn(
-            ["xl", "create", "-p", path],
-            tag=claimed.tag,
-            stdout=errors.fileno(),
-            stderr=errors.fileno(),
-            before_exec=enter,
-        )
-        try:
-            status = process.wait(_CREATE_S * timeout_factor())
-        except subprocess.TimeoutExpired as error:
-            process.kill()
-            process.wait()
-            raise CommandFailed("xl create did not end in time") from error
-    if status != 0:
-        raise PlatformError(f"xl create failed with status {status}", where=_complaints(spec, stderr))
+    try:
+        programs.call(["xl", "create", "-p", path], "xl create", _CREATE_S * timeout_factor())
+    except PlatformError as error:
+        raise PlatformError(error.what, where=_complaints(spec, programs.stderr)) from error
 
 
 def _complaints(spec: GuestSpec, stderr: Path) -> str:
@@ -240,20 +223,6 @@ def _join_interfaces(options: XenOptions, spec: GuestSpec) -> tuple[str, ...]:
     suffix = "-emu" if options.devices == "emulated" else ""
     count = len(spec.plugboard.interfaces)
     return tuple(spec.plugboard.plug_devices([f"vif{domain.domid}.{number}{suffix}" for number in range(count)]))
-
-
-def _read_console(
-    spec: GuestSpec, claimed: Claim, enter: Callable[[], None], console: Path, stderr: Path
-) -> subprocess.Popen[bytes]:
-    """Write the kernel's messages to a file as long as the domain lives."""
-    with console.open("wb") as output, stderr.open("ab") as errors:
-        return spawn(
-            ["xl", "console", "-t", "pv", spec.name],
-            tag=claimed.tag,
-            stdout=output.fileno(),
-            stderr=errors.fileno(),
-            before_exec=enter,
-        )
 
 
 def _pinned_cpus(pool: str, spec: GuestSpec) -> tuple[int, ...]:
@@ -275,16 +244,6 @@ def _notes(pool: str, spec: GuestSpec) -> tuple[str, ...]:
     if all(vcpu.cpus == (vcpu.number,) for vcpu in tools.vcpus("Domain-0")):
         return ()
     return ("dom0's virtual CPUs are not pinned (boot Xen with dom0_vcpus_pin), and share CPUs with the guest",)
-
-
-def _joining(join: Sequence[int]) -> Callable[[], None]:
-    """Between fork and exec: into the guest's cgroup."""
-
-    def enter() -> None:
-        for fd in join:
-            os.write(fd, b"0")
-
-    return enter
 
 
 def _is_emulated() -> bool:
