@@ -108,6 +108,17 @@ def test_the_streams_line_is_a_console_for_its_speed_and_the_kernels_is_the_othe
     assert words.index("loglevel=1") > words.index("quiet")
 
 
+def test_where_the_hosts_cpu_is_emulated_the_kernel_skips_what_that_is_slow_at() -> None:
+    plain = machine.kernel_command_line(VirtualBoxOptions()).split()
+    emulated = machine.kernel_command_line(VirtualBoxOptions(), emulated=True, tsc_khz=2596117).split()
+    assert {"tsc_early_khz=2596117", "tsc=reliable", "no_timer_check", "edd=off"} < set(emulated) - set(plain)
+    assert set(plain) < set(emulated)
+    assert not any(word.startswith("tsc") for word in plain)
+    assert not any(
+        word.startswith("tsc") for word in machine.kernel_command_line(VirtualBoxOptions(), emulated=True).split()
+    )
+
+
 def test_the_cd_has_kernel_initrd_and_their_command_line() -> None:
     argv = machine.boot_medium(virtual_machine.Boot(Path("/k"), Path("/i")), MADE)
     assert {"kernel=/k", "initrd=/i", "isolinux/isolinux.cfg=/guests/vtax-1/isolinux.cfg"} < set(map(str, argv))
@@ -127,12 +138,19 @@ def test_virtual_cpus_are_found_by_the_names_of_their_threads(tmp_path: Path) ->
     assert tools.vcpu_threads(8, tmp_path) == []
 
 
-def have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
-    """Programs of the names that a host needs, each the script; the device and the loader's files. Their log."""
-    for name in ("VBoxManage", "VBoxHeadless", "xorriso", "ip"):
-        (tmp_path / name).write_text(f'#!/bin/sh\necho "${{0##*/}} $*" >>{tmp_path}/calls\n{script}\n')
+SERVICE = 'while [ $# -gt 1 ]; do shift; done; echo $$ >"$1"; exit 126'
+"""VBoxSVC --daemonize --pidfile FILE: the file is there when it ends, with a status that says nothing."""
+
+
+def have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, service: str = SERVICE) -> Path:
+    """Programs of the names that a host needs, each the script; the service. The log of their calls, each with the
+    settings that it uses."""
+    for name in ("VBoxManage", "VBoxHeadless", "xorriso", "ip", "VBoxSVC"):
+        noted = f'echo "${{0##*/}} $* in $VBOX_USER_HOME" >>{tmp_path}/calls'
+        (tmp_path / name).write_text(f"#!/bin/sh\n{noted}\n{service if name == 'VBoxSVC' else script}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(tools, "service_program", lambda: tmp_path / "VBoxSVC")
     return tmp_path / "calls"
 
 
@@ -204,6 +222,42 @@ def test_a_call_that_fails_ends_the_start_with_its_message_and_leaves_nothing(
     called = [line.split()[2] for line in log.read_text().splitlines() if line.startswith("VBoxManage")]
     assert called == ["createvm", "modifyvm", "createmedium"]
     assert journal.close() == []
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_service_of_the_guests_own_runs_before_all_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    log = have(tmp_path, monkeypatch, 'case "$*" in *createvm*) exit 1 ;; esac')
+    monkeypatch.setenv("VBOX_USER_HOME", "/root/.config/VirtualBox")
+    journal = Journal(tmp_path / "journal")
+    with pytest.raises(PlatformError, match="createvm failed"):
+        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+    called = [line for line in log.read_text().splitlines() if line.startswith("VBox")]
+    assert [line.split()[0] for line in called] == ["VBoxSVC", "VBoxManage"]
+    assert {line.rpartition(" in ")[2] for line in called} == {str(tmp_path / "guest" / "virtualbox")}
+    assert journal.close() == []
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_service_that_does_not_start_ends_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    monkeypatch.setattr(driver, "_PID_S", 0.05)
+    log = have(tmp_path, monkeypatch, "", service="echo 'VBoxSVC: no room' >&2; exit 1")
+    journal = Journal(tmp_path / "journal")
+    with pytest.raises(PlatformError, match=r"VBoxSVC did not start \(status 1\)") as failed:
+        driver.DRIVER.start(VirtualBoxOptions(), spec(tmp_path, journal))
+    assert failed.value.where == "VBoxSVC: no room"
+    assert "VBoxManage" not in log.read_text()
+    assert journal.close() == []
+
+
+def test_a_host_without_the_service_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlatformError, match=f"there is no VBoxSVC in {tmp_path}"):
+        tools.service_program([tmp_path])
+    (tmp_path / "VBoxSVC").touch()
+    assert tools.service_program([tmp_path / "no", tmp_path]) == tmp_path / "VBoxSVC"
 
 
 @pytest.mark.usefixtures("ready")

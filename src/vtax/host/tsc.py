@@ -13,6 +13,8 @@ import time
 from functools import cache
 from pathlib import Path
 
+from vtax.host.emulated_cpu import is_emulated
+
 _RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
 _BASE_LINE_S = 0.03
 _TRIES = 20
@@ -22,11 +24,13 @@ _TRIES = 20
 def frequency_khz() -> int | None:
     """The rate against CLOCK_MONOTONIC, good to about 0.01 %; None when it is not constant or cannot be read.
 
-    Takes 30 ms, once in a process.
+    The counter of a CPU that QEMU emulates is that of its host, and constant where that is, though its flags do not
+    say so. Takes 30 ms, once in a process.
     """
     try:
-        flags = set(Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split())
-        if not {"constant_tsc", "nonstop_tsc"} <= flags:
+        cpuinfo = Path("/proc/cpuinfo").read_text()
+        flags = set(cpuinfo.partition("flags")[2].partition("\n")[0].split())
+        if not ({"constant_tsc", "nonstop_tsc"} <= flags or is_emulated(cpuinfo)):
             return None
         code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     except OSError:

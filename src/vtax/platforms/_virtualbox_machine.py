@@ -19,6 +19,8 @@ from vtax.platforms.base import Resources
 STREAM = "/dev/ttyS1"
 _SPEED = 115200
 """Bits a second of both lines, the most that a UART of VirtualBox has: it takes the time that the speed says."""
+_ON_EMULATED_CPU = ("edd=off", "mitigations=off", "nokaslr")
+"""Without calls of the firmware for its disks, barriers against speculation, and relocation."""
 _SECTOR_BYTES = 512
 _LOADER = {
     "isolinux/isolinux.bin": Path("/usr/lib/ISOLINUX/isolinux.bin"),
@@ -68,6 +70,11 @@ class GuestIo:
         return self.directory / "isolinux.cfg"
 
     @property
+    def service(self) -> Path:
+        """The PID of its service, written when that is ready."""
+        return self.directory / "service.pid"
+
+    @property
     def stream(self) -> Path:
         """The socket of the second serial line."""
         return self.directory / "agent"
@@ -108,13 +115,16 @@ def commands(options: VirtualBoxOptions, resources: Resources, made: GuestIo) ->
     ]
 
 
-def kernel_command_line(options: VirtualBoxOptions) -> str:
+def kernel_command_line(options: VirtualBoxOptions, *, emulated: bool = False, tsc_khz: int | None = None) -> str:
     """As every machine's, on its first serial line.
 
     The stream's line is a console too, since that sets its speed; `loglevel=1` leaves nothing to write but a panic.
+    emulated: whether the host's CPU is; then the kernel skips what such a CPU is slow at, too. tsc_khz: see
+    virtual_machine.emulation_words.
     """
     consoles = f"ttyS1,{_SPEED} console=ttyS0,{_SPEED}"
-    return virtual_machine.kernel_command_line(consoles, options.modules, options.root_device, STREAM, ["loglevel=1"])
+    words = ["loglevel=1", *(virtual_machine.emulation_words(tsc_khz, _ON_EMULATED_CPU) if emulated else ())]
+    return virtual_machine.kernel_command_line(consoles, options.modules, options.root_device, STREAM, words)
 
 
 def loader_configuration(command_line: str) -> str:

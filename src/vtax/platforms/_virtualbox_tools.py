@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +18,8 @@ MIN_VERSION = (7, 0)
 DEVICE = Path("/dev/vboxdrv")
 BRIDGE_MODULE = Path("/sys/module/vboxnetflt")
 INSTALL = "install VirtualBox 7 (Debian: unstable, section contrib: apt install virtualbox virtualbox-dkms)"
+_DIRECTORIES = tuple(map(Path, ("/usr/lib/virtualbox", "/usr/lib64/virtualbox", "/opt/VirtualBox")))
+"""Where VirtualBox's own programs are: packages of Debian and Oracle, packages of others, Oracle's installer."""
 _PROGRAMS = {"xorriso": "xorriso", "ip": "iproute2"}
 _LOADER_PACKAGES = "isolinux syslinux-common"
 _ERROR = re.compile(r"VBoxManage: error: (.*)|.*?((?:Guru Meditation|[A-Z]*: ?VERR_|rc=VERR_|VMSetError).*)")
@@ -64,6 +66,14 @@ def version() -> str:
     return f"VirtualBox {found}"
 
 
+def service_program(directories: Iterable[Path] = _DIRECTORIES) -> Path:
+    """VBoxSVC, which is on no PATH. Raises PlatformError."""
+    for directory in directories:
+        if (program := directory / "VBoxSVC").exists():
+            return program
+    raise PlatformError(f"there is no VBoxSVC in {', '.join(map(str, directories))}", hint=INSTALL)
+
+
 def parse_version(text: str) -> str:
     """The number in the last line, `7.2.4` of `7.2.4_Debianr170995`, after warnings. Raises PlatformError."""
     last = (text.strip().splitlines() or [""])[-1]
@@ -93,17 +103,6 @@ def vcpu_threads(pid: int, proc: Path = Path("/proc")) -> list[int]:
 def link(name: str) -> RestoreCommand:
     """Removes a veth pair by one of its ends, wherever the other is."""
     return RestoreCommand(f"interface {name}", ("ip", "link", "delete", name), (1,), ("Cannot find device",))
-
-
-def joining(join: Iterable[int]) -> Callable[[], None]:
-    """Between fork and exec: into the guest's cgroup. join: of Group.procs_file."""
-    fds = tuple(join)
-
-    def enter() -> None:
-        for fd in fds:
-            os.write(fd, b"0")
-
-    return enter
 
 
 def limits_of(threads: Iterable[int]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,19 +23,18 @@ from pathlib import Path
 from typing import Any
 
 from vtax.counters.layer import Part
-from vtax.errors import CommandFailed, PlatformError, VtaxError
-from vtax.guest import bootstrap
+from vtax.errors import PlatformError, VtaxError
 from vtax.guest.channel import Channel
-from vtax.host import cgroups
+from vtax.host import cgroups, tsc
 from vtax.host.emulated_cpu import is_emulated, timeout_factor
-from vtax.host.process import run, spawn
+from vtax.host.process import run
 from vtax.host.resources import Tree
 from vtax.host.waiting import wait_until
 from vtax.image import host_kernel
 from vtax.image.image import Image
 from vtax.platforms import _virtualbox_machine as machine
 from vtax.platforms import _virtualbox_tools as tools
-from vtax.platforms import probing, stdio, virtual_machine
+from vtax.platforms import stdio, virtual_machine
 from vtax.platforms._qemu_probe import is_virtual
 from vtax.platforms._virtualbox_options import VARIANTS, VirtualBoxOptions
 from vtax.platforms.base import Driver, GuestSpec, NetworkLimits, Probe, Resources
@@ -50,6 +49,7 @@ PARTS = (
 """Threads by the names that VirtualBox gives them. What vboxnetflt does in the host's kernel is in none."""
 _CALL_S = 20.0
 _START_S = 20.0
+_PID_S = 2.0
 _MAX_MTU = 16110
 
 
@@ -69,18 +69,7 @@ class VirtualBox(Driver):
 
     def probe(self, options: VirtualBoxOptions, image: Image | None) -> Probe:
         """Start it once, where VirtualBox and its kernel module are."""
-        if os.geteuid() != 0:
-            return Probe(False, "guests are started as root", "run vtax with sudo")
-        try:
-            tools.check_host()
-            version = tools.version()
-        except VtaxError as error:
-            return Probe(False, ": ".join(filter(None, (error.what, error.where))), error.hint)
-        marks = ("nested",) if is_virtual(Path("/proc/cpuinfo").read_text()) else ()
-        if image is None:
-            return Probe(False, "it starts from the image, and no image is built", "vtax image build", marks, version)
-        found = probing.probe(lambda options, spec, argv: self.start(options, spec), options, image, programs={})
-        return replace(found, version=version, marks=marks)
+        return virtual_machine.probe(self.start, options, image, _host)
 
     def start(self, options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
         """See platforms.base.Driver."""
@@ -98,39 +87,33 @@ class VirtualBox(Driver):
 DRIVER = VirtualBox()
 
 
+def _host() -> tuple[str, tuple[str, ...]]:
+    """Version and marks of VirtualBox here. Raises VtaxError without it."""
+    tools.check_host()
+    return tools.version(), ("nested",) if is_virtual(_cpuinfo()) else ()
+
+
 @dataclass(frozen=True)
-class _Programs:
-    """Runs programs of VirtualBox in the guest's cgroup, with its tag and its own service."""
+class _Calls:
+    """Programs of VirtualBox for one guest, all of which use a service of its own."""
 
     made: machine.GuestIo
-    tag: str
-    enter: Callable[[], None]
-    stderr: Path
+    programs: virtual_machine.Programs
 
-    def spawn(self, argv: list[str]) -> subprocess.Popen[bytes]:
-        """Start one; what it prints is appended to the guest's stderr file."""
-        with self.stderr.open("ab") as output:
-            return spawn(
-                argv,
-                tag=self.tag,
-                stdout=output.fileno(),
-                stderr=output.fileno(),
-                environment=machine.environment(self.made),
-                cwd=self.made.directory,
-                before_exec=self.enter,
-            )
+    def serve(self) -> None:
+        """Start the service, which stays: one that VBoxManage starts ends when it is unused, between two calls.
+
+        VBoxSVC returns when its daemon is ready, with any status (126 in 7.2.22). Raises PlatformError.
+        """
+        program, pid = str(tools.service_program()), str(self.made.service)
+        status = self.programs.spawn([program, "--daemonize", "--pidfile", pid]).wait(_START_S * timeout_factor())
+        lacking = PlatformError(f"VBoxSVC did not start (status {status})")
+        wait_until(self.made.service.exists, _PID_S * timeout_factor(), 0.05, otherwise=lambda: lacking)
 
     def manage(self, *arguments: str) -> None:
         """Call VBoxManage. Raises CommandFailed or PlatformError."""
-        process = self.spawn(["VBoxManage", "-q", *arguments])
-        try:
-            status = process.wait(_CALL_S * timeout_factor())
-        except subprocess.TimeoutExpired as error:
-            process.kill()
-            process.wait()
-            raise CommandFailed(f"VBoxManage {arguments[0]} did not end in time") from error
-        if status != 0:
-            raise PlatformError(f"VBoxManage {arguments[0]} failed with status {status}")
+        argv = ["VBoxManage", "-q", *arguments]
+        self.programs.call(argv, f"VBoxManage {arguments[0]}", _CALL_S * timeout_factor())
 
 
 def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
@@ -146,9 +129,11 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 )
             _write_files(options, spec, made)
             with claimed.group.procs_file() as join:
-                programs = _Programs(made, claimed.tag, tools.joining(join), stderr)
+                programs = virtual_machine.Programs(claimed.tag, join, stderr, machine.environment(made))
+                calls = _Calls(made, programs)
+                calls.serve()
                 for arguments in machine.commands(options, spec.resources, made):
-                    programs.manage(*arguments)
+                    calls.manage(*arguments)
                 process = programs.spawn(["VBoxHeadless", "--startvm", spec.name, "--vrde", "off", "--start-paused"])
                 say = partial(describe, process, made, stderr)
                 channel = Channel.to_unix_socket(
@@ -158,13 +143,13 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                 )
                 undo.callback(channel.close)
                 limits = _pin(process, spec.resources)
-                programs.manage("controlvm", spec.name, "resume")
+                calls.manage("controlvm", spec.name, "resume")
             executing_at = time.monotonic()
         except (VtaxError, OSError, subprocess.SubprocessError) as error:
             raise start_error(spec, error, describe(None, made, stderr)) from error
         undo.pop_all()
-    if is_emulated(Path("/proc/cpuinfo").read_text()):
-        channel.agent = bootstrap.compiled(spec.image.tree)
+    if is_emulated(_cpuinfo()):
+        virtual_machine.compile_agent(channel, spec.image)
     notes = (f"VirtualBox was {NEVER_ON_HARDWARE} with vtax",)
     return StdioGuest(
         process, channel, claimed, stderr, notes, machine=limits, executing_at=executing_at, parts=PARTS
@@ -208,7 +193,9 @@ def _write_files(options: VirtualBoxOptions, spec: GuestSpec, made: machine.Gues
     image = spec.image
     made.settings.mkdir()
     made.base.write_text(machine.base_disk(image.disk, image.disk.stat().st_size))
-    made.loader_configuration.write_text(machine.loader_configuration(machine.kernel_command_line(options)))
+    emulated = is_emulated(_cpuinfo())
+    words = machine.kernel_command_line(options, emulated=emulated, tsc_khz=tsc.frequency_khz() if emulated else None)
+    made.loader_configuration.write_text(machine.loader_configuration(words))
     _, initrd = virtual_machine.boot_files(options.kernel, options.modules, image)
     run(machine.boot_medium(virtual_machine.Boot(_packed_kernel(options, image), initrd), made))
 
@@ -230,6 +217,10 @@ def _pin(process: subprocess.Popen[bytes], resources: Resources) -> cgroups.Limi
     for number, thread in enumerate(found):
         os.sched_setaffinity(thread, {resources.cpus[number]} if resources.pinned else resources.cpus)
     return cgroups.Limits(tools.limits_of(found), resources.memory_bytes, len(found))
+
+
+def _cpuinfo() -> str:
+    return Path("/proc/cpuinfo").read_text()
 
 
 def describe(process: subprocess.Popen[bytes] | None, made: machine.GuestIo, stderr: Path) -> str:
