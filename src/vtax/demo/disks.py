@@ -104,7 +104,7 @@ def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], Non
         fill(tree)
         used_mib = int(run(["du", "--summarize", "--block-size=1M", tree]).stdout.split()[0])
         _write_disk(tree, path / "disk.raw", used_mib + used_mib // 4 + 256)
-        run(["rm", "-rf", "--one-file-system", tree], timeout_s=300)
+        run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)
 
     with _one_at_a_time(home):
         made = _made(home, f"{kind}-{key}", journal, make)
@@ -132,7 +132,7 @@ def _forget_others(made: Path, prefix: str) -> None:
     """Remove what earlier recipes made; a machine that still runs from it keeps its open files."""
     for other in made.parent.glob(f"{prefix}*"):
         if other != made and not other.name.endswith(".partial"):
-            run(["rm", "-rf", "--one-file-system", other], timeout_s=300)
+            run(["rm", "-rf", "--one-file-system", other], timeout_s=_BUILD_S)
 
 
 def _build(machine: Machine, image: Image, lock: Path | None, journal: Journal, directory: Path) -> None:
@@ -154,7 +154,7 @@ def _build(machine: Machine, image: Image, lock: Path | None, journal: Journal, 
             (directory / HYPERVISOR).write_bytes(gzip.decompress(hypervisor.read_bytes()))
         disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules))
         _write_disk(tree, disks.root, machine.disk_mib)
-        run(["rm", "-rf", "--one-file-system", tree], timeout_s=300)
+        run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)
     finally:
         registered.release()
 
