@@ -33,6 +33,7 @@ echo 'ana ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ana
 mkdir /srv/cache && mount -o ro /dev/vdb /srv/cache
 rm -f /etc/apt/sources.list.d/* /etc/apt/apt.conf.d/99mmdebstrap
 echo "deb file:/srv/cache/debian $1 main" >/etc/apt/sources.list
+echo 'Acquire::Languages "none";' >/etc/apt/apt.conf.d/languages
 printf '[global]\\nno-index = true\\nfind-links = /srv/cache/wheels\\n' >/etc/pip.conf
 tar --extract --file=/root/repository.tar --directory=/home/ana
 chown -R ana: /home/ana/repository

@@ -14,6 +14,7 @@ from vtax.demo.demo import DEMOS, check_host, measured
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
+from vtax.image.build import find
 from vtax.store.bundle import Bundle
 from vtax.store.importing import import_bundle
 from vtax.store.store import Store
@@ -35,10 +36,11 @@ def command(hypervisor: str, yes: bool, as_json: bool) -> None:
     need_root("starting an emulated machine")
     home, demo = Home.from_environment().ensure(), DEMOS[hypervisor]
     check_host(home, demo)
-    notify(f"{NOTICE}\nestimated time: {demo.expected(home)}; longer on a busy host")
+    recipe = recipe_for(load(str(demo.study)))
+    expected = demo.expected(home, has_image=find(home, recipe) is not None)
+    notify(f"{NOTICE}\nestimated time, longer on a busy host: {expected}")
     if not yes and not _confirmed():
         raise VtaxError("nothing was started")
-    recipe = recipe_for(load(str(demo.study)))
     with measuring_lock(f"vtax demo {hypervisor}"):
         prepare_host(home)
         image = provide(home, recipe)

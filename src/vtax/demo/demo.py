@@ -33,6 +33,7 @@ _OUT, _ERR, _STATUS, _BUNDLE = (f"/root/demo.{name}" for name in ("out", "err", 
 _RUN = f"{PYTHON} -m vtax run $1 >{_OUT} 2>{_ERR}; echo $? >{_STATUS}"
 _POLL_S = 5.0
 _LIMIT_S = 4 * 3600.0
+_IMAGE_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,14 @@ class Demo:
         """Whether a machine of this recipe, perhaps of an earlier version of it, was built in this home."""
         return any(path.suffix != ".partial" for path in (home.root / "nested").glob(f"{self.machine.name}-*"))
 
-    def expected(self, home: Home) -> str:
-        """How long it is expected to take, in words."""
-        run = f"about {format_duration(self.run_s)} for the machine's boot and the study"
-        if self.is_built(home):
-            return run
-        return f"about {format_duration(self.build_s)} to build the machine, once, and {run}"
+    def expected(self, home: Home, *, has_image: bool) -> str:
+        """The estimated time in words. has_image: whether the guest image is built."""
+        parts = [f"about {format_duration(self.run_s)} for the machine's boot and the study"]
+        if not self.is_built(home):
+            parts.insert(0, f"about {format_duration(self.build_s)} to build the machine, once")
+        if not has_image:
+            parts.insert(0, f"about {format_duration(_IMAGE_S)} to build the guest image, once")
+        return "; ".join(parts)
 
 
 DEMOS = {
