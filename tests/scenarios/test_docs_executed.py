@@ -31,6 +31,7 @@ NEEDS_ROOT = (
     ["resume"],
     ["clean"],
     ["shell"],
+    ["demo"],
     ["image", "build"],
     ["image", "uml"],
     ["doctor", "--calibrate"],

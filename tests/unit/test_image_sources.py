@@ -80,3 +80,8 @@ def test_a_list_of_mirrors_stands_for_its_first(apt):
 
 def test_no_configuration_at_all_leaves_the_choice_to_the_tool(apt):
     assert host_mirror(apt) is None
+
+
+def test_a_mirror_in_a_directory_is_copied_from_since_dpkg_cannot_read_it_within_the_tree(apt):
+    (apt / "sources.list").write_text("deb file:/srv/debian trixie main\n")
+    assert host_mirror(apt) == "copy:/srv/debian"
