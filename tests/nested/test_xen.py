@@ -10,22 +10,26 @@ DOMAINS = ["xen-pv", "xen-pvh", "xen-hvm-pv", "xen-hvm"]
 STUDY, TOPOLOGIES = (f"/root/vtax/tests/nested/{name}.toml" for name in ("xen", "xen_topologies"))
 MIN_RATIO = 5.0
 """By how much paravirtual interfaces must send faster than an emulated one; 60 to 300 times were seen."""
-KILLED = """
-python3 -m vtax.conformance.killed platform vtax.platforms.xen >killed.txt 2>&1 & pid=$!
-for second in $(seq 900); do grep -q started killed.txt && break; sleep 1; done
-xl list; kill -KILL $pid; wait $pid; python3 -m vtax clean; echo after; xl list; ls /var/log/xen /var/lib/vtax/guests
-ls /sys/class/net
+HANDFUL = 50
+"""Packets that a guest may decide about; 8 were seen, of 19298."""
+LEFT = "{ ls /sys/class/net; ip netns; xl list | cut -d' ' -f1; ls /var/log/xen /var/lib/vtax/guests; }"
+KILLED = f"""
+{LEFT} >before 2>&1
+python3 /root/vtax/tests/nested/inside/killed_domain.py $1 >made.json
+python3 -m vtax clean >cleaned; {LEFT} >after 2>&1
+cat made.json; diff before after
 """
-
 POOL = """set -e
 xl cpupool-cpu-remove Pool-0 1
 printf 'name="guests"\\ncpus=["1"]\\n' >pool.cfg
 xl cpupool-create pool.cfg
 """
 OTHER_DOMAIN = """
-printf '%s\\n' "name='other'" "type='pv'" "kernel='{kernel}'" "memory=2600" >other.cfg
+printf '%s\\n' "name='vtax-theirs'" "type='pv'" "kernel='{kernel}'" "memory=2600" >other.cfg
 xl create -p other.cfg
 """
+LARGE_STUDY = f"sed -e 's/\"native\", //' -e 's/256MiB/1GiB/' {TOPOLOGIES} >large.toml"
+TSC_MODE = "xl debug-keys s && xl dmesg | grep -a 'dom[1-9].*mode=' | tail -1"
 
 
 def test_the_machine_is_dom0(dom0):
@@ -33,26 +37,36 @@ def test_the_machine_is_dom0(dom0):
     assert "Domain-0" in dom0.run("xl", "list").stdout
 
 
+def test_platforms_lists_every_kind_of_domain_as_available(dom0):
+    text = dom0.vtax("platforms", "--json", timeout_s=6000).stdout
+    keep("xen-platforms.json", text)
+    platforms = {each["name"]: each for each in json.loads(text)}
+    for name in ("xen-dom0", *DOMAINS):
+        assert platforms[name]["available"], platforms[name]["reason"]
+        assert platforms[name]["marks"] == ["nested"]
+        assert platforms[name]["version"].startswith("Xen 4.")
+    assert platforms["native"]["available"]
+    assert not platforms["kvm-virtio"]["available"]
+    assert not platforms["virtualbox"]["available"]
+
+
 @pytest.mark.parametrize("name", ["xen-dom0", *DOMAINS])
 def test_every_platform_starts_answers_stops_and_leaves_nothing(dom0, name):
-    found = json.loads(dom0.python("start_guests.py", "1", name, timeout_s=5000))
+    found = json.loads(dom0.python("start_guests.py", "1", name, "unprobed", timeout_s=5000))
     keep(f"{name}.json", json.dumps(found))
-    assert found["available"], found["reason"]
-    assert found["marks"] == ["nested"]
-    assert found["version"].startswith("Xen 4.")
     assert len(found["ready_s"]) == 1
     assert found["cpus_inside"] == "1"
     assert found["left"] == []
 
 
-def test_a_killed_run_leaves_no_domain_interface_disk_or_log_after_clean(dom0):
-    said = dom0.run("sh", "-c", KILLED, timeout_s=2400).stdout
-    keep("xen-killed.txt", said)
-    before, _, after = said.partition("after\n")
-    assert "vtax-" in before
-    assert "Domain-0" in after
-    assert "vtax" not in after
-    assert "vif" not in after
+@pytest.mark.parametrize("name", ["xen-pv", "xen-hvm"])
+def test_a_killed_run_leaves_no_domain_interface_disk_or_log_after_clean(dom0, name):
+    said = dom0.run("sh", "-c", KILLED, "sh", name, timeout_s=2400, status=None).stdout
+    keep(f"{name}-killed.txt", said)
+    made, _, difference = said.partition("\n")
+    kinds = {each.split()[0] for each in json.loads(made)}
+    assert {"domain", "file", "netns", "process"} <= kinds
+    assert difference == ""
 
 
 def test_a_domain_runs_on_the_cpus_of_a_cpu_pool(dom0):
@@ -68,16 +82,28 @@ def test_a_domain_runs_on_the_cpus_of_a_cpu_pool(dom0):
     assert found["left"] == []
 
 
-def test_without_memory_a_guest_is_refused_and_another_domain_stays(dom0, image):
+def test_a_domain_of_the_users_stays_and_guests_beside_it_are_refused(dom0, image):
     dom0.run("sh", "-c", OTHER_DOMAIN.format(kernel=f"/var/lib/vtax/images/{image.key}/vmlinuz"), timeout_s=600)
     try:
-        found = json.loads(dom0.vtax("platforms", "xen-pv", "--json", timeout_s=1200).stdout)
-        keep("xen-memory.json", json.dumps(found))
-        assert "the hypervisor has" in json.dumps(found)
+        refused = json.loads(dom0.python("refused_domains.py", "vtax-theirs", timeout_s=1200))
+        keep("xen-refused.json", json.dumps(refused))
+        assert refused["same_name"][0] == "a domain vtax-theirs exists already, and is not of this run"
+        assert refused["no_memory"][0].startswith("the hypervisor has")
+        assert refused["left"] == []
+        dom0.run("sh", "-c", LARGE_STUDY)
+        planned = dom0.vtax("run", "large.toml", "--plan", timeout_s=1200, status=2)
+        assert "1 GiB of memory are requested, and the hypervisor has" in planned.stderr
         dom0.vtax("clean")
-        assert "other" in dom0.run("xl", "list").stdout
+        assert "vtax-theirs" in dom0.run("xl", "list").stdout
     finally:
-        dom0.run("xl", "destroy", "other", status=None)
+        dom0.run("xl", "destroy", "vtax-theirs", status=None)
+
+
+def test_a_domain_that_crashes_at_boot_shows_the_last_lines_of_its_console(dom0):
+    found = json.loads(dom0.python("refused_domains.py", timeout_s=1200))
+    keep("xen-crashed.json", json.dumps(found))
+    assert "Kernel panic" in " ".join(found["crashed"])
+    assert found["left"] == []
 
 
 def figures(dom0, study, name):
@@ -110,12 +136,13 @@ def test_a_domain_measures_in_every_topology_and_forwards_less_than_it_sends(dom
     found = figures(dom0, TOPOLOGIES, "xen-topologies")
     assert set(found) == {"point-to-point", "guest-to-host", "guest-to-guest", "router", "router-openflow"}
     rate = {label: rows["xen-pv"]["summary"]["mean"] for label, rows in found.items()}
-    assert rate["router"] < rate["point-to-point"]
+    assert rate["router"] < rate["guest-to-host"]
     text = dom0.vtax("show", "--counters", "--json").stdout
     keep("xen-counters.json", text)
     counted = {each["benchmark"]: each for each in json.loads(text) if each["platform"] == "xen-pv"}
     decided = counted["router-openflow"]["counters"]
-    assert decided["link.openflow.to_guest_packets"] < 0.05 * decided["link.openflow.switched_packets"]
+    assert 0 < decided["link.openflow.to_guest_packets"] <= HANDFUL
+    assert decided["link.openflow.switched_packets"] > 100 * HANDFUL
     sending = counted["point-to-point"]
     assert (
         0
