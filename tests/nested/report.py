@@ -13,3 +13,10 @@ def keep(name: str, text: str, *, append: bool = False) -> None:
         Path(directory).mkdir(parents=True, exist_ok=True)
         with Path(directory, name).open("a" if append else "w") as file:
             file.write(text)
+
+
+def keep_file(name: str, content: bytes) -> None:
+    """Write down a file of the machine, which is not shown."""
+    if directory := os.environ.get("VTAX_NESTED_OUTPUT"):
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        Path(directory, name).write_bytes(content)

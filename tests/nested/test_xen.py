@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from nested.report import keep
+from nested.report import keep, keep_file
 
 pytestmark = pytest.mark.timeout(7200)
 DOMAINS = ["xen-pv", "xen-pvh", "xen-hvm-pv", "xen-hvm"]
@@ -100,6 +100,8 @@ def figures(dom0, study, name):
     keep(f"{name}-run.txt", ran.stdout + ran.stderr)
     assert ran.status == 0
     keep(f"{name}-table.txt", dom0.vtax("show").stdout)
+    dom0.vtax("export", "--output", "/root/run.vtax.gz")
+    keep_file(f"{name}.vtax.gz", dom0.guest.get("/root/run.vtax.gz"))
     text = dom0.vtax("show", "--json").stdout
     keep(f"{name}.json", text)
     found = {}
