@@ -1,7 +1,7 @@
 """Run inside dom0: ask for domains that cannot be, and print why they were refused, as one JSON object.
 
 `python refused_domains.py NAME` with the name of a domain that is not of vtax, beside which there is no memory left.
-Without NAME a guest crashes at boot: its initrd is empty.
+Without NAME a guest crashes at boot: its initrd is none.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def error_of(home, image, name, *, crashes=False):
         journal.register(Tree(str(directory)))
         directory.mkdir()
         if crashes:
-            image = without_initrd(image, directory)
+            image = with_broken_initrd(image, directory)
         try:
             spec = GuestSpec(name, image, Resources(1, 256 << 20, (0,)), directory, journal)
             running = registry.get("xen-pv").start(spec)
@@ -55,14 +55,14 @@ def error_of(home, image, name, *, crashes=False):
     return None
 
 
-def without_initrd(image, directory):
-    """The image with an empty initrd."""
+def with_broken_initrd(image, directory):
+    """The image with an initrd that no kernel can unpack, so that the kernel finds no disk and panics."""
     broken = Image(image.key, directory / "image")
     broken.directory.mkdir()
     for path in image.directory.iterdir():
         (broken.directory / path.name).symlink_to(path)
     broken.initrd.unlink()
-    broken.initrd.touch()
+    broken.initrd.write_bytes(b"no initrd" * 1000)
     return broken
 
 
