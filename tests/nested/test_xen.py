@@ -28,7 +28,9 @@ OTHER_DOMAIN = """
 printf '%s\\n' "name='vtax-theirs'" "type='pv'" "kernel='{kernel}'" "memory=2600" >other.cfg
 xl create -p other.cfg
 """
-LARGE_STUDY = f"sed -e 's/^platforms.*/baseline = \"xen-pv\"\\nplatforms = [\"xen-pv\"]/' -e 's/256MiB/1GiB/' {TOPOLOGIES} >large.toml"
+LARGE_STUDY = f"""
+sed -e '/^platforms/s/"native", //; /^question/a baseline = "xen-pv"' -e s/256MiB/1GiB/ {TOPOLOGIES} >large.toml
+"""
 
 
 def test_the_machine_is_dom0(dom0):
