@@ -6,6 +6,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import measured_run
 import numpy as np
 import pytest
 import synthetic_run
@@ -151,6 +152,29 @@ def test_a_spread_over_blocks_is_a_ratio_of_deviations(above: float, expected: s
     check = {"kind": "spread", "over": "blocks", "of": "far", "to": "near", "reference": "native", "above": above}
     found = judged({**check, "benchmark": "bulk", "where": {"size": 256}}, blocks=40)
     assert found.word == expected
+
+
+@pytest.mark.parametrize(
+    ("of", "to", "expected"), [("near", "native", "reproduced"), ("far", "native", "inconclusive")]
+)
+def test_pairing_in_blocks_narrows_where_noise_is_common(of: str, to: str, expected: str) -> None:
+    """Blocks have a common noise of 10 %; of bulk, near adds 1 % of its own and far 30 %."""
+    check = {"kind": "spread", "over": "pairing", "of": of, "to": to, "below": 0.8, "where": {"size": 64}}
+    found = judged({**check, "benchmark": "bulk"}, blocks=40, noise=0.03 if of == "far" else 0.01)
+    assert found.word == expected
+
+
+@pytest.mark.parametrize(("guests", "expected"), [(0.1, "reproduced"), (0.0, "contradicted")])
+def test_a_spread_over_trials_shows_what_a_reused_guest_hides(guests: float, expected: str) -> None:
+    run = measured_run.noisy(guests, 0.01)
+    data, _ = measured_run.measured(run, blocks=40, trials=2, method=2)
+    check = {"kind": "spread", "over": "trials", "of": "first", "above": 3, "where": {"size": 64}}
+    data.run.declared["claim"] = [claim(check=[check])]
+    (found,) = claims(analyse_data(data)).claims
+    assert found.word == expected
+    (compared,) = found.compared
+    assert compared.tested is not None
+    assert compared.tested.ratio.estimate == pytest.approx(math.hypot(guests, 0.01) / 0.01, rel=0.5)
 
 
 def test_a_side_may_fix_the_benchmark() -> None:

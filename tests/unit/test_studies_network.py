@@ -50,7 +50,14 @@ def test_mauricio_measures_the_four_paths_of_the_paper_15_times():
 
 @pytest.mark.parametrize(
     ("name", "claims"),
-    [("ufla2010", 8), ("santos2008", 14), ("mauricio2013", 17), ("urschei2007", 14), ("trindade2018", 19)],
+    [
+        ("ufla2010", 8),
+        ("santos2008", 14),
+        ("mauricio2013", 17),
+        ("urschei2007", 14),
+        ("trindade2018", 19),
+        ("folklore", 9),
+    ],
 )
 def test_every_published_finding_is_a_claim(name, claims):
     assert len(load(name).study.claim) == claims

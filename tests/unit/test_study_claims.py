@@ -127,9 +127,30 @@ def test_every_kind_names_the_key_that_it_lacks(kind: str, missing: str, tmp_pat
     assert f"a check of kind {kind!r} needs the key {missing}" in str(error)
 
 
-def test_a_spread_over_blocks_needs_another_side(tmp_path: Path) -> None:
-    error = refusal(tmp_path, '[[claim.check]]\nkind = "spread"\nof = "podman"\nover = "blocks"\nabove = 2\n')
-    assert "is compared with that of another side" in str(error)
+@pytest.mark.parametrize(
+    ("check", "what"),
+    [
+        ('over = "blocks"', "a spread over blocks needs another side"),
+        ('over = "pairing"', "a spread over pairing needs another side"),
+        ('over = "trials"\nto = "native"', "a spread over trials is of one side alone"),
+        ('over = "pairing"\nto = "native"\nreference = "native"', "reference has no effect"),
+        ('over = "trials"', "compares two trials of a block, and the design has one"),
+    ],
+)
+def test_a_spread_has_the_sides_and_trials_that_it_compares(check: str, what: str, tmp_path: Path) -> None:
+    error = refusal(tmp_path, f'[[claim.check]]\nkind = "spread"\nof = "podman"\nabove = 2\n{check}\n')
+    assert what in str(error)
+
+
+@pytest.mark.parametrize(
+    ("check", "what"),
+    [
+        ('kind = "ratio"\nof = "podman@host=one"\nabove = 2', "is no number of a host"),
+        ('kind = "rank"\nof = "podman@host=1"\nto = "native"\nplace = "last"', "cannot name hosts"),
+    ],
+)
+def test_hosts_are_numbers_of_sides_that_are_ratios(check: str, what: str, tmp_path: Path) -> None:
+    assert what in str(refusal(tmp_path, f"[[claim.check]]\n{check}\n"))
 
 
 def test_a_trend_needs_levels_that_are_numbers(tmp_path: Path) -> None:

@@ -58,6 +58,9 @@ def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[
             yield BadInput(
                 _unknown("benchmark", label, labels), where=f"{where}, key benchmark", hint="use its label"
             )
+    if check.over == "trials" and study.design.trials == 1:
+        what = "a spread over trials compares two trials of a block, and the design has one"
+        yield BadInput(what, where=f"{where}, key over", hint="set trials of [design] to 2 or more")
     sides = [("of", side) for side in check.sides("of")] + [("to", side) for side in check.sides("to")]
     problems: list[BadInput] = []
     for key, side in sides:

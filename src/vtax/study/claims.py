@@ -32,6 +32,8 @@ _KEYS: Mapping[str, tuple[set[str], set[str]]] = {
     "interaction": ({"to", "reference"}, {"above", "below"}),
 }
 """Kind -> (keys that it needs, further keys that it takes), of those that not every kind has."""
+OVER_BLOCKS = ("blocks", "trials", "pairing")
+"""Of a spread: over what one value is of two blocks."""
 _OF_KINDS = ("to", "reference", "within", "above", "below", "place", "along", "direction", "over")
 
 
@@ -152,7 +154,11 @@ class CheckTable(Table):
     place: Literal["first", "last"] | None = Field(None, description="of a rank; first is best")
     along: str | None = Field(None, description="factor with numbers for levels, of a monotone check")
     direction: Literal["rises", "falls"] | None = Field(None, description="of values, or ratios, along the factor")
-    over: Literal["blocks", "points"] | None = Field(None, description="what the values of a spread are of")
+    over: Literal["blocks", "points", "trials", "pairing"] | None = Field(
+        None,
+        description="what the values of a spread are of; trials: of is compared with itself, trials of different "
+        "guests with trials of one; pairing: of / to in the same block is compared with of / to across blocks",
+    )
     needs: Literal["each", "most"] = Field("each", description="how many of the comparisons must be inside")
 
     @model_validator(mode="after")
@@ -167,8 +173,12 @@ class CheckTable(Table):
             raise disagreement(f"a check of kind {self.kind!r} needs above, below or both", "above")
         if self.above is not None and self.below is not None and self.above >= self.below:
             raise disagreement(f"above ({self.above:g}) is not below `below` ({self.below:g})", "above")
-        if self.over == "blocks" and self.to is None:
-            raise disagreement("a spread over blocks is compared with that of another side", "to")
+        if self.over in ("blocks", "pairing") and self.to is None:
+            raise disagreement(f"a spread over {self.over} needs another side", "to")
+        if self.over == "trials" and self.to is not None:
+            raise disagreement("a spread over trials is of one side alone", "to")
+        if self.over in ("trials", "pairing") and self.reference is not None:
+            raise disagreement(f"reference has no effect in a spread over {self.over}", "reference")
         if self.hosts and self.kind not in ("ratio", "equivalence", "interaction"):
             raise disagreement(f"a check of kind {self.kind!r} cannot name hosts", "of")
         if self.reference is not None and "@" in self.reference:

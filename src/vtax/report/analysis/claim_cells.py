@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -104,3 +105,16 @@ def mean_logs(entries: Sequence[Entry]) -> dict[int, float]:
     blocks, logs = logs_of(entries)
     means = logs.mean(axis=0)
     return {block: mean for block, mean in zip(blocks.tolist(), means.tolist(), strict=True) if mean == mean}
+
+
+def trial_logs(entries: Sequence[Entry], number: int) -> dict[int, float]:
+    """Block -> mean over entries of the logarithm of its trial of this number, from 0. All entries have the block."""
+    found: list[dict[int, float]] = []
+    for entry in entries:
+        logs: dict[int, list[float]] = {}
+        for block, value in zip(entry.row.trial_blocks.tolist(), entry.row.trial_values.tolist(), strict=True):
+            logs.setdefault(block, []).append(math.log(value) if value > 0 else math.nan)
+        found.append({block: values[number] for block, values in logs.items() if len(values) > number})
+    blocks = set.intersection(*map(set, found))
+    means = {block: sum(logs[block] for logs in found) / len(found) for block in blocks}
+    return {block: mean for block, mean in means.items() if mean == mean}

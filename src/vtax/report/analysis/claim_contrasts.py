@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from vtax.report.analysis.claim_cells import Entry, Mapped, logs_of, mean_logs
+from vtax.report.analysis.claim_cells import Entry, Mapped, logs_of, mean_logs, trial_logs
 from vtax.report.analysis.unpaired import labels
-from vtax.report.analysis.values import Analysis
+from vtax.report.analysis.values import Analysis, Floats
 from vtax.stats.checks import StatsError
 from vtax.stats.claims import Sample
 from vtax.stats.contrasts import Contrast, paired_contrast
 from vtax.stats.notes import Note
 from vtax.stats.ratio import BlockMeans
-from vtax.stats.spread import BLOCKS_OF_A_SPREAD, spread_over_blocks, spread_over_points
+from vtax.stats.spread import (
+    BLOCKS_OF_A_SPREAD,
+    spread_of_guests,
+    spread_of_pairing,
+    spread_over_blocks,
+    spread_over_points,
+)
 from vtax.stats.trend import theil_sen
 from vtax.study.claims import CheckTable, number_of
 
@@ -73,6 +79,10 @@ def contrast_of(
     of, to = sides
     if check.kind == "monotone":
         found = _slopes(check, of, to, keys, analysis.rule.confidence)
+    elif check.over == "pairing":
+        found = _spread_of(spread_of_pairing, mean_logs(of), mean_logs(to))
+    elif check.over == "trials":
+        found = _spread_of(spread_of_guests, *(trial_logs(of, number) for number in (0, 1)))
     elif check.kind == "spread":
         found = _spread(check, of, divisor)
         if to:
@@ -129,6 +139,13 @@ def _slopes(
     x = np.log2(np.array(sorted(by_level)))
     shared = set.intersection(*(set(line) for line in lines))
     return {b: theil_sen(x, np.array([line[b] for line in lines]), confidence).estimate for b in shared}
+
+
+def _spread_of(spread: Callable[[Floats, Floats], Floats], left: Logs, right: Logs) -> Logs:
+    """Every second block -> a logarithm of the spreads of two series, of the blocks that both have."""
+    shared = sorted(set(left) & set(right))
+    values = (np.array([logs[block] for block in shared]) for logs in (left, right))
+    return dict(zip(shared[::BLOCKS_OF_A_SPREAD], spread(*values).tolist(), strict=False))
 
 
 def _spread(check: CheckTable, entries: Sequence[Entry], divisor: Divisor | None) -> Logs:

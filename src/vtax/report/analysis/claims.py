@@ -21,7 +21,7 @@ from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.notes import Note
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
-from vtax.study.claims import BENCHMARK, HOST, METRIC, CheckTable, ClaimTable, PublishedTable, Side
+from vtax.study.claims import BENCHMARK, HOST, METRIC, OVER_BLOCKS, CheckTable, ClaimTable, PublishedTable, Side
 from vtax.study.limits import MAX_POINTS
 
 
@@ -295,7 +295,7 @@ def _comparison(
         failed = (sum(e.row.failed for e in of), sum(e.row.failed for e in to))
         made = (sum(e.row.summary.n for e in of if e.row.summary), sum(e.row.summary.n for e in to if e.row.summary))
         contrast = replace(contrast, failed=failed, tried=(failed[0] + made[0], failed[1] + made[1]))
-    blocks_each = BLOCKS_OF_A_SPREAD if check.over == "blocks" else 1
+    blocks_each = BLOCKS_OF_A_SPREAD if check.over in OVER_BLOCKS else 1
     return _Prepared(compared, Claimed(contrast, low, high, withheld, blocks_each))
 
 

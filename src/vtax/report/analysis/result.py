@@ -199,8 +199,9 @@ def _row(row: Row, blocks: Ints, values: Floats, metric: MetricRecord, confidenc
         return replace(row, reason=error.note)
     fewest = int(np.unique(blocks, return_counts=True)[1].min())
     return replace(
-        row, summary=summary, blocks=labels, block_means=means, block_medians=medians, fewest_trials=fewest
-    )
+        row, summary=summary, blocks=labels, block_means=means, block_medians=medians, fewest_trials=fewest,
+        trial_blocks=blocks, trial_values=values,
+    )  # fmt: skip
 
 
 def _with_bootstrap(rows: Mapping[tuple[int, int], Row], resamples: int) -> dict[tuple[int, int], Row]:

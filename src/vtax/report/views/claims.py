@@ -225,6 +225,10 @@ def _what(compared: Compared, found: Claims, marks: Marks, alike: Collection[str
         what = msg("{ratio}, for each doubling of {factor}", ratio=what, factor=str(check.along))
     elif check.kind == "spread" and check.over == "points":
         what = msg("spread of {ratio} over points", ratio=what)
+    elif check.over == "trials":
+        what = msg("spread of {side} over guests / within a guest", side=what)
+    elif check.over == "pairing":
+        what = msg("spread of {ratio} within blocks / across blocks", ratio=what)
     elif check.kind == "spread":
         what = msg("spread of {ratio} over blocks", ratio=what)
     if check.average_over:
