@@ -3,103 +3,23 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import measured_run
-import numpy as np
 import pytest
-import synthetic_run
+from claimed_run import claim, judged, measured
 from shown import drawn
 from shown import source_of as source
 
 from vtax.errors import BadInput
-from vtax.report.analysis import Analysis, analyse_data
-from vtax.report.analysis.claims import Claims, JudgedClaim, claims
+from vtax.report.analysis import analyse_data
+from vtax.report.analysis.claims import Claims, claims
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import Language
 from vtax.report.views.base import Options
 from vtax.report.views.claims import VIEW, document_of
 from vtax.report.views.report import report
-from vtax.store.query import Measurements, RunData, Trials
-from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
-
-PLATFORMS = (
-    PlatformRecord("native", {}, True, is_baseline=True),
-    PlatformRecord("near", {}, True),
-    PlatformRecord("far", {}, True, marks=("emulated",)),
-    PlatformRecord("gone", {}, False, reason="this host has no hypervisor", hint="boot one"),
-)
-SIZES = (64, 256, 1024)
-FAR = {64: 0.3, 256: 0.5, 1024: 0.7}
-
-
-def rate(platform: str, benchmark: str, size: int) -> float:
-    """Native rises with size; near is like native; far gains on it with size. Bulk work costs far nothing."""
-    own = {"native": 1.0, "near": 1.0, "far": FAR[size] if benchmark == "small" else 0.99}[platform]
-    return 100.0 * math.sqrt(size) * own
-
-
-def measured(
-    *tables: dict[str, Any], published: tuple[dict[str, Any], ...] = (), blocks: int = 10, noise: float = 0.01,
-    lacks: tuple[str, int] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None, **design: Any,
-) -> Analysis:  # fmt: skip
-    """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value. hosts: a
-    letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it."""
-    random = np.random.default_rng(5)
-    cells = [
-        CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
-        for p in PLATFORMS if p.available for b in ("small", "bulk") for s in SIZES
-    ]  # fmt: skip
-    run: Any = SimpleNamespace(
-        name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
-        image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
-        started_at=0.0, ended_at=1.0, duration_s=1.0,
-        platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
-        sessions=tuple(SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)),
-        declared={
-            **synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, "method": 2, **design},
-            "claim": [claim(**table) for table in tables], "published": list(published),
-        },
-    )  # fmt: skip
-    order = [(b, c) for b in range(blocks) for c in range(len(cells))]
-    shared = random.normal(0, 0.1, blocks)
-    spread = {"native": noise, "near": noise, "far": 10 * noise}
-    values = np.array(
-        [
-            rate(cells[c].platform, cells[c].label, int(cells[c].levels["size"]))
-            * math.exp(
-                shared[b] + random.normal(0, noise if cells[c].label == "small" else spread[cells[c].platform])
-            )
-            for b, c in order
-        ]
-    )
-    session = np.array([b * len(hosts) // blocks for b, _ in order])
-    values *= [
-        (far_on or {}).get(hosts[s], 1.0) if cells[c].platform == "far" else 1.0
-        for s, (_, c) in zip(session.tolist(), order, strict=True)
-    ]
-    if lacks is not None:
-        gone = [(cells[c].platform, cells[c].levels["size"]) == lacks for _, c in order]
-        values[np.array(gone)] = np.nan
-    block, cell = (np.array(column) for column in zip(*order, strict=True))
-    each, ok, zeros = np.arange(len(order)), ~np.isnan(values), np.zeros(len(order), np.int64)
-    trials = Trials(
-        each, cell, block, zeros, each, zeros.astype(bool), ok, each * 2.0, each * 1.0, each * 1.0, session + 1
-    )
-    data = RunData(run, trials, Measurements(each[ok], zeros[ok], values[ok]), (), (), ())
-    return analyse_data(data)
-
-
-def claim(**changes: Any) -> dict[str, Any]:
-    given = {"id": "one", "statement": "It holds.", "statement_pt": "Vale.", "source": "table 1"}
-    return {**given, **changes}
-
-
-def judged(*checks: dict[str, Any], mapped: dict[str, str] | None = None, **run: Any) -> JudgedClaim:
-    (found,) = claims(measured({"check": list(checks)}, **run), mapped).claims
-    return found
 
 
 def word(**check: Any) -> str:
