@@ -187,6 +187,34 @@ def test_leaving_a_run_out_and_adding_to_a_merged_run_are_looks_too(store: Store
     assert "merged-again" in {each.code for each in load(store.engine, store.open_run("tour-merged-2")).warnings}
 
 
+def test_claims_compare_the_hosts_of_a_merged_run(private_home: Home) -> None:
+    """Four runs on two hosts, alternately, as the two environments of ufla2010: efficiencies are alike on both."""
+    check = {
+        "kind": "interaction", "of": "docker@host=1", "to": "docker@host=2", "reference": "native",
+        "benchmark": "sysbench-cpu", "above": 0.9, "below": 1.1,
+    }  # fmt: skip
+    finding = {"id": "alike", "statement": "Alike.", "statement_pt": "Iguais.", "source": "test", "check": [check]}
+    with Store.open(private_home.store_url) as store:
+        for number in range(1, 5):
+            run = begin(
+                store, f"tour-{number}", host=HOSTS[number % 2], started_at=1.7e9 + number, boot_id=f"boot-{number}",
+                declared={**DECLARED, "claim": [finding]},
+            )  # fmt: skip
+            fill(run, blocks=6, trials=1, warmup=0, seed=number)
+    merge("tour-1", "tour-2")
+    (one_each,) = json.loads(output_of("claims", "tour-merged-1", "--json"))["claims"]
+    assert (one_each["judgement"], one_each["why"]) == (
+        "inconclusive", "no verdict: a side has one session only",
+    )  # fmt: skip
+    merge("tour-1", "tour-2", "tour-3", "tour-4")
+    (two_each,) = json.loads(output_of("claims", "tour-merged-2", "--json"))["claims"]
+    assert two_each["judgement"] == "reproduced"
+    (compared,) = two_each["comparisons"]
+    assert (compared["of"], compared["to"]) == ("docker@host=1", "docker@host=2")
+    (alone,) = json.loads(output_of("claims", "tour-1", "--json"))["claims"]
+    assert alone["judgement"] == "not tested"
+
+
 DESIGN = DECLARED["design"]
 DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
     "study": ({"study": "disks"}, "study tour and disks"),
