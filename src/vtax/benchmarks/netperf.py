@@ -117,6 +117,7 @@ class Netperf:
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),
         Metric("transactions", "1/s", "higher", "transactions, one at a time", primary=True, over_flows="sum"),
         Metric("sent", "Mbit/s", "higher", "rate at the sender", over_flows="sum"),
+        Metric("transfer_rate", "Mbit/s", "higher", "transfer rate, one direction", over_flows="sum"),
         Metric("retransmits", "segments", "lower", "TCP retransmits", over_flows="sum"),
         Metric("latency_mean", "us", "lower", "mean time of a transaction"),
         Metric("latency_p50", "us", "lower", "median time of a transaction"),
@@ -168,7 +169,7 @@ class Netperf:
             message = (client.stderr.strip() or client.stdout.strip())[-300:]
             raise BenchmarkError(f"netperf failed with {client.ended_with}: {message or 'no output'}")
         try:
-            values = _stream_values(reported, p) if p.test in _STREAMS else _transaction_values(reported)
+            values = _stream_values(reported, p) if p.test in _STREAMS else _transaction_values(reported, p)
             values |= _cpu_values(reported)
             effective = _effective(reported, context)
             warnings = [*_warnings(reported, p), *congestion_warnings(effective, context)]
@@ -224,9 +225,10 @@ def _stream_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[st
     return values
 
 
-def _transaction_values(reported: Mapping[str, str]) -> dict[str, float]:
+def _transaction_values(reported: Mapping[str, str], p: NetperfParameters) -> dict[str, float]:
     values = {name: _number(reported, selector) for name, selector in _LATENCIES.items()}
-    return {"transactions": _number(reported, "TRANSACTION_RATE"), **values}
+    transactions = _number(reported, "TRANSACTION_RATE")
+    return {"transactions": transactions, "transfer_rate": transactions * p.request_size * 8 / 1e6, **values}
 
 
 def _cpu_values(reported: Mapping[str, str]) -> dict[str, float]:
