@@ -128,7 +128,7 @@ def _unknown_facts(loaded: LoadedStudy) -> Iterator[BadInput]:
 
 
 def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[BadInput]:
-    """A problem for each metric that a claim or a published number names and no benchmark it is about has."""
+    """A problem for each metric that a claim, a number or a figure names and no benchmark it is about has."""
     of_labels: dict[str, set[str]] = {}
     for point in points:
         of_labels.setdefault(point.label, set()).update(metric.name for metric in point.metrics)
@@ -140,6 +140,10 @@ def _unknown_metrics(loaded: LoadedStudy, points: Sequence[Point]) -> Iterator[B
     named += [
         (f"[[published]] number {number}", (table.benchmark,), (table.metric,))
         for number, table in enumerate(loaded.study.published, 1)
+    ]
+    named += [
+        (f"[[figure]] number {number} ({figure.id})", figure.benchmarks, figure.metrics)
+        for number, figure in enumerate(loaded.study.figure, 1)
     ]
     for where, labels, metrics in named:
         known = sorted({name for label in labels or of_labels for name in of_labels.get(label, ())})

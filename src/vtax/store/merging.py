@@ -133,9 +133,9 @@ def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
 
 
 def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """A study without what says how long it lasts."""
+    """A study without what says how long it lasts, and without its figures, which change nothing that is measured."""
     design = {name: value for name, value in declared.get("design", {}).items() if name not in _OF_LENGTH}
-    return {**declared, "design": design}
+    return {**{name: value for name, value in declared.items() if name != "figure"}, "design": design}
 
 
 def _unlike(place: str, a: Any, b: Any) -> Iterator[str]:

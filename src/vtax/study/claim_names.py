@@ -18,8 +18,7 @@ def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadI
 
     listed: platforms of the file, which the command line may have replaced in the study.
     """
-    platforms = {*listed, *study.platforms, *(table.name for table in study.platform)}
-    platforms |= set(study.paper.platforms) if study.paper else set()
+    platforms = known_platforms(study, listed)
     found: list[BadInput] = []
     ids = [claim.id for claim in study.claim]
     for number, claim in enumerate(study.claim, 1):
@@ -28,23 +27,31 @@ def unknown_names(study: Study, listed: Iterable[str], source: str) -> list[BadI
             found.append(BadInput(f"there are two claims {claim.id!r}", where=f"{place}, key id", hint="rename one"))
         for which, check in enumerate(claim.check, 1):
             where = f"{place}, check {which}"
-            found += _unknown_platforms(check.platforms(study.baseline), platforms, where)
+            found += unknown_platforms(check.platforms(study.baseline), platforms, where)
             found += _problems_of_check(study, check, where)
     for number, table in enumerate(study.published, 1):
         where = f"{source}: [[published]] number {number}"
-        found += _unknown_platforms(table.values, platforms, f"{where}, key values")
+        found += unknown_platforms(table.values, platforms, f"{where}, key values")
         found += _problems_of_published(study, table, where)
     return found
 
 
-def _unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) -> Iterator[BadInput]:
+def known_platforms(study: Study, listed: Iterable[str]) -> set[str]:
+    """Platforms that a study knows: its own, those of its file, and those of its publication."""
+    own = {*listed, *study.platforms, *(table.name for table in study.platform)}
+    return own | (set(study.paper.platforms) if study.paper else set())
+
+
+def unknown_platforms(named: Iterable[str], known: Iterable[str], where: str) -> Iterator[BadInput]:
+    """A problem for each platform that is not known."""
     for name in named:
         if name not in known:
             hint = "name a platform of the study, or add it to platforms of [paper] with what it was"
-            yield BadInput(_unknown("platform", name, sorted(known)), where=where, hint=hint)
+            yield BadInput(unknown_name("platform", name, sorted(known)), where=where, hint=hint)
 
 
-def _unknown(kind: str, name: str, known: Sequence[str]) -> str:
+def unknown_name(kind: str, name: str, known: Sequence[str]) -> str:
+    """What is wrong with a name, and the nearest that there are."""
     near = [each for each in known if each.endswith(f".{name}")] or get_close_matches(name, known, 2)
     return f"the study has no {kind} {name!r}" + (
         f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(known)}" if known else ""
@@ -56,7 +63,7 @@ def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[
     for label in check.benchmarks:
         if label not in labels:
             yield BadInput(
-                _unknown("benchmark", label, labels), where=f"{where}, key benchmark", hint="use its label"
+                unknown_name("benchmark", label, labels), where=f"{where}, key benchmark", hint="use its label"
             )
     if check.over == "trials" and study.design.trials == 1:
         what = "a spread over trials compares two trials of a block, and the design has one"
@@ -64,15 +71,15 @@ def _problems_of_check(study: Study, check: CheckTable, where: str) -> Iterator[
     sides = [("of", side) for side in check.sides("of")] + [("to", side) for side in check.sides("to")]
     problems: list[BadInput] = []
     for key, side in sides:
-        tables = _tables(study, check.benchmarks, side)
-        there = _levels(study, tables)
+        tables = tables_of(study, check.benchmarks, side)
+        there = factor_levels(study, tables)
         named = {f: (v,) for f, v in side.levels.items() if f not in (BENCHMARK, METRIC, HOST)}
         if side.levels.get(BENCHMARK, labels[0]) not in labels:
-            what = _unknown("benchmark", side.levels[BENCHMARK], labels)
+            what = unknown_name("benchmark", side.levels[BENCHMARK], labels)
             problems.append(BadInput(what, where=f"{where}, key {key}", hint="use its label"))
             continue
-        problems += _unknown_levels(named, there, f"{where}, key {key}")
-        problems += _unknown_levels(check.levels, there, f"{where}, key where")
+        problems += unknown_levels(named, there, f"{where}, key {key}")
+        problems += unknown_levels(check.levels, there, f"{where}, key where")
         problems += _unknown_factors(check, there, where)
         if not problems and not any(_has_cells(study, table, {**check.levels, **named}) for table in tables):
             what = f"no cell of the study has all levels of {key} and where"
@@ -85,12 +92,12 @@ def _unknown_factors(check: CheckTable, there: Levels, where: str) -> Iterator[B
     for factor in check.average_over:
         if factor not in known:
             yield BadInput(
-                _unknown("factor", factor, known), where=f"{where}, key average_over", hint="name a factor"
+                unknown_name("factor", factor, known), where=f"{where}, key average_over", hint="name a factor"
             )
     if check.along is None:
         return
     if check.along not in there:
-        what = _unknown("factor", check.along, list(there))
+        what = unknown_name("factor", check.along, list(there))
         yield BadInput(what, where=f"{where}, key along", hint="name a factor")
         return
     numbers = [number_of(level) for level in there[check.along].values()]  # type: ignore[arg-type]
@@ -99,36 +106,37 @@ def _unknown_factors(check: CheckTable, there: Levels, where: str) -> Iterator[B
         yield BadInput(what, where=f"{where}, key along", hint="name a factor of sizes or counts")
 
 
-def _unknown_levels(named: Mapping[str, Sequence[str]], there: Levels, where: str) -> Iterator[BadInput]:
+def unknown_levels(named: Mapping[str, Sequence[str]], there: Levels, where: str) -> Iterator[BadInput]:
+    """A problem for each factor and level that is not there."""
     for factor, levels in named.items():
         if factor not in there:
             yield BadInput(
-                _unknown("factor", factor, list(there)), where=where, hint="name a factor of that benchmark"
+                unknown_name("factor", factor, list(there)), where=where, hint="name a factor of that benchmark"
             )
             continue
         for level in levels:
             if canonical(level) not in there[factor]:
                 known = [str(each) for each in there[factor].values()]
                 hint = "name a level that the study measures"
-                yield BadInput(_unknown(f"level of {factor},", level, known), where=where, hint=hint)
+                yield BadInput(unknown_name(f"level of {factor},", level, known), where=where, hint=hint)
 
 
 def _problems_of_published(study: Study, table: PublishedTable, where: str) -> Iterator[BadInput]:
     labels = [each.label or each.name for each in study.benchmark]
     if table.benchmark not in labels:
-        yield BadInput(_unknown("benchmark", table.benchmark, labels), where=where, hint="use its label")
+        yield BadInput(unknown_name("benchmark", table.benchmark, labels), where=where, hint="use its label")
         return
-    there = _levels(study, _tables(study, (table.benchmark,), Side("", {})))
-    yield from _unknown_levels(table.levels, there, f"{where}, key where")
+    there = factor_levels(study, tables_of(study, (table.benchmark,), Side("", {})))
+    yield from unknown_levels(table.levels, there, f"{where}, key where")
 
 
-def _tables(study: Study, labels: Sequence[str], side: Side) -> list[BenchmarkTable]:
+def tables_of(study: Study, labels: Sequence[str], side: Side) -> list[BenchmarkTable]:
     """The benchmarks that a side may be of."""
     wanted = [side.levels[BENCHMARK]] if BENCHMARK in side.levels else labels
     return [table for table in study.benchmark if not wanted or (table.label or table.name) in wanted]
 
 
-def _levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
+def factor_levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
     """Every factor of some benchmarks with its levels."""
     found: dict[str, dict[str, object]] = {}
     for table in tables:
@@ -140,5 +148,5 @@ def _levels(study: Study, tables: Iterable[BenchmarkTable]) -> Levels:
 
 
 def _has_cells(study: Study, table: BenchmarkTable, wanted: Mapping[str, Sequence[str]]) -> bool:
-    there = _levels(study, [table])
+    there = factor_levels(study, [table])
     return all(any(canonical(level) in there.get(f, {}) for level in levels) for f, levels in wanted.items())

@@ -88,7 +88,8 @@ def number_of(level: Level) -> float | None:
             return None
 
 
-def _canonical(where: Mapping[str, Level | list[Level]]) -> dict[str, tuple[str, ...]]:
+def canonical_levels(where: Mapping[str, Level | list[Level]]) -> dict[str, tuple[str, ...]]:
+    """Factor -> levels in their canonical form."""
     return {
         factor: tuple(map(canonical, given if isinstance(given, list) else [given]))
         for factor, given in where.items()
@@ -215,7 +216,7 @@ class CheckTable(Table):
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of `where`, in their canonical form."""
-        return _canonical(self.where)
+        return canonical_levels(self.where)
 
     def platforms(self, baseline: str) -> tuple[str, ...]:
         """Every platform that it compares, each once."""
@@ -276,4 +277,4 @@ class PublishedTable(Table):
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:
         """The levels of `where`, in their canonical form."""
-        return _canonical(self.where)
+        return canonical_levels(self.where)

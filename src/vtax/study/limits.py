@@ -43,6 +43,7 @@ MAX_SIDES = 64
 MAX_PUBLISHED = 256
 MAX_VARIANTS = 16
 """Scales of a study, and protocols."""
+MAX_FIGURES = 64
 MAX_POINTS = 10_000
 """Combinations of levels, over all benchmarks and tunings."""
 MAX_CELLS = 20_000

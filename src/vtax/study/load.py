@@ -17,8 +17,9 @@ from vtax.errors import BadInput, all_of
 from vtax.foreign_text import one_line
 from vtax.study import limits, text
 from vtax.study.check import UNKNOWN_BENCHMARK, checked
-from vtax.study.claim_names import unknown_names
+from vtax.study.claim_names import known_platforms, unknown_names
 from vtax.study.declared import cut
+from vtax.study.figure_names import unknown_names_of_figures
 from vtax.study.job_files import with_job_files
 from vtax.study.model import RULES, Study
 from vtax.study.programs import with_absolute_files
@@ -105,7 +106,9 @@ def examine(
     if study is None:
         return problems, None
     problems += _idle_programs(study, str(path))
-    problems += unknown_names(study, _names(data.get("platforms")), str(path))
+    listed = _names(data.get("platforms"))
+    problems += unknown_names(study, listed, str(path))
+    problems += unknown_names_of_figures(study, known_platforms(study, listed), str(path))
     if overrides is not None:
         problems += _idle_tables([*_names(data.get("platforms")), *study.platforms], study, str(path))
     return problems, LoadedStudy(study, str(path), hashlib.sha256(content).hexdigest())

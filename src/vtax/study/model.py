@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from vtax.study import limits
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
 from vtax.study.fields import Duration, Level, Name, Table, disagreement
+from vtax.study.figures import FigureTable
 from vtax.study.programs import ProgramTable
 from vtax.study.units import size_bytes
 from vtax.study.variants import Protocols, Scales, problems_of
@@ -251,6 +252,7 @@ class Study(Table):
         description="what --scale and --protocol changed, one line each; written by vtax run",
         max_length=2,
     )
+    figure: list[FigureTable] = Field(default_factory=list, max_length=limits.MAX_FIGURES)
 
     @model_validator(mode="after")
     def _names_agree(self) -> Study:

@@ -1,0 +1,109 @@
+"""`[[figure]]`: a figure or table of the publication that a study repeats, as data that a run is drawn by.
+
+A figure selects cells of the study, as `[[claim.check]]` does, and says what is drawn along which axis.
+`report/analysis/drawings.py` evaluates it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from vtax.study.claims import BENCHMARK, METRIC, Where, canonical_levels
+from vtax.study.fields import Name, Table, disagreement
+
+PLATFORM, TEST, ENVIRONMENT, QUANTITY = "platform", "test", "environment", "quantity"
+NAMED_AXES = (PLATFORM, TEST, ENVIRONMENT, BENCHMARK, METRIC, QUANTITY)
+"""What an axis may be beside a factor."""
+Quantity = Literal["value", "efficiency", "largest_cv"]
+Names = Annotated[list[str], Field(min_length=1)]
+
+
+class FigureTable(Table):
+    """`[[figure]]`: one figure or table of the publication."""
+
+    id: Name = Field(description="its number in the publication, such as figure-5.1")
+    title: str = Field(min_length=1, description="what it shows, in English")
+    title_pt: str = Field(min_length=1, description="the same in Portuguese")
+    kind: Literal["bars", "lines", "heatmap", "table"] = Field(
+        description="bars: grouped by series; lines: over numbers; heatmap: x by y; table: the largest coefficient "
+        "of variation of each row on each platform"
+    )
+    benchmark: str | Names = Field(description="label of the benchmark, or several")
+    metric: str | Names = Field(description="metric, or several")
+    where: Where = Field(default_factory=dict, description="factor -> level or levels; other points are left out")
+    platforms: list[str] = Field(default_factory=list, description="the only ones that are drawn; absent: all")
+    without: list[str] = Field(default_factory=list, description="platforms that are left out")
+    environment: int | None = Field(
+        None, ge=1, description="the only host that is drawn, by its number in a merged run; absent: all together"
+    )
+    x: str = Field(
+        PLATFORM,
+        description="platform, test (number of the trial), environment (host), benchmark, metric, or a factor",
+    )
+    y: str | None = Field(None, description="factor of the rows of a heatmap")
+    series: str = Field(PLATFORM, description="what colours and symbols stand for: as x")
+    panel: str | None = Field(
+        None, description="one drawing for each: platform, benchmark, metric, quantity, a factor"
+    )
+    quantity: Quantity | list[Quantity] = Field(
+        "value",
+        description="value: of the metric; efficiency: ratio to the baseline at the same point, of times its "
+        "inverse; largest_cv: of tables",
+    )
+    log: list[Literal["x", "y"]] = Field(default_factory=list, description="axes with a logarithmic scale")
+    statistic: Literal["mean", "sd", "cv", "t_interval"] = Field(
+        "mean",
+        description="what the publication states beside the mean of all tests: nothing, standard deviation, "
+        "coefficient of variation, or Student's t-interval",
+    )
+    note: str = Field("", description="what is chosen here, or to beware of")
+
+    @model_validator(mode="after")
+    def _axes_agree(self) -> FigureTable:
+        if (self.y is not None) != (self.kind == "heatmap"):
+            raise disagreement("a heatmap needs y, and no other kind has it", "y")
+        if (self.kind == "table") != (self.quantities == ("largest_cv",)):
+            raise disagreement("a table is of quantity = 'largest_cv', and no other kind is", "quantity")
+        if self.log and self.kind != "lines":
+            raise disagreement("only lines have logarithmic axes", "log")
+        if len(self.quantities) > 1 and self.panel != QUANTITY:
+            raise disagreement("several quantities need panel = 'quantity'", "panel")
+        for name, named in ((BENCHMARK, self.benchmarks), (METRIC, self.metrics)):
+            if len(named) > 1 and name not in self.axes and self.kind != "table":
+                raise disagreement(f"several of {name} are drawn at one place; name it as x, series or panel", name)
+        if TEST in (self.series, self.panel, self.y):
+            raise disagreement("test can be x alone", "x")
+        if self.x == TEST and self.kind != "lines":
+            raise disagreement("x = 'test' is drawn with lines", "kind")
+        return self
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The labels, in order."""
+        return (self.benchmark,) if isinstance(self.benchmark, str) else tuple(self.benchmark)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics, in order."""
+        return (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The quantities, in order."""
+        return (self.quantity,) if isinstance(self.quantity, str) else tuple(self.quantity)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What is drawn along something, each once: names of NAMED_AXES and factors."""
+        return tuple(dict.fromkeys(each for each in (self.panel, self.x, self.y, self.series) if each is not None))
+
+    @property
+    def levels(self) -> dict[str, tuple[str, ...]]:
+        """The levels of `where`, in their canonical form."""
+        return canonical_levels(self.where)
+
+    def shows_platform(self, name: str) -> bool:
+        """Whether cells of a platform are drawn."""
+        return (not self.platforms or name in self.platforms) and name not in self.without

@@ -1,0 +1,103 @@
+"""Figures of publications as data: what a study may declare, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtax.errors import BadInput
+from vtax.study.load import load, shipped
+from vtax.study.model import Study
+
+STUDY = """
+name = "mine"
+platforms = ["native", "docker"]
+[[benchmark]]
+name = "iperf3"
+[benchmark.factors]
+direction = ["send", "receive"]
+[benchmark.link_factors]
+mtu = [500, 1500]
+"""
+FIGURE = {
+    "id": "figure-1", "title": "t", "title_pt": "t", "kind": "bars", "benchmark": "iperf3", "metric": "throughput",
+    "x": "direction", "panel": "link.mtu",
+}  # fmt: skip
+IN_PAPERS = {
+    "ufla2010": {"figure-5.1", "figure-5.2", "figure-5.3", "figure-5.4", "figure-5.5"},
+    "santos2008": {*(f"figure-{n}" for n in range(2, 10)), "cpu", "table-1"},
+    "urschei2007": {*(f"figure-{n}" for n in range(2, 8)), "others-mtu-500", "others-mtu-1500"},
+    "mauricio2013": {"figure-3-cpu", "figure-3-memory", "figure-4", "figure-5", "figure-7", "figure-10"},
+    "trindade2018": {*(f"figure-{n}" for n in range(3, 9)), "table-2"},
+}
+
+
+def study(path: Path, **changes: Any) -> Study:
+    lines = []
+    for key, value in {**FIGURE, **changes}.items():
+        if value is not None:
+            lines.append(f"{key} = {value!r}".replace("'", '"'))
+    file = path / "mine.toml"
+    file.write_text(STUDY + "[[figure]]\n" + "\n".join(lines) + "\n")
+    return load(str(file)).study
+
+
+def test_a_figure_is_read(tmp_path: Path) -> None:
+    (figure,) = study(tmp_path).figure
+    assert (figure.axes, figure.quantities) == (("link.mtu", "direction", "platform"), ("value",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"benchmark": "iperf"}, "the study has no benchmark 'iperf'"),
+        ({"x": "mtu"}, "the study has no factor 'mtu'; did you mean link.mtu?"),
+        ({"panel": None}, "cells of several levels of link.mtu are drawn at one place"),
+        ({"platforms": ["dokcer"]}, "the study has no platform 'dokcer'; did you mean docker?"),
+        ({"without": ["gone"]}, "the study has no platform 'gone'"),
+        ({"kind": "lines"}, "direction has levels that are no numbers"),
+        ({"kind": "heatmap"}, "a heatmap needs y"),
+        ({"kind": "table"}, "a table is of quantity = 'largest_cv'"),
+        ({"metric": ["throughput", "sent"]}, "several of metric are drawn at one place"),
+        ({"quantity": ["value", "efficiency"]}, "several quantities need panel = 'quantity'"),
+        ({"log": ["x"]}, "only lines have logarithmic axes"),
+        ({"series": "test"}, "test can be x alone"),
+        ({"x": "test", "series": "direction"}, "x = 'test' is drawn with lines"),
+        ({"environment": 1, "series": "environment"}, "environment is fixed"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message.replace("(", r"\(").replace("?", r"\?")):
+        study(tmp_path, **changes)
+
+
+def test_a_level_that_is_not_measured_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    where = '[[figure]]\nid = "a"\ntitle = "t"\ntitle_pt = "t"\nkind = "bars"\nbenchmark = "iperf3"\n'
+    file.write_text(STUDY + where + 'metric = "throughput"\nx = "direction"\nwhere = { "link.mtu" = 9000 }\n')
+    with pytest.raises(BadInput, match=r"no level of link.mtu, '9000'"):
+        load(str(file))
+
+
+def test_two_figures_need_two_ids(tmp_path: Path) -> None:
+    study(tmp_path)
+    file = tmp_path / "mine.toml"
+    text = file.read_text()
+    file.write_text(text + text[text.index("[[figure]]") :])
+    with pytest.raises(BadInput, match="there are two figures 'figure-1'"):
+        load(str(file))
+
+
+@pytest.mark.parametrize("name", sorted(IN_PAPERS))
+def test_every_figure_of_a_publication_is_declared(name: str) -> None:
+    figures = load(name).study.figure
+    assert {figure.id for figure in figures} == IN_PAPERS[name]
+    assert all(figure.title_pt != figure.title for figure in figures)
+
+
+def test_shipped_studies_without_a_publication_have_no_figures() -> None:
+    for name in shipped():
+        loaded = load(name).study
+        assert loaded.paper is not None or not loaded.figure
