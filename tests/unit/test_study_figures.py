@@ -65,7 +65,7 @@ def test_a_figure_is_read(tmp_path: Path) -> None:
         ({"log": ["x"]}, "only lines have logarithmic axes"),
         ({"series": "test"}, "test can be x alone"),
         ({"x": "test", "series": "direction"}, "x = 'test' is drawn with lines"),
-        ({"environment": 1, "series": "environment"}, "environment is fixed"),
+        ({"host": 1, "series": "host"}, "host is fixed"),
     ],
 )
 def test_a_figure_that_cannot_be_drawn_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

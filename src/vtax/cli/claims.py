@@ -40,7 +40,7 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, language: str
     from vtax.report.views.claims import document_of
     from vtax.store.store import Store
 
-    mapping = _mapping(mapped)
+    mapping = mapping_of(mapped)
     analysis = source_of(Store.existing(Home.from_environment().store_url), run_name).analysis
     document = document_of(claims(analysis, mapping), analysis, is_full=is_full)
     if as_json:
@@ -52,7 +52,7 @@ def command(run_name: str, mapped: tuple[str, ...], is_full: bool, language: str
     render(document, console(), chosen_language(language))
 
 
-def _mapping(given: tuple[str, ...]) -> dict[str, str]:
+def mapping_of(given: tuple[str, ...]) -> dict[str, str]:
     """Platform -> platform. Raises BadInput for another form, and for a platform that is mapped twice."""
     found: dict[str, str] = {}
     for text in given:

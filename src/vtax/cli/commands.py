@@ -10,6 +10,7 @@ COMMANDS = {
     "explain": "Show which counters moved together with a difference.",
     "claims": "Judge the published findings of a study by a run.",
     "contrast": "Compare any platform, level or run with any other.",
+    "figures": "Write the figures of a publication, drawn from a run, for print.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
     "export": "Write a run with its raw outputs as a bundle, for another host.",
     "import": "Add the run of a bundle to the store.",

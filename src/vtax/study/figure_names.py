@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 
 from vtax.errors import BadInput
 from vtax.study.claim_names import factor_levels, tables_of, unknown_levels, unknown_name, unknown_platforms
-from vtax.study.claims import Side, number_of
-from vtax.study.figures import ENVIRONMENT, NAMED_AXES, TEST, FigureTable
+from vtax.study.claims import HOST, Side, number_of
+from vtax.study.figures import NAMED_AXES, TEST, FigureTable
 from vtax.study.model import Study
 
 
@@ -44,9 +44,9 @@ def _problems(study: Study, figure: FigureTable, where: str) -> Iterator[BadInpu
         if not numbers or None in numbers:
             what = f"{figure.x} has levels that are no numbers, so no line is drawn over it"
             yield BadInput(what, where=f"{where}, key x", hint="use bars")
-    if figure.environment is not None and ENVIRONMENT in figure.axes:
-        what = "environment is fixed, and nothing is drawn along it"
-        yield BadInput(what, where=f"{where}, key environment", hint="take one of the two out")
+    if figure.host is not None and HOST in figure.axes:
+        what = "host is fixed, and nothing is drawn along it"
+        yield BadInput(what, where=f"{where}, key host", hint="take one of the two out")
     if figure.kind == "table":
         return
     for factor, levels in there.items():

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from vtax.study.claims import BENCHMARK, METRIC, Where, canonical_levels
+from vtax.study.claims import BENCHMARK, HOST, METRIC, Where, canonical_levels
 from vtax.study.fields import Name, Table, disagreement
 
-PLATFORM, TEST, ENVIRONMENT, QUANTITY = "platform", "test", "environment", "quantity"
-NAMED_AXES = (PLATFORM, TEST, ENVIRONMENT, BENCHMARK, METRIC, QUANTITY)
+PLATFORM, TEST, QUANTITY = "platform", "test", "quantity"
+NAMED_AXES = (PLATFORM, TEST, HOST, BENCHMARK, METRIC, QUANTITY)
 """What an axis may be beside a factor."""
 Quantity = Literal["value", "efficiency", "largest_cv"]
 Names = Annotated[list[str], Field(min_length=1)]
@@ -35,12 +35,12 @@ class FigureTable(Table):
     where: Where = Field(default_factory=dict, description="factor -> level or levels; other points are left out")
     platforms: list[str] = Field(default_factory=list, description="the only ones that are drawn; absent: all")
     without: list[str] = Field(default_factory=list, description="platforms that are left out")
-    environment: int | None = Field(
+    host: int | None = Field(
         None, ge=1, description="the only host that is drawn, by its number in a merged run; absent: all together"
     )
     x: str = Field(
         PLATFORM,
-        description="platform, test (number of the trial), environment (host), benchmark, metric, or a factor",
+        description="platform, test (number of the trial), host, benchmark, metric, or a factor",
     )
     y: str | None = Field(None, description="factor of the rows of a heatmap")
     series: str = Field(PLATFORM, description="what colours and symbols stand for: as x")

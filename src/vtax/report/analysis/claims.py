@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -94,7 +94,9 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     Raises BadInput for a mapping of a platform that no claim names, or to one that the run did not measure.
     """
     found, mapping = tables_of(analysis), dict(mapped or {})
-    _check_mapping(analysis, found, mapping)
+    named = list(dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline)))
+    hosts = {host for claim in found for check in claim.check for host in check.hosts}
+    check_mapping(analysis, mapping, named, hosts, "claim")
     entries = entries_of(analysis)
     prepared: dict[str, list[list[_Prepared]]] = {}
     why: dict[str, Inline] = {}
@@ -143,10 +145,15 @@ def _answered(compared: Compared, answer: Tested | StatsError) -> Compared:
     )
 
 
-def _check_mapping(analysis: Analysis, found: Sequence[ClaimTable], mapped: Mapped) -> None:
-    named = list(dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline)))
+def check_mapping(
+    analysis: Analysis, mapped: Mapped, named: Sequence[str], numbers: Iterable[int], kind: str
+) -> None:  # fmt: skip
+    """Raise BadInput for a mapping of a platform or host that is not named, or to one that the run did not measure.
+
+    numbers: of the hosts that are named. kind: of what names them, `claim` or `figure`.
+    """
     there = {platform.name: platform for platform in analysis.platforms}
-    hosts = {_host_name(host) for claim in found for check in claim.check for host in check.hosts}
+    hosts = set(map(_host_name, numbers))
     for name, other in mapped.items():
         where = f"--map {name}={other}"
         if name in hosts:
@@ -154,8 +161,9 @@ def _check_mapping(analysis: Analysis, found: Sequence[ClaimTable], mapped: Mapp
                 raise unknown("host", other, known, where, analysis.name)
             continue
         if name not in named:
-            what = f"no claim of {analysis.study} names the platform {name!r}"
-            raise BadInput(what, where=where, hint=f"claims name {', '.join(named)}" if named else "it has no claims")
+            what = f"no {kind} of {analysis.study} names the platform {name!r}"
+            hint = f"{kind}s name {', '.join(named)}" if named else f"it has no {kind}s"
+            raise BadInput(what, where=where, hint=hint)
         if name in there and there[name].available:
             what = f"{name} was measured itself, so nothing stands for it"
             raise BadInput(what, where=where, hint="map platforms that this run has no values of")
@@ -171,20 +179,21 @@ def _host_name(number: int) -> str:
     return f"{HOST}-{number}"
 
 
-def _host_here(number: int, mapped: Mapped) -> int:
+def host_here(number: int, mapped: Mapped) -> int:
+    """The number of the host of the run that stands for one of the publication."""
     return int(mapped.get(_host_name(number), _host_name(number)).removeprefix(f"{HOST}-"))
 
 
 def _why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
     """Why a claim cannot be judged by this run; nothing when its platforms and hosts are there."""
     hosts = {host for check in claim.check for host in check.hosts}
-    needed, count = max((_host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
+    needed, count = max((host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
     if needed > count:
         return msg(
             "it compares {needed} hosts, and this run has sessions of {count}; vtax merge combines runs of several",
             needed=Count(needed), count=Count(count),
         )  # fmt: skip
-    if len({_host_here(host, mapped) for host in hosts}) < len(hosts):
+    if len({host_here(host, mapped) for host in hosts}) < len(hosts):
         return msg("two hosts are mapped to one")
     there = {platform.name: platform for platform in analysis.platforms}
     used: dict[str, str] = {}
@@ -255,7 +264,7 @@ def _anywhere(side: Side) -> Side:
 
 
 def _mapped(side: Side, mapped: Mapped) -> Side:
-    host = {HOST: str(_host_here(side.host, mapped))} if side.host else {}
+    host = {HOST: str(host_here(side.host, mapped))} if side.host else {}
     return replace(side, platform=mapped.get(side.platform, side.platform), levels={**side.levels, **host})
 
 

@@ -1,6 +1,7 @@
 """A document: what is shown, as data. Views make it, renderers show it, and neither knows the other."""
 
 from vtax.report.document.cells import (
+    UNSCALED,
     Bar,
     Count,
     Duration,
@@ -24,6 +25,7 @@ from vtax.report.document.cells import (
     Verdict,
     scale_for,
 )
+from vtax.report.document.charts import Bounded, Chart, ChartPanel, ChartSeries, ChartValue
 from vtax.report.document.parts import (
     Bullets,
     Code,
@@ -59,10 +61,11 @@ from vtax.report.document.text import (
 from vtax.report.document.warnings import Place, Warning, levels_of
 
 __all__ = [
-    "Bar", "Bullets", "Code", "Column", "Count", "Document", "Duration", "Efficiency", "Factor", "Figure",
-    "FigureGroup", "FigureRow", "Group", "Inline", "Interval", "Joined", "Link", "Mean", "Message", "Moment",
-    "Nothing", "Number", "Offset", "PValue", "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity",
-    "Range", "Ratio", "Row", "Scale", "Section", "Share", "Size", "Stored", "Styled", "Table", "Translated",
-    "Verdict", "Warning", "Warnings", "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for",
-    "stored", "styled",
+    "UNSCALED", "Bar", "Bounded", "Bullets", "Chart", "ChartPanel", "ChartSeries", "ChartValue", "Code", "Column",
+    "Count",
+    "Document", "Duration", "Efficiency", "Factor", "Figure", "FigureGroup", "FigureRow", "Group", "Inline",
+    "Interval", "Joined", "Link", "Mean", "Message", "Moment", "Nothing", "Number", "Offset", "PValue",
+    "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity", "Range", "Ratio", "Row", "Scale",
+    "Section", "Share", "Size", "Stored", "Styled", "Table", "Translated", "Verdict", "Warning", "Warnings",
+    "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "stored", "styled",
 ]  # fmt: skip

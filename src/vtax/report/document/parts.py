@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vtax.report.document.cells import UNSCALED, Scale
+from vtax.report.document.charts import Chart
 from vtax.report.document.text import Inline, Role
 from vtax.report.document.warnings import Warning
 
@@ -145,7 +146,7 @@ class Section:
     is_folded: bool = False
 
 
-Part = Paragraph | Bullets | Table | Figure | Code | Warnings | Section
+Part = Paragraph | Bullets | Table | Figure | Chart | Code | Warnings | Section
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,10 @@ class Document:
     def figures(self) -> Iterator[Figure]:
         """Every figure, in order."""
         yield from (part for part in _flat(self.parts) if isinstance(part, Figure))
+
+    def charts(self) -> Iterator[Chart]:
+        """Every chart, in order."""
+        yield from (part for part in _flat(self.parts) if isinstance(part, Chart))
 
 
 def _flat(parts: tuple[Part, ...]) -> Iterator[Part]:

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from vtax import __version__
 from vtax.report.document import (
     Bullets,
+    Chart,
     Code,
     Column,
     Document,
@@ -38,11 +39,13 @@ from vtax.report.document import (
     Verdict,
     Warning,
     Warnings,
+    joined,
     msg,
     plural,
 )
 from vtax.report.document.text import Role
 from vtax.report.renderers import vega
+from vtax.report.renderers.charts import chart_spec
 from vtax.report.renderers.format import SIGNS, WORDS, Formatter, Run
 from vtax.report.renderers.language import ENGLISH, Language
 
@@ -83,6 +86,7 @@ class _Page:
         self.colours = document.colours
         self.specs: list[tuple[str, Markup]] = []
         self._ids: set[str] = set()
+        self._charts = 0
 
     def top(self, part: Part) -> Markup:
         """A part of the page itself: sections become its chapters."""
@@ -101,6 +105,8 @@ class _Page:
             return self._table(part)
         if isinstance(part, Figure):
             return self._figure(part)
+        if isinstance(part, Chart):
+            return self._chart(part)
         if isinstance(part, Bullets):
             return self._bullets(part)
         if isinstance(part, Warnings):
@@ -304,6 +310,13 @@ class _Page:
             '<figure>\n<div class="interactive" id="{}" hidden></div>\n<div class="static">{}</div>\n'
             "<figcaption>{}</figcaption>\n</figure>"
         ).format(name, Markup(vega.static_svg(spec, name)), caption)
+
+    def _chart(self, chart: Chart) -> Markup:
+        name = f"c{self._charts}"
+        self._charts += 1
+        notes = self.formatter.text(joined(chart.notes, " "))
+        svg = Markup(vega.static_svg(chart_spec(chart, self.formatter, with_title=False), name))
+        return Markup('<figure class="chart">{}\n<figcaption>{}</figcaption>\n</figure>').format(svg, notes)
 
 
 def _together(runs: Iterable[Run]) -> Iterator[Run]:

@@ -146,7 +146,8 @@ def static_svg(spec: Spec, name: str) -> str:
     """A figure as SVG that scales with the page. name: a prefix for its ids, unique in the page."""
     import vl_convert
 
-    text = spec_text({**spec, "width": _STATIC_WIDTH, "background": None})
+    width = {"width": _STATIC_WIDTH} if "layer" in spec else {}  # charts of several drawings have theirs
+    text = spec_text({**spec, **width, "background": None})
     for placeholder, colour in PLACEHOLDERS.items():
         text = text.replace(placeholder, colour)
     svg: str = vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
-from vtax.report.document import Bullets, Code, Document, Figure, Inline, Part, Section, Table, Warnings
+from vtax.report.document import Bullets, Chart, Code, Document, Figure, Inline, Part, Section, Table, Warnings
 from vtax.report.document.warnings import Warning
 from vtax.report.renderers.format import Formatter
 
@@ -35,7 +35,7 @@ class TextPage(ABC):
             yield self.items(self.warning(each, part.shows_code) for each in part.warnings)
         elif isinstance(part, Code):
             yield self.code(part)
-        elif not isinstance(part, Figure):
+        elif not isinstance(part, Figure | Chart):
             yield self.paragraph(part.text)
 
     @abstractmethod

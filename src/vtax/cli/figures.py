@@ -1,0 +1,105 @@
+"""`vtax figures`: writes the figures and tables that a study repeats as files for print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vtax.cli.claims import mapping_of
+from vtax.cli.completion import run_names
+from vtax.cli.output import json_option, language_option, notify, print_json, resume_hint
+from vtax.errors import BadInput
+from vtax.host.home import Home
+
+if TYPE_CHECKING:
+    from vtax.report.analysis.drawings import Drawing
+
+_FORMATS = ("svg", "pdf", "png")
+
+
+@click.command("figures")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.option("--only", "only", multiple=True, metavar="ID", help="Write this figure only (repeatable).")
+@click.option("--format", "file_format", type=click.Choice(_FORMATS), default="svg", show_default=True)
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path, file_okay=False), default=Path(),
+    help="Write into this directory; default: the current one.",
+)  # fmt: skip
+@click.option(
+    "--map", "mapped", multiple=True, metavar="THERE=HERE",
+    help="Draw platform HERE of the run where the publication has THERE (repeatable).",
+)  # fmt: skip
+@language_option
+@json_option
+def command(
+    run_name: str, only: tuple[str, ...], file_format: str, output: Path, mapped: tuple[str, ...], language: str,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Write the figures and tables of the publication that the study of RUN repeats (default: the last run).
+
+    One file for each, RUN-ID.FORMAT. The left side has the statistic of the publication, the right side means with
+    intervals from blocks. A figure of a platform that the run does not have is not written; --map draws another one:
+
+    \b
+      vtax figures ufla2010-1 --format pdf --output figures
+      vtax figures urschei2007-1 --only figure-3 --map xen-pv=docker
+    """
+    from vtax.report.analysis.drawings import drawings, finished_blocks
+    from vtax.report.analysis.source import source_of
+    from vtax.report.renderers.charts import file_of
+    from vtax.report.renderers.format import Formatter, english
+    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.replacing import replacing
+    from vtax.report.views.figure_charts import chart_of, title_of
+    from vtax.report.views.paper_figures import why_not
+    from vtax.store.store import Store
+
+    store = Store.existing(Home.from_environment().store_url)
+    source = source_of(store, run_name)
+    analysis, mapping = source.analysis, mapping_of(mapped)
+    found = drawings(analysis, source.data, mapping)
+    if found and not finished_blocks(source.data):
+        hint = resume_hint(store, analysis.name, analysis.status) or "run the study again"
+        raise BadInput(f"{analysis.name} has no finished block to draw", hint=hint)
+    chosen = _chosen(found, only, analysis.name)
+    formatter = Formatter(chosen_language(language))
+    if not output.is_dir():
+        raise BadInput(f"there is no directory {output}", where="--output", hint="create it, or name another one")
+    written, left_out = [], []
+    for number, each in enumerate(chosen, 1):
+        if not each.is_measured:
+            left_out.append({"id": each.figure.id, "why": english(why_not(each))})
+            notify(f"{each.figure.id}: {english(why_not(each))}")
+            continue
+        path = output / f"{analysis.name}-{each.figure.id}.{file_format}"
+        notify(f"{number} of {len(chosen)}: {each.figure.id}")
+        content = file_of(chart_of(each, analysis), formatter, file_format)
+        with replacing(path) as new:
+            new.write_bytes(content)
+        written.append({"id": each.figure.id, "title": formatter.text(title_of(each)), "path": str(path.resolve())})
+        if not as_json:
+            click.echo(path.resolve())
+    if as_json:
+        print_json({
+            "schema": "vtax.figures/1", "run": analysis.name, "study": analysis.study, "format": file_format,
+            "written": written, "not_written": left_out,
+        })  # fmt: skip
+
+
+def _chosen(found: Sequence[Drawing], only: Sequence[str], run: str) -> list[Drawing]:
+    """The figures that are wanted. Raises BadInput for an id that the study does not have, and without any figure."""
+    ids = [each.figure.id for each in found]
+    if not ids:
+        hint = "vtax studies lists the shipped studies; docs/study-files.md shows how a study declares figures"
+        raise BadInput("the study of this run declares no figures", where=run, hint=hint)
+    for name in only:
+        if name not in ids:
+            near = get_close_matches(name, ids, 3) or ids
+            raise BadInput(
+                f"the study of {run} has no figure {name!r}", where="--only", hint=f"figures: {', '.join(near)}"
+            )
+    return [each for each in found if not only or each.figure.id in only]

@@ -1,0 +1,388 @@
+"""The figures of a publication from a run: what each place shows, as the publication computes it and from blocks.
+
+The publications take all tests of a cell together: their mean, and beside it a standard deviation, a coefficient of
+variation or Student's t-interval, as if tests were independent. `Place.tests` is that. `Place.here` is this run's own
+answer: the mean of the blocks' means, or the ratio to the baseline within blocks, with its interval from blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vtax.report.analysis.claim_cells import Mapped
+from vtax.report.analysis.claims import check_mapping, host_here, published_of
+from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_of_host
+from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
+from vtax.stats.intervals import mean_interval
+from vtax.store.query import RunData
+from vtax.store.records import PlatformRecord
+from vtax.study.claims import BENCHMARK, HOST, METRIC, PublishedTable, canonical
+from vtax.study.figures import FigureTable, Quantity
+
+Tests = Mapping[tuple[str, str], tuple[Ints, Floats]]
+"""(key of a cell, metric) -> (block, value) of every test that went well, in the order they were made."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the bounds of an interval; None without one. Unit of the metric, or a ratio."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class PublicationStatistic:
+    """What a publication states of all tests of a cell, taken as independent. n: tests. sd, cv: NaN of one.
+
+    drawn: the mean, with the bounds that the figure's statistic has.
+    """
+
+    n: int
+    mean: float
+    sd: float
+    cv: float
+    drawn: Estimate
+
+
+@dataclass(frozen=True)
+class Place:
+    """One value of a figure. platform: of the run; there: what it stands for in the publication.
+
+    levels: factor -> level as written, with `benchmark` and `metric`. host: number of the host, 0 for all.
+    test: number of the test, 0 for all of a cell. here: of this run, from blocks. tests: as the publication computes
+    it. ratio: to the baseline, within blocks. printed: what the publication prints.
+    """
+
+    platform: str
+    there: str
+    levels: Mapping[str, str]
+    unit: str
+    quantity: Quantity
+    host: int = 0
+    test: int = 0
+    blocks: int = 0
+    here: Estimate | None = None
+    tests: PublicationStatistic | None = None
+    ratio: Estimate | None = None
+    printed: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of the publication with what a run has for it. places: in the order of sections, points, platforms.
+
+    single: of x = `test`, every test; places are then of whole cells. absent: platforms without any value of this
+    run. hosts: how many the run has.
+    """
+
+    figure: FigureTable
+    places: tuple[Place, ...]
+    single: tuple[Place, ...]
+    absent: tuple[str, ...]
+    hosts: int
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the run has a value for any place."""
+        return any(place.here is not None or place.tests is not None for place in self.places)
+
+
+def figures_of(analysis: Analysis) -> tuple[FigureTable, ...]:
+    """The figures that the run's study declares; none of a run from before there were any."""
+    return tuple(FigureTable.model_validate(each) for each in analysis.declared.get("figure") or ())
+
+
+def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) -> list[Drawing]:
+    """Every figure that the run's study declares. mapped: platform of the publication -> platform of the run.
+
+    Raises BadInput for a mapping of an unknown platform, or to one that the run did not measure.
+    """
+    tables, mapped = figures_of(analysis), dict(mapped or {})
+    if mapped:
+        hosts = {table.host for table in tables if table.host}
+        check_mapping(analysis, mapped, _named(analysis, tables), hosts, "figure")
+    tests = cell_tests(data) if tables else {}
+    return [_Selection(analysis, tests, table, mapped).drawing() for table in tables]
+
+
+def _named(analysis: Analysis, tables: Sequence[FigureTable]) -> list[str]:
+    """The platforms of the publication."""
+    paper = (analysis.declared.get("paper") or {}).get("platforms") or {}
+    named = [name for table in tables for name in (*table.platforms, *table.without)]
+    return list(dict.fromkeys([*paper, *named]))
+
+
+def finished_blocks(data: RunData) -> int:
+    """How many blocks have a trial of every cell."""
+    trials = data.trials
+    used = (trials.block >= 0) & ~trials.is_warmup
+    pairs = np.unique(np.stack([trials.block[used], trials.cell[used]]), axis=1)
+    return int((np.unique(pairs[0], return_counts=True)[1] == len(data.run.cells)).sum())
+
+
+def cell_tests(data: RunData) -> Tests:
+    """The tests of every cell; warm-up trials and failed ones are left out."""
+    run, trials, measured = data.run, data.trials, data.measurements
+    used = (trials.is_ok & ~trials.is_warmup)[measured.trial]
+    trial, metric, value = measured.trial[used], measured.metric[used], measured.value[used]
+    group = trials.cell[trial] * len(run.metrics) + metric
+    order = np.lexsort((trials.position[trial], group))
+    trial, value, group = trial[order], value[order], group[order]
+    numbers, starts = np.unique(group, return_index=True)
+    found: dict[tuple[str, str], tuple[Ints, Floats]] = {}
+    if not numbers.size:
+        return found
+    for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], group.size], strict=True):
+        cell, which = divmod(number, len(run.metrics))
+        span = slice(start, end)
+        found[run.cells[cell].key, run.metrics[which].name] = (trials.block[trial[span]], value[span])
+    return found
+
+
+class _Selection:
+    """The places of one figure."""
+
+    def __init__(self, analysis: Analysis, tests: Tests, figure: FigureTable, mapped: Mapped) -> None:
+        self.analysis, self.tests, self.figure, self.mapped = analysis, tests, figure, mapped
+        self.hosts = list(of_hosts(analysis.sessions).values())
+        self.published = [table for table in published_of(analysis) if _is_of(figure, table)]
+
+    def drawing(self) -> Drawing:
+        """The figure with all of its places."""
+        places = list(self._largest_cvs() if self.figure.kind == "table" else self._measured())
+        places += self._printed_only(places)
+        single = [test for place in places for test in self._single(place)] if self.figure.x == "test" else []
+        drawn = {place.platform for place in places if place.here or place.tests}
+        known = [p.name for p in self.analysis.platforms if self._there(p.name) is not None]
+        known += [self.mapped.get(name, name) for name in self.figure.platforms]
+        absent = tuple(name for name in dict.fromkeys(known) if name not in drawn)
+        return Drawing(self.figure, tuple(places), tuple(single), absent, len(self.hosts))
+
+    def _there(self, here: str) -> str | None:
+        """What a platform of the run is called in the publication; None where the figure leaves it out."""
+        names = [there for there, mapped in self.mapped.items() if mapped == here]
+        names += [here] if here not in self.mapped else []
+        return next((name for name in names if self.figure.shows_platform(name)), None)
+
+    def _rows(self) -> Iterator[tuple[Section, Row, Row | None, str]]:
+        """(section, row, its baseline, what it stands for) of every selected cell."""
+        figure = self.figure
+        for section in self.analysis.sections:
+            if section.label not in figure.benchmarks or section.metric.name not in figure.metrics:
+                continue
+            for point in section.points:
+                if any(canonical(point.levels.get(factor, "")) not in levels
+                       for factor, levels in figure.levels.items()):  # fmt: skip
+                    continue
+                base = next((row for row in point.rows if row.platform.is_baseline), None)
+                for row in point.rows:
+                    there = self._there(row.platform.name)
+                    if there is not None and row.summary is not None:
+                        yield section, row, base, there
+
+    def _measured(self) -> Iterator[Place]:
+        for section, row, base, there in self._rows():
+            for host, sessions in self._hosts():
+                for quantity in self.figure.quantities:
+                    yield self._place(section, row, base, there, host, sessions, quantity)
+
+    def _hosts(self) -> Iterator[tuple[int, Sequence[MeasuredSession]]]:
+        """(number of a host, its sessions) of those that are drawn; 0 without any for all of the run."""
+        wanted = host_here(self.figure.host, self.mapped) if self.figure.host else None
+        if wanted is None and HOST not in self.figure.axes:
+            yield 0, ()
+            return
+        for number, sessions in enumerate(self.hosts, 1):
+            if wanted in (None, number):
+                yield number, sessions
+
+    def _place(
+        self, section: Section, row: Row, base: Row | None, there: str, host: int,
+        sessions: Sequence[MeasuredSession], quantity: Quantity,
+    ) -> Place:  # fmt: skip
+        blocks = {block for session in sessions for block in session.blocks}
+        ratio = self._ratio(row, base, sessions)
+        statistic = self._statistic(section, row, base, blocks, quantity)
+        if quantity == "efficiency":
+            here = _efficiency(section, ratio)
+            if row.platform.is_baseline:
+                here = Estimate(1.0)
+        else:
+            here = self._mean(row, blocks)
+        levels = {factor: str(level) for factor, level in row.cell.levels.items()}
+        levels |= {BENCHMARK: section.label, METRIC: section.metric.name}
+        count = row.blocks.size if not blocks else int(np.isin(row.blocks, list(blocks)).sum())
+        unit = "" if quantity == "efficiency" else section.metric.unit
+        printed = self._printed(section, row, there) if quantity == "value" and host <= 1 else None
+        return Place(
+            row.platform.name, there, levels, unit, quantity, host, 0, count, here, statistic, ratio, printed
+        )
+
+    def _mean(self, row: Row, blocks: set[int]) -> Estimate | None:
+        summary = row.summary
+        if summary is None:
+            return None
+        if not blocks:
+            return Estimate(summary.mean, *_finite(summary.low, summary.high))
+        means = row.block_means[np.isin(row.blocks, list(blocks))]
+        if not means.size:
+            return None
+        found = mean_interval(means, self.analysis.rule.confidence)
+        return Estimate(found.estimate, *_finite(found.low, found.high))
+
+    def _ratio(self, row: Row, base: Row | None, sessions: Sequence[MeasuredSession]) -> Estimate | None:
+        found = row.ratio
+        if sessions and base is not None and not row.platform.is_baseline:
+            found = ratio_of_host(row, base, sessions, self.analysis.rule.confidence)
+        return None if found is None else Estimate(found.estimate, *_finite(found.low, found.high))
+
+    def _statistic(
+        self, section: Section, row: Row, base: Row | None, blocks: set[int], quantity: Quantity
+    ) -> PublicationStatistic | None:
+        values = self._values(row, section, blocks)
+        if not values.size:
+            return None
+        found = statistic_of(values, self.figure, self.analysis.rule.confidence)
+        if quantity != "efficiency":
+            return found
+        others = self._values(base, section, blocks) if base is not None else values[:0]
+        if not others.size or not found.mean or not others.mean():
+            return None
+        ratio = found.mean / float(others.mean())
+        ratio = ratio if section.better == "higher" else 1 / ratio
+        return PublicationStatistic(found.n, ratio, np.nan, np.nan, Estimate(ratio))
+
+    def _values(self, row: Row, section: Section, blocks: set[int]) -> Floats:
+        of, values = self.tests.get((row.cell.key, section.metric.name), (_NONE, _NO_VALUES))
+        return values[np.isin(of, list(blocks))] if blocks else values
+
+    def _single(self, place: Place) -> Iterator[Place]:
+        """Every test of a place, numbered from 1 in the order of the trials."""
+        cell = next(
+            cell for cell in self.analysis.cells
+            if cell.platform == place.platform and cell.label == place.levels[BENCHMARK]
+            and all(str(level) == place.levels[factor] for factor, level in cell.levels.items())
+        )  # fmt: skip
+        of, values = self.tests.get((cell.key, place.levels[METRIC]), (_NONE, _NO_VALUES))
+        if place.host:
+            blocks = [b for session in self.hosts[place.host - 1] for b in session.blocks]
+            values = values[np.isin(of, blocks)]
+        for number, value in enumerate(values.tolist(), 1):
+            statistic = PublicationStatistic(1, value, np.nan, np.nan, Estimate(value))
+            yield Place(
+                place.platform, place.there, place.levels, place.unit, place.quantity, place.host, number,
+                tests=statistic,
+            )  # fmt: skip
+
+    def _printed(self, section: Section, row: Row, there: str) -> Estimate | None:
+        levels = {factor: canonical(level) for factor, level in row.cell.levels.items()}
+        for table in self.published:
+            is_of = (table.benchmark, table.metric) == (section.label, section.metric.name)
+            is_there = is_of and table.statistic == "mean" and there in table.values
+            if is_there and all(levels.get(factor) in wanted for factor, wanted in table.levels.items()):
+                return _printed(table, there)
+        return None
+
+    def _printed_only(self, places: Sequence[Place]) -> Iterator[Place]:
+        """Printed numbers of platforms that the run has no value of."""
+        if self.figure.kind == "table" or self.figure.quantities != ("value",):
+            return
+        drawn = {place.there for place in places}
+        for table in self.published:
+            unit = next((s.metric.unit for s in self.analysis.sections if s.metric.name == table.metric), "")
+            levels = {factor: str(level) for factor, level in table.where.items()}
+            levels |= {BENCHMARK: table.benchmark, METRIC: table.metric}
+            for there in table.values if table.statistic == "mean" else ():
+                if there not in drawn and self.figure.shows_platform(there):
+                    here = self.mapped.get(there, there)
+                    yield Place(here, there, levels, unit, "value", printed=_printed(table, there))
+
+    def _largest_cvs(self) -> Iterator[Place]:
+        """Of every benchmark, metric and platform the largest CV of its cells, and the widest interval of a mean."""
+        found: dict[tuple[str, str, str], list[Row]] = {}
+        there_of: dict[str, str] = {}
+        for section, row, _, there in self._rows():
+            found.setdefault((section.label, section.metric.name, row.platform.name), []).append(row)
+            there_of[row.platform.name] = there
+        for table in self.published:
+            for there in table.values if table.statistic == "largest_cv" else ():
+                if self.figure.shows_platform(there):
+                    here = self.mapped.get(there, there)
+                    there_of.setdefault(here, there)
+                    found.setdefault((table.benchmark, table.metric, here), [])
+        for (label, metric, platform), rows in found.items():
+            values = [self.tests[key][1] for row in rows if (key := (row.cell.key, metric)) in self.tests]
+            cvs = [_cv(each) for each in values if each.size > 1]
+            summaries = [row.summary for row in rows if row.summary is not None and row.summary.blocks > 1]
+            halves = [(s.high - s.low) / 2 / abs(s.mean) for s in summaries if s.mean]
+            largest = max(cvs, default=np.nan)
+            tests = PublicationStatistic(sum(v.size for v in values), largest, np.nan, largest, Estimate(largest))
+            there = there_of[platform]
+            printed = [
+                Estimate(table.values[there]) for table in self.published
+                if table.statistic == "largest_cv" and (table.benchmark, table.metric) == (label, metric)
+                and there in table.values
+            ]  # fmt: skip
+            yield Place(
+                platform, there, {BENCHMARK: label, METRIC: metric}, "", "largest_cv",
+                blocks=min((s.blocks for s in summaries), default=0),
+                here=Estimate(max(halves)) if halves else None,
+                tests=tests if cvs else None,
+                printed=printed[0] if printed else None,
+            )  # fmt: skip
+
+
+_NONE: Ints = np.zeros(0, np.int64)
+_NO_VALUES: Floats = np.zeros(0)
+
+
+def statistic_of(values: Floats, figure: FigureTable, confidence: float) -> PublicationStatistic:
+    """What the figure's publication states of tests that it takes as independent."""
+    n, mean = values.size, float(values.mean())
+    sd = float(values.std(ddof=1)) if n > 1 else np.nan
+    drawn = Estimate(mean)
+    if n > 1 and figure.statistic == "sd":
+        drawn = Estimate(mean, mean - sd, mean + sd)
+    elif n > 1 and figure.statistic == "t_interval":
+        found = mean_interval(values, confidence)
+        drawn = Estimate(mean, *_finite(found.low, found.high))
+    return PublicationStatistic(n, mean, sd, sd / abs(mean) if mean else np.nan, drawn)
+
+
+def _cv(values: Floats) -> float:
+    mean = float(values.mean())
+    return float(values.std(ddof=1)) / abs(mean) if mean else np.nan
+
+
+def _efficiency(section: Section, ratio: Estimate | None) -> Estimate | None:
+    """A ratio as an efficiency: of a metric where lower is better its inverse."""
+    if ratio is None or section.better == "higher":
+        return ratio
+    low, high = (None if bound is None or bound <= 0 else 1 / bound for bound in (ratio.high, ratio.low))
+    return Estimate(1 / ratio.value, *((low, high) if None not in (low, high) else (None, None)))
+
+
+def _finite(low: float, high: float) -> tuple[float | None, float | None]:
+    return (low, high) if np.isfinite(low) and np.isfinite(high) else (None, None)
+
+
+def _is_of(figure: FigureTable, table: PublishedTable) -> bool:
+    """Whether a printed number belongs to a figure: of its benchmark and metric, at none but its levels."""
+    if table.benchmark not in figure.benchmarks or table.metric not in figure.metrics:
+        return False
+    return all(set(table.levels.get(factor, levels)) <= set(levels) for factor, levels in figure.levels.items())
+
+
+def _printed(table: PublishedTable, there: str) -> Estimate:
+    value, half = table.values[there], table.plus_minus.get(there)
+    return Estimate(value, value - half, value + half) if half else Estimate(value)
+
+
+def marks_of(platforms: Sequence[PlatformRecord], name: str) -> tuple[str, ...]:
+    """The marks of a platform, such as `emulated`."""
+    return next((platform.marks for platform in platforms if platform.name == name), ())

@@ -1,0 +1,279 @@
+"""A figure of the publication as a chart: which place is drawn where, and what its axes and sides are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from vtax.report.analysis.drawings import Drawing, Estimate, Place
+from vtax.report.analysis.values import Analysis
+from vtax.report.document import (
+    UNSCALED,
+    Bounded,
+    Chart,
+    ChartPanel,
+    ChartSeries,
+    ChartValue,
+    Inline,
+    Platform,
+    Scale,
+    Size,
+    Translated,
+    joined,
+    listed,
+    msg,
+    plural,
+    scale_for,
+    stored,
+)
+from vtax.report.views import shared
+from vtax.study.claims import BENCHMARK, HOST, METRIC, number_of
+from vtax.study.figures import NAMED_AXES, PLATFORM, QUANTITY, TEST, Quantity
+
+_BYTES = re.compile(r"(^|[._])(size|buffer|length)$|_(size|buffer|length)$")
+_PERCENT = Scale("%", 0.01)
+_ROW = "row"  # of a table: a benchmark with a metric
+_QUANTITIES: Mapping[str, Inline] = {
+    "efficiency": msg("efficiency"), "largest_cv": msg("largest coefficient of variation"),
+}  # fmt: skip
+
+
+def title_of(drawing: Drawing) -> Inline:
+    """`Figure 5.1: TCP throughput, test by test`."""
+    kind, _, number = drawing.figure.id.partition("-")
+    title = Translated(drawing.figure.title, {"pt": drawing.figure.title_pt})
+    if kind == "figure":
+        return msg("Figure {number}: {title}", number=number, title=title)
+    if kind == "table":
+        return msg("Table {number}: {title}", number=number, title=title)
+    return title
+
+
+def left_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
+    """What the left side shows: the statistic of the publication."""
+    if quantity == "efficiency":
+        return msg("ratio of the means of all tests, as the publication computes it")
+    if drawing.figure.kind == "table":
+        return msg("largest coefficient of variation of all tests, as the publication computes it")
+    if drawing.figure.x == TEST:
+        return msg("every test, as the publication draws it")
+    if drawing.figure.statistic == "sd":
+        return msg("mean of all tests ± standard deviation, as the publication computes it")
+    if drawing.figure.statistic == "t_interval":
+        return msg("mean of all tests, {level} t-interval, as the publication computes it", level=analysis.level)
+    return msg("mean of all tests, as the publication computes it")
+
+
+def right_of(drawing: Drawing, analysis: Analysis, quantity: Quantity) -> Inline:
+    """What the right side shows: the statistic of this run."""
+    is_over_sessions = len(analysis.sessions) > 1 and not any(place.host for place in drawing.places)
+    level = analysis.level
+    if drawing.figure.kind == "table":
+        if is_over_sessions:
+            return msg("largest half-width of a mean's {level} interval from sessions", level=level)
+        return msg("largest half-width of a mean's {level} interval from blocks", level=level)
+    if quantity == "efficiency" and is_over_sessions:
+        return msg("ratio within blocks, {level} interval from sessions", level=level)
+    if quantity == "efficiency":
+        return msg("ratio within blocks, {level} interval from blocks", level=level)
+    if is_over_sessions:
+        return msg("mean, {level} interval from sessions", level=level)
+    return msg("mean, {level} interval from blocks", level=level)
+
+
+def chart_of(drawing: Drawing, analysis: Analysis) -> Chart:
+    """The chart of a figure that has a value."""
+    return _Builder(drawing, analysis).chart()
+
+
+class _Builder:
+    """Axes, panels and values of one figure."""
+
+    def __init__(self, drawing: Drawing, analysis: Analysis) -> None:
+        self.drawing, self.analysis, self.figure = drawing, analysis, drawing.figure
+        self.order = [platform.name for platform in analysis.platforms]
+        self.colours = shared.colours(analysis)
+        self.marks = {platform.name: platform.marks for platform in analysis.platforms}
+        self.titles = {
+            (section.label, section.metric.name): shared.metric_of(section) for section in analysis.sections
+        }
+
+    def chart(self) -> Chart:
+        """The chart; of a table its rows are benchmarks with their metrics."""
+        figure, places = self.figure, self.drawing.single or self.drawing.places
+        row_axis = _ROW if figure.kind == "table" else figure.y
+        panels, xs, ys, series = (
+            self._keys(places, axis) for axis in (figure.panel, figure.x, row_axis, figure.series)
+        )
+        at_x = {key: _number(key) if figure.kind == "lines" else float(n) for n, key in enumerate(xs)}
+        values, drawn = [], []
+        for number, panel in enumerate(panels):
+            own = [place for place in places if self._key(place, figure.panel) == panel]
+            drawn.append(self._panel(panel, self._scale(own), own))
+            values += [
+                ChartValue(
+                    panel=number,
+                    x=at_x[self._key(place, figure.x)],
+                    series=series.index(self._key(place, figure.series)),
+                    y=ys.index(self._key(place, row_axis)),
+                    left=_bounded(place.tests.drawn) if place.tests else None,
+                    right=_right(place),
+                    printed=_bounded(place.printed) if place.printed else None,
+                )
+                for place in own
+                if place.tests or place.here or place.printed
+            ]
+        return Chart(
+            kind=figure.kind,
+            key=figure.id,
+            title=title_of(self.drawing),
+            notes=tuple(self._notes()),
+            panels=tuple(drawn),
+            series=tuple(
+                ChartSeries(self._label(key, figure.series, places), self._colour(key, n))
+                for n, key in enumerate(series)
+            ),
+            values=tuple(values),
+            x_title=self._axis_title(figure.x),
+            x_labels=tuple((at_x[key], self._label(key, figure.x, places)) for key in xs if figure.x != TEST),
+            y_title=self._axis_title(row_axis) if row_axis else "",
+            y_labels=tuple(self._label(key, row_axis, places) for key in ys),
+            printed=msg("◇ printed by the publication") if any(value.printed for value in values) else "",
+            bands=tuple(self._bands(panels, series)),
+            log=tuple(figure.log),
+            is_share=figure.kind == "table",
+        )
+
+    def _bands(self, panels: Sequence[str], series: Sequence[str]) -> list[ChartValue]:
+        """Of a figure over tests: the mean of each series with its interval from blocks."""
+        if not self.drawing.single:
+            return []
+        return [
+            ChartValue(
+                panels.index(self._key(place, self.figure.panel)), 0.0,
+                series.index(self._key(place, self.figure.series)), right=_bounded(place.here),
+            )
+            for place in self.drawing.places if place.here
+        ]  # fmt: skip
+
+    def _key(self, place: Place, axis: str | None) -> str:
+        """Where a place is on an axis, as text."""
+        named = {
+            PLATFORM: place.platform, TEST: str(place.test), HOST: str(place.host),
+            QUANTITY: place.quantity, _ROW: f"{place.levels.get(BENCHMARK)}\n{place.levels.get(METRIC)}",
+        }  # fmt: skip
+        if axis is None:
+            return ""
+        return named[axis] if axis in named else place.levels.get(axis, "")
+
+    def _keys(self, places: Sequence[Place], axis: str | None) -> list[str]:
+        """All keys of an axis: platforms as in the run, metrics as in the figure, numbers ascending."""
+        found = list(dict.fromkeys(self._key(place, axis) for place in places))
+        if axis == PLATFORM:
+            return sorted(found, key=lambda name: self.order.index(name) if name in self.order else len(self.order))
+        if axis in (METRIC, BENCHMARK, QUANTITY):
+            own: Sequence[str] = {
+                METRIC: self.figure.metrics, BENCHMARK: self.figure.benchmarks, QUANTITY: self.figure.quantities,
+            }[axis]  # fmt: skip
+            return [name for name in own if name in found]
+        numbers = {key: number_of(key) for key in found}
+        if all(number is not None for number in numbers.values()):
+            return sorted(found, key=_number)
+        return found
+
+    def _label(self, key: str, axis: str | None, places: Sequence[Place]) -> Inline:
+        """What a key is called beside its axis."""
+        if axis == PLATFORM:
+            there = next((place.there for place in places if place.platform == key), key)
+            name: Inline = Platform(key, self.marks.get(key, ()))
+            return msg("{here} for {there}", here=name, there=there) if there != key else name
+        if axis == HOST:
+            return msg("host {number}", number=key) if key != "0" else ""
+        if axis == METRIC:
+            return next((title for (_, metric), title in self.titles.items() if metric == key), key)
+        if axis == QUANTITY:
+            return _QUANTITIES.get(key, "")
+        if axis == _ROW:
+            label, metric = key.split("\n")
+            is_alone = sum(other.startswith(f"{label}\n") for other in self._keys(places, _ROW)) == 1
+            return label if is_alone else joined([label, metric], " ")
+        number = number_of(key)
+        if axis and _BYTES.search(axis) and number is not None:
+            return Size(number)
+        return key
+
+    def _axis_title(self, axis: str) -> Inline:
+        if axis == TEST:
+            return msg("test number")
+        return "" if axis in (*NAMED_AXES, _ROW) else axis.removeprefix("link.")
+
+    def _panel(self, key: str, scale: Scale, places: Sequence[Place]) -> ChartPanel:
+        """A panel with the title of its values. places: its own."""
+        first, *others = map(self._value_title, places)
+        value: Inline = first if all(title == first for title in others) else ""
+        axis = msg("{metric} ({unit})", metric=value, unit=scale.unit) if value != "" else scale.unit
+        title = self._label(key, self.figure.panel, places) if self.figure.panel else ""
+        if self.figure.panel and self.figure.panel not in (PLATFORM, METRIC, BENCHMARK, QUANTITY, HOST):
+            title = msg("{name}: {value}", name=self.figure.panel.removeprefix("link."), value=title)
+        if self.figure.kind == "heatmap":
+            title = axis if self.figure.panel == QUANTITY else joined([title, axis], ", ")
+        quantity = places[0].quantity
+        left, right = left_of(self.drawing, self.analysis, quantity), right_of(self.drawing, self.analysis, quantity)
+        return ChartPanel(title, axis, left, right, scale)
+
+    def _value_title(self, place: Place) -> Inline:
+        if place.quantity == "value":
+            return self.titles.get((place.levels[BENCHMARK], place.levels[METRIC]), place.levels[METRIC])
+        if place.quantity == "efficiency":
+            return msg("efficiency, of {baseline}", baseline=self.analysis.baseline)
+        return _QUANTITIES[place.quantity]
+
+    def _scale(self, places: Sequence[Place]) -> Scale:
+        if any(place.quantity == "largest_cv" for place in places):
+            return UNSCALED
+        if any(place.quantity == "efficiency" for place in places):
+            return _PERCENT
+        shown = [
+            e.value for place in places for e in (place.here, place.tests and place.tests.drawn, place.printed) if e
+        ]
+        return scale_for(next((place.unit for place in places if place.unit), ""), shown)
+
+    def _colour(self, key: str, number: int) -> int:
+        """Of platforms as in all of the report; of other series by their order."""
+        return self.colours.get(key, 0) if self.figure.series == PLATFORM else number + 1
+
+    def _notes(self) -> list[Inline]:
+        """Sentences below the chart: the run, what is marked, what is absent, what the study chose."""
+        analysis, figure = self.analysis, self.figure
+        found: list[Inline] = [
+            plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name)
+        ]
+        drawn = {place.platform for place in self.drawing.places if place.here or place.tests}
+        marked = [Platform(name, marks) for name, marks in self.marks.items() if marks and name in drawn]
+        if marked:
+            found.append(msg("Rates of {platforms} are not those of hardware.", platforms=listed(marked)))
+        if self.drawing.absent:
+            found.append(msg("Without a value in this run: {platforms}.", platforms=", ".join(self.drawing.absent)))
+        if HOST in figure.axes or figure.host:
+            hosts = plural("{count} host", "{count} hosts", self.drawing.hosts)
+            found.append(
+                msg("An environment of the publication is a host of the run, which has {hosts}.", hosts=hosts)
+            )
+        if figure.note:
+            found.append(stored(figure.note))
+        return found
+
+
+def _number(key: str) -> float:
+    return number_of(key) or 0.0
+
+
+def _right(place: Place) -> Bounded | None:
+    """What the right side shows of a place: a single test is the same there."""
+    if place.here is None:
+        return _bounded(place.tests.drawn) if place.test and place.tests else None
+    return _bounded(place.here)
+
+
+def _bounded(estimate: Estimate) -> Bounded:
+    return estimate.value, estimate.low, estimate.high

@@ -1,0 +1,269 @@
+"""The figures and tables of the publication that a study repeats, drawn from a run: as published, and from blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vtax.report.analysis.drawings import Drawing, Estimate, Place, drawings
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.values import Analysis
+from vtax.report.document import (
+    Column,
+    Count,
+    Document,
+    Factor,
+    Group,
+    Inline,
+    Interval,
+    Nothing,
+    Number,
+    Paragraph,
+    Part,
+    Platform,
+    Ratio,
+    Row,
+    Section,
+    Share,
+    Table,
+    joined,
+    listed,
+    msg,
+    muted,
+    plural,
+    scale_for,
+)
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.report.views.figure_charts import chart_of, left_of, right_of, title_of
+from vtax.study.claims import BENCHMARK, METRIC
+
+
+def document(source: Source, options: Options) -> Document:
+    """Every figure of the run's study, without a mapping; figures are of the whole run."""
+    whole = source.whole
+    return document_of(drawings(whole.analysis, whole.data), whole.analysis, is_full=options.depth != "brief")
+
+
+def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool) -> Document:
+    """The document of figures. is_full: with the values of each, not only the list."""
+    if not found:
+        text = msg("the study of this run declares no figures")
+        return Document(VIEW.title, (Paragraph(text),), data=_plain(found, analysis), nothing=text)
+    parts: list[Part] = [_overview(found)]
+    if is_full:
+        parts += [_section(each, analysis) for each in found if each.is_measured]
+    else:
+        parts.append(Paragraph(msg("--all shows the values of each; vtax figures draws them."), "muted"))
+    return Document(VIEW.title, tuple(parts), data=_plain(found, analysis), colours=shared.colours(analysis))
+
+
+def _overview(found: Sequence[Drawing]) -> Table:
+    columns = (
+        Column("id", msg("figure")),
+        Column("title", msg("title"), wraps=True),
+        Column("drawn", msg("drawn here"), wraps=True),
+    )
+    rows = [Row((each.figure.id, title_of(each), _drawn(each))) for each in found]
+    return Table(columns, (Group(tuple(rows)),), key="figures", label=msg("figures of the publication"))
+
+
+def _drawn(each: Drawing) -> Inline:
+    """Of which platforms a figure is, or why it is not drawn."""
+    if not each.is_measured:
+        return muted(why_not(each))
+    names = list(dict.fromkeys(place.platform for place in each.places if place.here or place.tests))
+    shown: Inline = ", ".join(names)
+    if each.absent:
+        return msg("{platforms}; without a value: {absent}", platforms=shown, absent=", ".join(each.absent))
+    return shown
+
+
+def why_not(each: Drawing) -> Inline:
+    """Why a figure has no value."""
+    if each.figure.host and each.figure.host > each.hosts:
+        count = plural("{count} host", "{count} hosts", each.hosts)
+        return msg(
+            "not drawn: it is of host {number}, and this run has sessions of {hosts}; vtax merge combines runs of "
+            "several",
+            number=str(each.figure.host), hosts=count,
+        )  # fmt: skip
+    if each.absent:
+        return msg("not drawn: no value of {platforms}", platforms=listed(each.absent))
+    return msg("not drawn: the run has no value of its cells")
+
+
+def _section(each: Drawing, analysis: Analysis) -> Section:
+    values = Section(msg("Values"), (_values(each, analysis),), is_folded=True)
+    return Section(title_of(each), (chart_of(each, analysis), values), key=f"figure {each.figure.id}")
+
+
+def _values(each: Drawing, analysis: Analysis) -> Table:
+    """Every value of a figure: as the publication computes it, from blocks, and as printed."""
+    is_table, statistic = each.figure.kind == "table", each.figure.statistic
+    columns = [
+        shared.PLATFORM,
+        Column("tests", msg("tests"), is_number=True),
+        Column("test_mean", msg("CV of tests") if is_table else msg("mean of tests"), is_number=True),
+    ]
+    if statistic != "mean" and not is_table:
+        heading = {"sd": msg("SD of tests"), "cv": msg("CV of tests"), "t_interval": msg("t-interval of tests")}
+        columns.append(Column("test_statistic", heading[statistic], is_number=True))
+    columns.append(Column("mean", msg("half-width") if is_table else msg("from blocks"), is_number=True))
+    if not is_table:
+        columns += [
+            Column("interval", msg("interval"), joins=True),
+            Column("ratio", msg("ratio to {baseline}", baseline=analysis.baseline), is_number=True, room="wide"),
+            Column("ratio_interval", msg("interval"), room="wide"),
+        ]
+    has_printed = any(place.printed for place in each.places)
+    if has_printed:
+        columns.append(Column("printed", msg("printed"), is_number=True))
+    marks = {platform.name: platform.marks for platform in analysis.platforms}
+    groups: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    units: dict[tuple[tuple[str, str], ...], str] = {}
+    for place in each.places:
+        key = _group_of(each, place)
+        units.setdefault(key, "" if place.quantity != "value" else place.unit)
+        cells = list(_cells(place, each, is_table=is_table, has_printed=has_printed))
+        groups.setdefault(key, []).append(Row((Platform(place.platform, marks.get(place.platform, ())), *cells)))
+    shown = tuple(
+        Group(tuple(rows), joined([Factor(key) if key else "", units[key]], ", ")) for key, rows in groups.items()
+    )
+    label = msg("values of {figure}", figure=each.figure.id)
+    return Table(tuple(columns), shown, key=each.figure.id, label=label)
+
+
+def _group_of(each: Drawing, place: Place) -> tuple[tuple[str, str], ...]:
+    """The levels that rows of a table share."""
+    found = [(name, level) for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)]
+    found = [(name, level) for name, level in found if len({p.levels.get(name) for p in each.places}) > 1]
+    for name in (BENCHMARK, METRIC):
+        if each.figure.kind == "table" or len({p.levels[name] for p in each.places}) > 1:
+            found.append((name, place.levels[name]))
+    if len({p.host for p in each.places}) > 1:
+        found.append(("host", str(place.host)))
+    if len(each.figure.quantities) > 1:
+        found.append(("quantity", place.quantity))
+    return tuple(found)
+
+
+def _cells(place: Place, each: Drawing, *, is_table: bool, has_printed: bool) -> Iterator[Inline]:
+    tests, is_share = place.tests, place.quantity != "value"
+    yield Count(tests.n) if tests else Nothing()
+    yield _shown(tests.mean, is_share) if tests else Nothing()
+    if each.figure.statistic != "mean" and not is_table:
+        yield _statistic(place, each)
+    yield _shown(place.here.value, is_share) if place.here else Nothing()
+    if not is_table:
+        yield _interval(place.here, is_share)
+        yield Ratio(place.ratio.value) if place.ratio else Nothing()
+        yield _interval(place.ratio, is_ratio=True)
+    if has_printed:
+        yield _printed(place.printed, is_share)
+
+
+def _statistic(place: Place, each: Drawing) -> Inline:
+    tests = place.tests
+    if tests is None or not np.isfinite(tests.sd):
+        return Nothing()
+    if each.figure.statistic == "sd":
+        return Number(tests.sd, 3)
+    return Share(tests.cv) if each.figure.statistic == "cv" else _interval(tests.drawn, place.quantity != "value")
+
+
+def _shown(value: float, is_share: bool) -> Inline:
+    if not np.isfinite(value):
+        return Nothing()
+    return Share(value) if is_share else Number(value, 4)
+
+
+def _interval(estimate: Estimate | None, is_ratio: bool) -> Inline:
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return Nothing()
+    if is_ratio:
+        return Interval(estimate.low, estimate.high, "ratio")
+    return Interval(estimate.low, estimate.high, "quantity", scale_for("", ()))
+
+
+def _printed(printed: Estimate | None, is_share: bool) -> Inline:
+    if printed is None:
+        return Nothing()
+    value = _shown(printed.value, is_share)
+    if printed.high is None:
+        return value
+    return msg("{number} ± {deviation}", number=value, deviation=Number(printed.high - printed.value, 3))
+
+
+def _plain(found: Sequence[Drawing], analysis: Analysis) -> dict[str, Any]:
+    return {"confidence": analysis.rule.confidence, "figures": [plain_of(each, analysis) for each in found]}
+
+
+def plain_of(each: Drawing, analysis: Analysis) -> dict[str, Any]:
+    """One figure for programs: values in the unit of the metric, ratios and shares as fractions of 1."""
+    figure = each.figure
+    return {
+        "id": figure.id,
+        "title": figure.title,
+        "title_pt": figure.title_pt,
+        "kind": figure.kind,
+        "x": figure.x,
+        "y": figure.y,
+        "series": figure.series,
+        "panel": figure.panel,
+        "statistic": figure.statistic,
+        "sides": {
+            quantity: {"left": left_of(each, analysis, quantity), "right": right_of(each, analysis, quantity)}
+            for quantity in figure.quantities
+        },
+        "note": figure.note,
+        "is_drawn": each.is_measured,
+        "why_not": "" if each.is_measured else why_not(each),
+        "absent": list(each.absent),
+        "values": [_plain_place(place, analysis) for place in (*each.places, *each.single)],
+    }
+
+
+def _plain_place(place: Place, analysis: Analysis) -> dict[str, Any]:
+    tests = place.tests
+    levels = {name: level for name, level in place.levels.items() if name not in (BENCHMARK, METRIC)}
+    marks: Mapping[str, Sequence[str]] = {platform.name: platform.marks for platform in analysis.platforms}
+    return {
+        "platform": place.platform,
+        "publication_platform": place.there,
+        "marks": list(marks.get(place.platform, ())),
+        "benchmark": place.levels[BENCHMARK],
+        "metric": place.levels[METRIC],
+        "levels": levels,
+        "unit": place.unit,
+        "quantity": place.quantity,
+        "host": place.host or None,
+        "test": place.test or None,
+        "tests": tests.n if tests else None,
+        "test_mean": tests.mean if tests else None,
+        "test_sd": tests.sd if tests else None,
+        "test_cv": tests.cv if tests else None,
+        "test_low": tests.drawn.low if tests else None,
+        "test_high": tests.drawn.high if tests else None,
+        "blocks": place.blocks,
+        "value": place.here.value if place.here else None,
+        "low": place.here.low if place.here else None,
+        "high": place.here.high if place.here else None,
+        "ratio": place.ratio.value if place.ratio else None,
+        "ratio_low": place.ratio.low if place.ratio else None,
+        "ratio_high": place.ratio.high if place.ratio else None,
+        "printed": place.printed.value if place.printed else None,
+        "printed_low": place.printed.low if place.printed else None,
+        "printed_high": place.printed.high if place.printed else None,
+    }
+
+
+VIEW = View(
+    "figures",
+    msg("Figures of the publication"),
+    msg("The figures and tables of the publication that the study repeats, from this run."),
+    document,
+    place=13,
+)

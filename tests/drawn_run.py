@@ -1,0 +1,86 @@
+"""A run in memory of a shipped study, with every cell of its plan. Figures are invented."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from vtax.image.image import Image
+from vtax.platforms.base import Probe
+from vtax.report.analysis.result import judged_run, shown
+from vtax.report.analysis.source import Source
+from vtax.runner.plan import make_plan
+from vtax.runner.records import cell_record, platform_record
+from vtax.store.query import GuestRow, Measurements, RunData, Trials
+from vtax.store.records import MetricRecord, SessionRecord
+from vtax.study.load import load
+
+SPEED: Mapping[str, float] = {
+    "native": 1.0, "docker": 0.99, "lxc": 1.0, "xen-pv": 0.93, "xen-dom0": 0.9, "xen-hvm": 0.4, "virtualbox": 0.6,
+    "qemu-tcg-e1000": 0.3, "kvm-virtio": 0.85, "kvm-emulated": 0.5, "kvm-e1000": 0.45,
+}  # fmt: skip
+MARKS = {"qemu-tcg-e1000": ("emulated",), "virtualbox": ("nested",)}
+
+
+def run_of(study: str, blocks: int = 5, without: tuple[str, ...] = (), hosts: int = 1) -> Source:
+    """A finished run of a shipped study. without: platforms that could not run. hosts: of so many sessions."""
+    loaded = load(study)
+    probes = {
+        name: Probe(name not in without, reason="not here", marks=MARKS.get(name, ()))
+        for name in loaded.study.platforms
+    }
+    plan = make_plan(loaded, image=Image("key", Path("/nowhere")), probes=probes, dry=True)
+    cells = [cell_record(cell) for cell in plan.cells]
+    benchmarks = {point.benchmark.name: point.benchmark for point in plan.points}
+    metrics = [
+        MetricRecord(name, m.name, m.title, m.unit, m.better, m.primary, m.average)
+        for name, benchmark in benchmarks.items() for m in benchmark.metrics
+    ]  # fmt: skip
+    wanted = {(label, metric) for f in loaded.study.figure for label in f.benchmarks for metric in f.metrics}
+    trials = [(b, c) for b in range(blocks) for c in range(len(cells))]
+    random = np.random.default_rng(3)
+    measured: list[tuple[int, int, float]] = []
+    for trial, (block, c) in enumerate(trials):
+        for index, metric in enumerate(metrics):
+            if metric.benchmark == cells[c].benchmark and (cells[c].label, metric.name) in wanted:
+                value = _value(cells[c], metric) * math.exp(0.02 * math.sin(block) + random.normal(0, 0.02))
+                measured.append((trial, index, value))
+    block, cell = (np.array(column) for column in zip(*trials, strict=True))
+    each, seconds = np.arange(len(trials)), np.full(len(trials), 2.0)
+    session = 1 + block * hosts // blocks
+    flags = np.ones(len(trials), np.bool_)
+    run: Any = SimpleNamespace(
+        name=f"{study}-1", study=study, status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
+        image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
+        started_at=0.0, ended_at=1.0, duration_s=1.0,
+        platforms=[platform_record(plan, number) for number in range(len(plan.platforms))], cells=cells,
+        metrics=metrics, declared=loaded.study.declared(),
+        sessions=tuple(SessionRecord(n, "", {"machine_id": str(n)}, 0.0) for n in range(1, hosts + 1)),
+    )  # fmt: skip
+    trial, metric, value = (np.array(column) for column in zip(*measured, strict=True))
+    data = RunData(
+        run,
+        Trials(each, cell, block, np.zeros_like(each), each, ~flags, flags, each * 2.0, seconds, seconds, session),
+        Measurements(trial, metric, value),
+        tuple(GuestRow(p.name, b, "", 1.0, 0.0, {}, (), "") for b in range(blocks) for p in run.platforms),
+        (),
+        (),
+    )
+    return Source(data, shown(data, judged_run(data)))
+
+
+def _value(cell: Any, metric: MetricRecord) -> float:
+    """Falls with the costs of the platform, rises with sizes."""
+    size = math.prod(
+        float(level) ** 0.3 for name, level in cell.levels.items()
+        if isinstance(level, int | float) and name not in ("threads", "files")
+    )  # fmt: skip
+    sizes = [level for level in cell.parameters.values() if isinstance(level, int) and level > 2**27 - 1]
+    size *= math.prod((level / 2**27) ** 0.9 for level in sizes)
+    speed = SPEED[cell.platform] * (0.95 if metric.name == "throughput" else 1.0)
+    return 20 * size * speed if metric.better == "higher" else 20 * size / speed

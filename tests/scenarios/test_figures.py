@@ -1,0 +1,248 @@
+"""Figures of publications as files for print, in reports and in the terminal. Figures are invented."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+from drawn_run import run_of
+from synthetic_run import DECLARED, begin, fill
+
+from vtax.cli.main import group
+from vtax.report.analysis.drawings import drawings
+from vtax.report.analysis.source import Source
+from vtax.report.document import Chart, ChartPanel, ChartSeries, ChartValue, Scale
+from vtax.report.renderers.charts import chart_spec, file_of
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.html import html
+from vtax.report.renderers.language import language
+from vtax.report.renderers.latex import latex
+from vtax.report.renderers.markdown import markdown
+from vtax.report.views.base import Options
+from vtax.report.views.figure_charts import chart_of
+from vtax.report.views.registry import views
+from vtax.store.store import Store
+
+FIGURES: list[dict[str, Any]] = [
+    {"id": "figure-1", "title": "both directions", "title_pt": "dois sentidos", "kind": "bars", "benchmark": "iperf3",
+     "metric": "throughput", "x": "direction", "statistic": "t_interval"},
+    {"id": "figure-2", "title": "test by test", "title_pt": "teste a teste", "kind": "lines", "benchmark": "iperf3",
+     "metric": "throughput", "x": "test", "where": {"direction": "send"}, "without": ["native"]},
+    {"id": "figure-3", "title": "of a machine", "title_pt": "de uma máquina", "kind": "bars", "benchmark": "iperf3",
+     "metric": "throughput", "x": "direction", "platforms": ["kvm-virtio"]},
+]  # fmt: skip
+PUBLISHED = [{"source": "table 1", "benchmark": "iperf3", "metric": "throughput", "where": {"direction": "send"},
+              "values": {"native": 21000, "docker": 20000}}]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with a run of a study that has figures, one without a block, and one of a study without figures."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('figures') / 'store.sqlite'}"
+    with Store.open(url) as opened:
+        begin(opened, "tour-2", declared={**DECLARED, "figure": FIGURES})
+        begin(opened, "tour-3")
+        fill(begin(opened, "tour-1", declared={**DECLARED, "figure": FIGURES, "published": PUBLISHED}))
+    return url
+
+
+@pytest.fixture
+def store(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That store, in the directory of the test."""
+    monkeypatch.setenv("VTAX_STORE", store_url)
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def vtax(*arguments: str) -> Result:
+    return CliRunner().invoke(group, arguments, catch_exceptions=False)
+
+
+def size_of_png(content: bytes) -> tuple[int, int]:
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    return struct.unpack(">II", content[16:24])  # type: ignore[return-value]
+
+
+def texts_of_svg(content: bytes) -> list[str]:
+    root = ElementTree.fromstring(content)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    texts = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    return [text.replace("\u00a0", " ") for text in texts if text]
+
+
+@pytest.mark.usefixtures("store")
+def test_figures_are_written_in_every_format(tmp_path: Path) -> None:
+    for file_format in ("svg", "pdf", "png"):
+        done = vtax("figures", "tour-1", "--format", file_format, "--only", "figure-1")
+        assert done.exit_code == 0, done.output
+        content = (tmp_path / f"tour-1-figure-1.{file_format}").read_bytes()
+        if file_format == "svg":
+            texts = texts_of_svg(content)
+            assert "Figure 1: both directions" in texts
+            assert any("(emulated)" in text for text in texts)
+        elif file_format == "pdf":
+            assert content.startswith(b"%PDF-")
+            assert b"%%EOF" in content[-32:]
+        else:
+            assert min(size_of_png(content)) > 300
+
+
+@pytest.mark.usefixtures("store")
+def test_json_lists_what_was_written_and_what_was_not(tmp_path: Path) -> None:
+    (tmp_path / "print").mkdir()
+    done = CliRunner().invoke(group, ["figures", "tour-1", "--output", "print", "--json"], catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert (found["schema"], found["run"], found["format"]) == ("vtax.figures/1", "tour-1", "svg")
+    assert [(each["id"], Path(each["path"]).is_file()) for each in found["written"]] == [
+        ("figure-1", True), ("figure-2", True),
+    ]  # fmt: skip
+    assert found["not_written"] == [{"id": "figure-3", "why": "not drawn: no value of kvm-virtio"}]
+    assert "1 of 3: figure-1" in done.stderr
+
+
+@pytest.mark.usefixtures("store")
+def test_a_mapped_platform_is_written_and_named() -> None:
+    done = vtax("figures", "tour-1", "--only", "figure-3", "--map", "kvm-virtio=docker")
+    assert done.exit_code == 0, done.output
+    texts = texts_of_svg(Path("tour-1-figure-3.svg").read_bytes())
+    assert any(text.endswith("docker for kvm-virtio") for text in texts)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--format", "gif"), "'gif' is not one of 'svg', 'pdf', 'png'"),
+        (("--only", "figure-9"), "the study of tour-1 has no figure 'figure-9'"),
+        (("--output", "nowhere"), "there is no directory nowhere"),
+        (("--map", "gone=docker"), "no figure of tour names the platform 'gone'"),
+        (("tour-9",), "tour-9"),
+    ],
+)
+def test_bad_input_is_refused_and_writes_nothing(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(group, ["figures", *arguments, *(() if "tour-9" in arguments else ("tour-1",))])
+    assert done.exit_code != 0
+    assert message in f"{done.output}{done.exception}"
+    assert not list(tmp_path.glob("*.svg"))
+
+
+@pytest.mark.usefixtures("store")
+def test_a_run_without_a_finished_block_and_a_study_without_figures_are_refused() -> None:
+    for name, message in (("tour-2", "tour-2 has no finished block"), ("tour-3", "declares no figures")):
+        done = CliRunner().invoke(group, ["figures", name])
+        assert done.exit_code != 0
+        assert message in f"{done.output}{done.exception}"
+
+
+@pytest.mark.usefixtures("store")
+def test_the_terminal_and_json_have_the_values() -> None:
+    assert "not drawn: no value of kvm-virtio" in vtax("show", "tour-1", "--figures").output
+    shown = vtax("show", "tour-1", "--figures", "--all").output
+    assert re.search(r"native +16 .* 21 000", shown.replace("\u202f", " "))
+    found = json.loads(vtax("show", "tour-1", "--figures", "--json").output)["figures"]["figures"]
+    values = [each for each in found[0]["values"] if each["platform"] == "docker" and each["printed"]]
+    (value,) = values
+    assert (value["printed"], value["tests"], value["blocks"]) == (20000, 16, 8)
+    assert value["test_low"] < value["test_mean"] < value["test_high"]
+    assert value["low"] < value["value"] < value["high"]
+    assert value["high"] - value["low"] > value["test_high"] - value["test_low"]  # trials of a block are alike
+    assert len([each for each in found[1]["values"] if each["test"] and each["platform"] == "docker"]) == 16
+
+
+@cache
+def source_of(study: str) -> Source:
+    return run_of(study, 3)
+
+
+def chart(study: str, figure: str) -> Chart:
+    source = source_of(study)
+    (drawing,) = [each for each in drawings(source.analysis, source.data) if each.figure.id == figure]
+    return chart_of(drawing, source.analysis)
+
+
+@pytest.mark.parametrize(
+    ("study", "figure", "code", "texts"),
+    [
+        ("ufla2010", "figure-5.3", "pt-BR", ("vazão dos hipervisores e nativa, teste a teste, ambiente 1",
+                                             "qemu-tcg-e1000 (emulada)", "número do teste")),
+        ("santos2008", "figure-2", "en", ("xen-hvm", "512 B", "request_size", "rate, one direction (Mbit/s)")),
+        ("santos2008", "table-1", "en", ("UDP medium", "◇ 60 %", "kvm-virtio")),
+        ("mauricio2013", "figure-7", "en", ("a  rate at the sender", "b  throughput", "kvm-emulated")),
+        ("trindade2018", "figure-5", "en", ("triad: a = b + s c", "kvm-virtio")),
+    ],
+)  # fmt: skip
+def test_every_kind_is_drawn_with_its_axes_and_legend(
+    study: str, figure: str, code: str, texts: tuple[str, ...]
+) -> None:
+    drawn = " | ".join(texts_of_svg(file_of(chart(study, figure), Formatter(language(code)), "svg")))
+    assert [text for text in texts if text not in drawn] == []
+
+
+def test_a_heatmap_has_the_value_and_the_interval_of_every_point() -> None:
+    spec = chart_spec(heatmap(), Formatter())
+    left, right = spec["vconcat"][0]["hconcat"]
+    assert left["data"]["values"][0]["text"] == "92.0"
+    assert right["data"]["values"][0]["text"] == "90.0\n± 5.0\u00a0%"
+    assert [value["dark"] for value in right["data"]["values"]] == [True, False]
+    assert right["data"]["values"][1]["text"] == "–"
+    texts = texts_of_svg(file_of(heatmap(), Formatter(), "svg"))
+    assert [text for text in texts if text.startswith("90.0")] == ["90.0± 5.0 %"]
+
+
+def heatmap() -> Chart:
+    panel = ChartPanel("efficiency (%)", "efficiency (%)", "left", "right", Scale("%", 0.01))
+    values = (ChartValue(0, 0.0, 0, 0, (0.92, None, None), (0.9, 0.855, 0.945)), ChartValue(0, 1.0, 0, 0, None, None))
+    return Chart(
+        "heatmap", "figure-1", "t", (), (panel,), (ChartSeries("docker", 1),), values, "message_size",
+        ((0.0, "1 KiB"), (1.0, "2 KiB")), "socket_buffer", ("4 KiB",),
+    )  # fmt: skip
+
+
+def layers(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    return [layer for row in spec["vconcat"] for side in row["hconcat"] for layer in side["layer"]]
+
+
+def test_nothing_rests_on_colour_alone() -> None:
+    found = layers(chart_spec(chart("santos2008", "figure-2"), Formatter()))
+    assert all("strokeDash" in layer["encoding"] for layer in found if layer["mark"]["type"] == "line")
+    assert "shape" in next(layer for layer in found if layer["mark"]["type"] == "point")["encoding"]
+    bars = layers(chart_spec(chart("santos2008", "figure-7"), Formatter()))
+    assert "letter" in [layer["encoding"].get("text", {}).get("field") for layer in bars]
+
+
+@pytest.mark.parametrize(
+    ("study", "figure", "axis"), [("ufla2010", "figure-5.5", "x"), ("santos2008", "figure-2", "y")]
+)
+def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study: str, figure: str, axis: str) -> None:
+    drawn = chart(study, figure)
+    first, *others = drawn.values
+    assert first.right is not None
+    wide = replace(first, right=(first.right[0], -first.right[0], 1000 * first.right[0]))
+    side = chart_spec(replace(drawn, values=(wide, *others)), Formatter())["vconcat"][0]["hconcat"][1]
+    record = side["data"]["values"][0]
+    low, high = side["layer"][0]["encoding"][axis]["scale"]["domain"]
+    assert (record["low"], record["high"]) == (low, high)
+    assert record["low_beyond"] is record["high_beyond"] is True
+    assert high <= 3 * max(value.right[0] for value in drawn.values if value.right) / drawn.panels[0].scale.divisor
+    signs = [layer["mark"].get("text") for layer in side["layer"]]
+    assert {"◀", "▶"} <= set(signs) or {"▼", "▲"} <= set(signs)
+
+
+def test_reports_hold_the_figures_as_pictures_and_their_values_as_tables() -> None:
+    source = source_of("mauricio2013")
+    declared = {**source.analysis.declared, "figure": source.analysis.declared["figure"][3:5]}
+    source = Source(source.data, replace(source.analysis, declared=declared))
+    document = views()["figures"].document(source, Options("report"))
+    page = html(document)
+    assert page.count('<figure class="chart">') == 2
+    assert "Figure 7: sending and receiving rate" in page
+    for text in (markdown(document), latex(document)):
+        assert "553" in text

@@ -1,0 +1,161 @@
+"""What a figure of a publication shows of a run: its cells, the publication's statistic, intervals from blocks."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from drawn_run import run_of
+
+from vtax.errors import BadInput
+from vtax.report.analysis.drawings import Drawing, Place, cell_tests, drawings, finished_blocks
+from vtax.report.analysis.source import Source
+from vtax.study.claims import METRIC
+
+STUDIES = ("ufla2010", "santos2008", "mauricio2013", "trindade2018")
+
+
+@cache
+def run(study: str, hosts: int = 1, without: tuple[str, ...] = ()) -> Source:
+    return run_of(study, 4, without, hosts)
+
+
+def figures(source: Source, **mapped: str) -> dict[str, Drawing]:
+    mapping = {name.replace("_", "-"): here for name, here in mapped.items()}
+    return {each.figure.id: each for each in drawings(source.analysis, source.data, mapping)}
+
+
+def at(drawing: Drawing, platform: str, **levels: str) -> Place:
+    (found,) = [
+        place for place in drawing.places
+        if place.platform == platform and all(place.levels.get(f) == level for f, level in levels.items())
+    ]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_declared_figure_finds_cells_of_its_own_study(study: str) -> None:
+    """On every platform that it does not leave out, with all three statistics."""
+    source = run(study, 2 if study == "ufla2010" else 1)
+    names = [platform.name for platform in source.analysis.platforms]
+    for drawing in figures(source).values():
+        wanted = {name for name in names if drawing.figure.shows_platform(name)}
+        assert {place.platform for place in drawing.places if place.here} == wanted, drawing.figure.id
+        assert all(place.tests for place in drawing.places), drawing.figure.id
+        assert drawing.absent == ()
+
+
+def test_the_publications_statistic_is_of_all_tests_and_ours_of_blocks() -> None:
+    source = run("mauricio2013")
+    place = at(figures(source)["figure-5"], "kvm-virtio", metric="sent")
+    key = next(c.key for c in source.analysis.cells if c.platform == "kvm-virtio" and c.label == "point to point")
+    values = cell_tests(source.data)[key, "sent"][1]
+    assert place.tests is not None
+    assert place.here is not None
+    assert (place.tests.n, place.blocks) == (4, 4)
+    assert place.tests.mean == pytest.approx(np.mean(values))
+    assert place.tests.cv == pytest.approx(np.std(values, ddof=1) / np.mean(values))
+    half = 3.182446305 * np.std(values, ddof=1) / 2  # t(0.975, 3) and the root of 4 tests
+    assert place.tests.drawn.high == pytest.approx(np.mean(values) + half)
+    assert place.ratio is not None
+    assert place.ratio.value == pytest.approx(0.85, rel=0.1)
+
+
+def test_several_tests_of_a_block_are_one_value_of_ours() -> None:
+    """An interval of all tests as if they were independent is narrower than the one from blocks."""
+    source = run("mauricio2013")
+    data = source.data
+    tests = cell_tests(data)
+    key = next(iter(tests))
+    block, values = tests[key]
+    assert sorted(set(block.tolist())) == [0, 1, 2, 3]
+    assert values.size == 4
+
+
+def test_printed_numbers_stand_beside_ours_measured_or_not() -> None:
+    drawing = figures(run("trindade2018", without=("virtualbox",)))["table-2"]
+    printed = {place.platform: place.printed for place in drawing.places}
+    assert {name: each.value for name, each in printed.items() if each} == {
+        "native": 815, "docker": 814, "lxc": 814, "virtualbox": 511, "kvm-virtio": 672,
+    }  # fmt: skip
+    assert at(drawing, "virtualbox").here is None
+    assert drawing.absent == ("virtualbox",)
+    fast = at(drawing, "kvm-virtio").printed
+    assert fast is not None
+    assert fast.high == pytest.approx(672 + 33.63)
+
+
+def test_printed_numbers_are_at_their_own_metric_alone() -> None:
+    drawing = figures(run("mauricio2013"))["figure-7"]
+    assert {(p.platform, p.levels[METRIC]): p.printed.value for p in drawing.places if p.printed} == {
+        ("xen-pv", "throughput"): 553
+    }
+
+
+def test_the_table_of_variation_has_the_largest_of_each_group() -> None:
+    source = run("santos2008")
+    drawing = figures(source)["table-1"]
+    place = at(drawing, "xen-hvm", benchmark="UDP medium")
+    tests = cell_tests(source.data)
+    cells = [c for c in source.analysis.cells if c.platform == "xen-hvm" and c.label == "UDP medium"]
+    values = [tests[cell.key, "transactions"][1] for cell in cells]
+    assert place.tests is not None
+    assert place.tests.cv == pytest.approx(max(np.std(v, ddof=1) / np.mean(v) for v in values))
+    assert place.printed is not None
+    assert place.printed.value == 0.6
+    assert len({(p.levels["benchmark"], p.levels[METRIC]) for p in drawing.places}) == 11
+
+
+def test_hosts_of_a_merged_run_are_hosts() -> None:
+    found = figures(run("ufla2010", 2))
+    first, second = found["figure-5.1"], found["figure-5.2"]
+    assert [place.test for place in first.single if place.platform == "xen-pv"] == [1, 2]
+    assert {place.platform for place in second.single} == {"xen-pv", "virtualbox", "qemu-tcg-e1000"}
+    values = [place.tests.mean for place in first.single if place.platform == "xen-pv" and place.tests]
+    here = at(first, "xen-pv").here
+    assert here is not None
+    assert here.value == pytest.approx(sum(values) / 2)
+    assert {place.host for place in found["figure-5.5"].places} == {1, 2}
+
+
+def test_a_run_of_one_host_has_no_second_host() -> None:
+    found = figures(run("ufla2010"))
+    assert found["figure-5.3"].is_measured
+    assert not found["figure-5.4"].is_measured
+    assert found["figure-5.4"].hosts == 1
+
+
+def test_a_mapped_platform_is_drawn_in_place_of_the_publications() -> None:
+    source = run("santos2008", without=("xen-hvm",))
+    place = at(figures(source, xen_hvm="kvm-virtio")["cpu"], "kvm-virtio")
+    assert place.there == "xen-hvm"
+    assert place.printed is not None
+    assert place.printed.value == 218.3
+    with pytest.raises(BadInput, match="no figure of santos2008 names the platform 'lxc'"):
+        figures(source, lxc="kvm-virtio")
+    with pytest.raises(BadInput, match="did not measure xen-hvm"):
+        figures(run("santos2008", without=("xen-hvm", "xen-pv")), xen_pv="xen-hvm")
+
+
+def test_efficiency_of_times_is_the_inverse_of_their_ratio() -> None:
+    source = run("trindade2018")
+    declared = dict(source.analysis.declared)
+    declared["figure"] = [{**declared["figure"][0], "quantity": "efficiency"}]
+    analysis = source.analysis.__class__(**{**vars(source.analysis), "declared": declared})
+    (drawing,) = drawings(analysis, source.data)
+    place = at(drawing, "kvm-virtio")
+    assert place.here is not None
+    assert place.tests is not None
+    assert place.ratio is not None
+    assert place.here.value == pytest.approx(1 / place.ratio.value)
+    assert place.here.value == pytest.approx(0.85, rel=0.1)
+    assert place.tests.mean == pytest.approx(0.85, rel=0.1)
+    assert place.here.low is not None
+    assert place.here.low < place.here.value < (place.here.high or math.inf)
+
+
+def test_a_block_is_finished_when_every_cell_has_a_trial() -> None:
+    data = run("ufla2010").data
+    assert finished_blocks(data) == 4
