@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vtax.errors import BadInput
-from vtax.study.load import load, shipped
+from vtax.study.load import Chosen, load, shipped
 from vtax.study.model import Study
 
 STUDY = """
@@ -95,6 +95,13 @@ def test_every_figure_of_a_publication_is_declared(name: str) -> None:
     figures = load(name).study.figure
     assert {figure.id for figure in figures} == IN_PAPERS[name]
     assert all(figure.title_pt != figure.title for figure in figures)
+
+
+@pytest.mark.parametrize("name", sorted(IN_PAPERS))
+def test_a_smaller_scale_keeps_the_figures(name: str) -> None:
+    """With the levels that are left."""
+    study = load(name, chosen=Chosen(scale="quick")).study
+    assert {figure.id for figure in study.figure} == IN_PAPERS[name]
 
 
 def test_shipped_studies_without_a_publication_have_no_figures() -> None:

@@ -228,7 +228,10 @@ def _noted(changed: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
-    """Leave out levels that are not measured; a claim that a check of it loses its cells is not tested."""
+    """Leave out levels that are not measured; a claim that a check of it loses its cells is not tested.
+
+    Printed numbers and figures without any level left are left out.
+    """
     for claim in changed.get("claim", ()):
         checks = [_pruned(check, moved) for check in claim.get("check", ())]
         if all(checks):
@@ -236,8 +239,9 @@ def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
         else:
             del claim["check"]
             claim["not_tested"] = f"--scale {name} leaves out levels that it compares"
-    published = [_pruned_where(table, _labels_of(table), moved) for table in changed.get("published", ())]
-    changed["published"] = [table for table in published if table is not None]
+    for key in ("published", "figure"):
+        left = [_pruned_where(table, _labels_of(table), moved) for table in changed.get(key, ())]
+        changed[key] = [table for table in left if table is not None]
 
 
 def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
