@@ -16,7 +16,9 @@ from vtax.errors import BadInput
 from vtax.host.home import Home
 
 if TYPE_CHECKING:
+    from vtax.report.analysis import Analysis
     from vtax.report.analysis.drawings import Drawing
+    from vtax.report.renderers.format import Formatter
 
 _FORMATS = ("svg", "pdf", "png")
 
@@ -50,12 +52,8 @@ def command(
     """
     from vtax.report.analysis.drawings import drawings, finished_blocks
     from vtax.report.analysis.source import source_of
-    from vtax.report.renderers.charts import file_of
-    from vtax.report.renderers.format import Formatter, english
+    from vtax.report.renderers.format import Formatter
     from vtax.report.renderers.language import language as chosen_language
-    from vtax.report.replacing import replacing
-    from vtax.report.views.figure_charts import chart_of, title_of
-    from vtax.report.views.paper_figures import why_not
     from vtax.store.store import Store
 
     store = Store.existing(Home.from_environment().store_url)
@@ -66,10 +64,31 @@ def command(
         hint = resume_hint(store, analysis.name, analysis.status) or "run the study again"
         raise BadInput(f"{analysis.name} has no finished block to draw", hint=hint)
     chosen = _chosen(found, only, analysis.name)
-    formatter = Formatter(chosen_language(language))
     if not output.is_dir():
         raise BadInput(f"there is no directory {output}", where="--output", hint="create it, or name another one")
-    written, left_out = [], []
+    written, left_out = _write(chosen, analysis, Formatter(chosen_language(language)), file_format, output)
+    if as_json:
+        print_json({
+            "schema": "vtax.figures/1", "run": analysis.name, "study": analysis.study, "format": file_format,
+            "written": written, "not_written": left_out,
+        })  # fmt: skip
+        return
+    for each in written:
+        click.echo(each["path"])
+
+
+def _write(
+    chosen: Sequence[Drawing], analysis: Analysis, formatter: Formatter, file_format: str, output: Path
+) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """(id, title and path of each figure that was written, id and reason of each that was not)."""
+    from vtax.report.renderers.charts import file_of
+    from vtax.report.renderers.format import english
+    from vtax.report.replacing import replacing
+    from vtax.report.views.figure_charts import chart_of, title_of
+    from vtax.report.views.paper_figures import why_not
+
+    written: list[dict[str, str]] = []
+    left_out: list[dict[str, str]] = []
     for number, each in enumerate(chosen, 1):
         if not each.is_measured:
             left_out.append({"id": each.figure.id, "why": english(why_not(each))})
@@ -81,13 +100,7 @@ def command(
         with replacing(path) as new:
             new.write_bytes(content)
         written.append({"id": each.figure.id, "title": formatter.text(title_of(each)), "path": str(path.resolve())})
-        if not as_json:
-            click.echo(path.resolve())
-    if as_json:
-        print_json({
-            "schema": "vtax.figures/1", "run": analysis.name, "study": analysis.study, "format": file_format,
-            "written": written, "not_written": left_out,
-        })  # fmt: skip
+    return written, left_out
 
 
 def _chosen(found: Sequence[Drawing], only: Sequence[str], run: str) -> list[Drawing]:

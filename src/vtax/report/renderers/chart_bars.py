@@ -1,0 +1,82 @@
+"""Charts of horizontal bars from zero, grouped by series where these are not the places; groups have letters."""
+
+from __future__ import annotations
+
+import string
+
+from vtax.report.document import Chart
+from vtax.report.renderers.chart_axes import Axis, value_axis
+from vtax.report.renderers.chart_layers import INK, PAPER, WIDTH, Drawn, intervals, only, printed, record_of
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.vega import Spec, colour_of
+
+_BAR, _GAP = 15, 10
+_LETTERS = string.ascii_letters + string.digits + "αβ"  # as many as a study may have platforms
+_TWO_LINES = (
+    "split(datum.label, ' (')[1] ? [split(datum.label, ' (')[0], '(' + "
+    "slice(datum.label, length(split(datum.label, ' (')[0]) + 2)] : datum.label"
+)
+
+
+def bars(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
+    """Both sides of a panel."""
+    return _Bars(chart, formatter, number).sides()
+
+
+class _Bars(Drawn):
+    def __init__(self, chart: Chart, formatter: Formatter, number: int) -> None:
+        super().__init__(chart, formatter, number)
+        labels = dict(chart.x_labels)
+        self.places = {place: self.text(labels[place]) for place in sorted({value.x for value in self.values})}
+        self.series = sorted({value.series for value in self.values})
+        self.letters = dict(zip(self.series, _LETTERS, strict=False))
+        names = sorted(self.labels[each] for each in self.series)
+        self.is_grouped = sorted(self.places.values()) != names  # else the places name the series
+
+    def sides(self) -> list[Spec]:
+        axis = value_axis(self.values, self.panel.scale, "x" in self.chart.log)
+        height = len(self.places) * ((len(self.series) if self.is_grouped else 1) * _BAR + _GAP)
+        return [
+            {
+                "data": {"values": [
+                    {"place": self.places[value.x], "series": self._name(value.series),
+                     "letter": self.letters[value.series], **record_of(value, axis, is_right=is_right)}
+                    for value in self.values
+                ]},
+                "width": WIDTH, "height": height, "title": self.title(is_right),
+                "layer": [only(layer) for layer in self._layers(axis)],
+            }
+            for is_right in (False, True)
+        ]  # fmt: skip
+
+    def _layers(self, axis: Axis) -> list[Spec]:
+        base: Spec = {"y": {
+            "field": "place", "type": "nominal",
+            "scale": {"domain": list(self.places.values()), "paddingInner": 0.25, "paddingOuter": 0.15},
+            "axis": {"title": None, "grid": False, "ticks": False, "domain": False, "labelPadding": 6,
+                     "labelExpr": _TWO_LINES},
+        }}  # fmt: skip
+        names, x = list(map(self._name, self.series)), self.scaled(axis)
+        colours = [colour_of(self.chart.series[each].colour) for each in self.series]
+        colour: Spec = {
+            "field": "series", "type": "nominal", "legend": {"title": None} if self.is_grouped else None,
+            "scale": {"domain": names, "range": colours},
+        }  # fmt: skip
+        if self.is_grouped:
+            base["yOffset"] = {"field": "series", "scale": {"domain": names}}
+        layers: list[Spec] = [
+            {"mark": {"type": "bar", "fillOpacity": 0.35, "strokeWidth": 1.2},
+             "encoding": {**base, "x": {"field": "value", **x}, "fill": colour,
+                          "stroke": {**colour, "legend": None}}},
+            *intervals(base, x, "x"),
+            *printed(base, x, "x"),
+        ]  # fmt: skip
+        if self.is_grouped:
+            text: Spec = {"type": "text", "align": "left", "dx": 3, "fontSize": 9.5, "color": INK}
+            halo = {**text, "color": PAPER, "stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round"}
+            at = {**base, "x": {"datum": axis.low, **x}, "text": {"field": "letter"}}
+            layers += [{"mark": look, "encoding": at} for look in (halo, text)]
+        return [*layers, *axis.arrows(base, x, "x")]
+
+    def _name(self, number: int) -> str:
+        return f"{self.letters[number]}  {self.labels[number]}" if self.is_grouped else self.labels[number]

@@ -1,0 +1,81 @@
+"""Charts of numbers in a grid: heatmaps, darker where larger, and tables."""
+
+from __future__ import annotations
+
+from vtax.report.document import Bounded, Chart, Number, Share, joined
+from vtax.report.renderers.chart_layers import INK, PAPER, WIDTH, Drawn
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.vega import Spec
+
+_CELL_HEIGHT = 30
+_DARK = 0.55  # of the range of a heatmap, from which its numbers are white
+
+
+def cells(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
+    """Both sides of a panel."""
+    return _Cells(chart, formatter, number).sides()
+
+
+class _Cells(Drawn):
+    def sides(self) -> list[Spec]:
+        """A grid of numbers; of a heatmap darker where larger."""
+        columns = [self.text(label) for _, label in self.chart.x_labels]
+        rows = [self.text(label) for label in self.chart.y_labels]
+        places = [place for place, _ in self.chart.x_labels]
+        shown = [each[0] for value in self.values for each in (value.left, value.right) if each is not None]
+        low, high = min([0.0, *shown]), max(shown, default=1.0)
+        is_table = self.chart.kind == "table"
+        sides = []
+        for is_right in (False, True):
+            records = []
+            for value in self.values:
+                bounded = value.right if is_right else value.left
+                printed = None if is_right else value.printed
+                text = self._cell(bounded, printed)
+                share = (bounded[0] - low) / (high - low) if bounded is not None and high > low else 0.0
+                records.append({
+                    "x": columns[places.index(value.x)], "y": rows[value.y], "text": text,
+                    "fill": bounded[0] if bounded is not None and not is_table else None,
+                    "dark": bool(share > _DARK and not is_table),
+                })  # fmt: skip
+            layers = self._layers(columns, rows, low, high)
+            width = max(WIDTH, 44 * len(columns))
+            sides.append({
+                "data": {"values": records}, "width": width, "height": _CELL_HEIGHT * len(rows), "layer": layers,
+                "title": self.title(is_right), "resolve": {"scale": {"fill": "independent"}},
+            })  # fmt: skip
+        return sides
+
+    def _layers(self, columns: list[str], rows: list[str], low: float, high: float) -> list[Spec]:
+        at: Spec = {
+            "x": {"field": "x", "type": "nominal", "scale": {"domain": columns, "padding": 0},
+                  "axis": {"title": self.text(self.chart.x_title) or None, "domain": False, "ticks": False,
+                           "labelAngle": -35 if max(map(len, columns), default=0) > 8 else 0,
+                           "grid": False}},
+            "y": {"field": "y", "type": "nominal", "scale": {"domain": rows, "padding": 0},
+                  "axis": {"title": self.text(self.chart.y_title) or None, "domain": False, "ticks": False,
+                           "grid": False}},
+        }  # fmt: skip
+        fill: Spec = {"field": "fill", "type": "quantitative", "legend": None,
+                      "scale": {"domain": [low, high], "range": ["#f4f7fb", "#9db8d9", "#10325f"]}}  # fmt: skip
+        return [
+            {"transform": [{"filter": "isValid(datum.fill)"}],
+             "mark": {"type": "rect", "stroke": PAPER}, "encoding": {**at, "fill": fill}},
+            {"mark": {"type": "text", "fontSize": 9, "lineBreak": "\n", "lineHeight": 11, "baseline": "middle",
+                      "dy": {"expr": "indexof(datum.text, '\\n') < 0 ? 0 : -5"}},
+             "encoding": {**at, "text": {"field": "text"}, "color": {
+                 "condition": {"test": "datum.dark", "value": PAPER}, "value": INK}}},
+        ]  # fmt: skip
+
+    def _cell(self, bounded: Bounded | None, printed: Bounded | None) -> str:
+        lines = []
+        if bounded is not None:
+            value, low, high = bounded
+            text = Share(value) if self.chart.is_share else Number(value / self.panel.scale.divisor, 3)
+            lines.append(self.text(text))
+            if low is not None and high is not None and value:
+                lines.append(self.text(joined(["±", Share((high - low) / 2 / abs(value))], " ")))
+        if printed is not None:
+            text = Share(printed[0]) if self.chart.is_share else Number(printed[0] / self.panel.scale.divisor, 3)
+            lines.append(self.text(joined(["◇", text], " ")))
+        return "\n".join(lines) or "–"

@@ -1,0 +1,93 @@
+"""What the kinds of charts share: the panel that is drawn, layers of intervals and of printed values, looks."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from vtax.report.document import Bounded, Chart, ChartValue, joined
+from vtax.report.renderers.chart_axes import Axis
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.vega import PLACEHOLDERS, Spec
+
+WIDTH = 310  # pixels of a side
+_SIDE_CHARS = 54
+INK, PAPER, MUTED, GRID = (PLACEHOLDERS[name] for name in ("@ink", "@paper", "@muted", "@grid"))
+
+
+class Drawn:
+    """One panel of a chart, which a kind draws twice."""
+
+    def __init__(self, chart: Chart, formatter: Formatter, number: int) -> None:
+        self.chart, self.text = chart, formatter.text
+        self.used = sorted({value.series for value in (*chart.values, *chart.bands)})
+        self.labels = {each: self.text(chart.series[each].label) for each in self.used}
+        self.panel = chart.panels[number]
+        self.values = [value for value in chart.values if value.panel == number]
+        self.bands = [value for value in chart.bands if value.panel == number]
+
+    def scaled(self, axis: Axis) -> Spec:
+        """The channel of the values."""
+        title = {"title": self.text(self.panel.axis), "tickCount": 5, "labelExpr": SPACED}
+        return {"type": "quantitative", "scale": axis.scale, "axis": title}
+
+    def title(self, is_right: bool) -> Spec:
+        """The title of a side; both have as many lines."""
+        sides = [textwrap.wrap(self.text(side), _SIDE_CHARS)
+                 for side in (joined([self.panel.left, self.chart.printed], "; "), self.panel.right)]  # fmt: skip
+        lines = sides[is_right] + [" "] * (max(map(len, sides)) - len(sides[is_right]))
+        if self.panel.title == "":
+            return {"text": lines, "fontWeight": 400, "color": MUTED, "fontSize": 10.5}
+        return {"text": self.text(self.panel.title), "subtitle": lines}
+
+
+def record_of(value: ChartValue, axis: Axis, *, is_right: bool) -> Spec:
+    """The fields of what a side shows of a value; on the left those of the printed one too."""
+    shown: Bounded | None = value.right if is_right else value.left
+    record = axis.record(shown)
+    if not is_right and value.printed is not None:
+        record |= {f"printed_{name}": each for name, each in axis.record(value.printed).items()}
+    return record
+
+
+SPACED = "replace(datum.label, /,/g, '\u202f')"
+
+
+def intervals(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
+    """Lines from the lower to the upper bound, with ticks at both ends that are inside the axis."""
+    mark: Spec = {"type": "rule", "strokeWidth": 1.4, "color": INK}
+    yield {
+        "transform": [{"filter": "isValid(datum.low)"}], "mark": mark,
+        "encoding": {**base, channel: {"field": "low", **scale}, f"{channel}2": {"field": "high"}},
+    }  # fmt: skip
+    for field in ("low", "high"):
+        yield {
+            "transform": [{"filter": f"isValid(datum.{field}) && !datum.{field}_beyond"}],
+            "mark": {"type": "tick", "thickness": 1.4, "size": 7, "color": INK,
+                     "orient": "vertical" if channel == "x" else "horizontal"},
+            "encoding": {**base, channel: {"field": field, **scale}},
+        }  # fmt: skip
+
+
+def printed(base: Spec, scale: Spec, channel: str) -> Iterator[Spec]:
+    """A diamond where the publication prints a number, with its deviation."""
+    yield {
+        "transform": [{"filter": "isValid(datum.printed_low)"}],
+        "mark": {"type": "rule", "strokeWidth": 1.2, "color": INK, "strokeDash": [2, 2]},
+        "encoding": {**base, channel: {"field": "printed_low", **scale}, f"{channel}2": {"field": "printed_high"}},
+    }  # fmt: skip
+    yield {
+        "transform": [{"filter": "isValid(datum.printed_value)"}],
+        "mark": {"type": "point", "shape": "diamond", "size": 80, "filled": True, "fill": PAPER, "stroke": INK,
+                 "strokeWidth": 1.4, "opacity": 1},
+        "encoding": {**base, channel: {"field": "printed_value", **scale}},
+    }  # fmt: skip
+
+
+def only(layer: Spec) -> Spec:
+    """A layer without places that have no value: Vega would draw them at zero."""
+    for channel in ("x", "y"):
+        field = layer["encoding"].get(channel, {}).get("field")
+        if field == "value":
+            return {**layer, "transform": [*layer.get("transform", ()), {"filter": "isValid(datum.value)"}]}
+    return layer

@@ -1,0 +1,131 @@
+"""Charts of lines over numbers, each with a symbol and a dash of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vtax.report.document import Chart, ChartValue
+from vtax.report.renderers.chart_axes import Axis, value_axis
+from vtax.report.renderers.chart_layers import WIDTH, Drawn, intervals, only, printed, record_of
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.vega import Spec, colour_of
+
+_HEIGHT, _LOW, _MANY = 210, 140, 3  # pixels; of charts with so many panels
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 3], [4, 2, 1, 2, 1, 2], [3, 5], [10, 2, 3, 2])
+_DODGE = 0.012  # of the axis between the intervals of two series
+
+
+def lines(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
+    """Both sides of a panel; over tests the right side has means with bands in front of the tests."""
+    return _Lines(chart, formatter, number).sides()
+
+
+class _Lines(Drawn):
+    def sides(self) -> list[Spec]:
+        axis = value_axis([*self.values, *self.bands], self.panel.scale, "y" in self.chart.log)
+        domain = _numbers_domain([value.x for value in self.values], "x" in self.chart.log)
+        sides = []
+        for is_right in (False, True):
+            rows = [
+                {"series": self.labels[value.series], "x": value.x, **record_of(value, axis, is_right=is_right)}
+                for value in self.values
+            ]
+            dodged = [{**row, "x": self._dodged(value, domain)} for row, value in zip(rows, self.values, strict=True)]
+            layers = self._layers(axis, domain, dodged, is_banded=bool(self.bands) and is_right)
+            sides.append({
+                "data": {"values": rows}, "width": WIDTH, "title": self.title(is_right),
+                "height": _HEIGHT if len(self.chart.panels) < _MANY else _LOW,
+                "layer": [only(layer) for layer in layers],
+            })  # fmt: skip
+        return sides
+
+    def _layers(self, axis: Axis, domain: list[float], dodged: list[Spec], *, is_banded: bool) -> list[Spec]:
+        x, y = self._numbers(domain), self.scaled(axis)
+        look = {key: self._scale(key) for key in ("color", "strokeDash", "shape")}
+        at: Spec = {"x": {"field": "x", **x}}
+        here: Spec = {**at, "y": {"field": "value", **y}, "color": look["color"]}
+        faded = {"opacity": 0.3} if is_banded else {}
+        layers: list[Spec] = [
+            {"mark": {"type": "line", "strokeWidth": 1.6, **faded},
+             "encoding": {**here, "strokeDash": look["strokeDash"]}},
+            {"mark": {"type": "point", "filled": True, "size": 46, "opacity": 1, **faded},
+             "encoding": {**here, "shape": look["shape"]}},
+        ]  # fmt: skip
+        if is_banded:
+            return [*layers, *self._bands(axis, domain, x, y, look)]
+        beside = [
+            {"data": {"values": dodged}, **each, "encoding": {**each["encoding"], "color": look["color"]}}
+            for each in intervals(at, y, "y")
+        ]
+        return [*layers, *beside, *printed(at, y, "y"), *axis.arrows(at, y, "y")]
+
+    def _numbers(self, domain: list[float]) -> Spec:
+        """The channel of the numbers, with the levels as they are written."""
+        names = {format(place, ".12g"): self.text(label) for place, label in self.chart.x_labels}
+        ticks: Spec = {"tickMinStep": 1, "format": "d"}
+        if names:
+            text = json.dumps(names, ensure_ascii=False)
+            ticks = {"values": [place for place, _ in self.chart.x_labels],
+                     "labelExpr": f"({text})[format(datum.value, '.12~g')] || datum.label"}  # fmt: skip
+        return {
+            "type": "quantitative",
+            "scale": {"domain": domain, "nice": False, **({"type": "log"} if "x" in self.chart.log else {})},
+            "axis": {"title": self.text(self.chart.x_title), "grid": False, "labelOverlap": "greedy",
+                     "labelSeparation": 1, **ticks},
+        }  # fmt: skip
+
+    def _bands(self, axis: Axis, domain: list[float], x: Spec, y: Spec, look: Mapping[str, Spec]) -> list[Spec]:
+        """The mean of each series over all tests, and its interval as a band."""
+        rows = [
+            {"series": self.labels[band.series], "from": domain[0], "to": domain[1], **axis.record(band.right)}
+            for band in self.bands
+        ]
+        across = {"x": {"field": "from", **x}, "x2": {"field": "to"}}
+        own = {"data": {"values": rows}}
+        layers = [
+            {**own, "mark": {"type": "rect", "opacity": 0.2},
+             "encoding": {**across, "y": {"field": "low", **y}, "y2": {"field": "high"},
+                          "color": {**look["color"], "legend": None}}},
+            {**own, "mark": {"type": "rule", "strokeWidth": 2.2},
+             "encoding": {**across, "y": {"field": "value", **y}, "color": look["color"],
+                          "strokeDash": look["strokeDash"]}},
+            {**own, "mark": {"type": "point", "filled": True, "size": 46, "opacity": 1},
+             "encoding": {"x": {"field": "to", **x}, "y": {"field": "value", **y}, "color": look["color"],
+                          "shape": look["shape"]}},
+        ]  # fmt: skip
+        arrows = axis.arrows({"x": {"field": "to", **x}}, y, "y")
+        return [*layers, *({**own, **each} for each in arrows)]
+
+    def _dodged(self, value: ChartValue, domain: Sequence[float]) -> float:
+        """x a little aside, so that intervals of several series stand beside each other."""
+        step = (self.used.index(value.series) - (len(self.used) - 1) / 2) * _DODGE
+        if "x" in self.chart.log:
+            return float(value.x * (domain[1] / domain[0]) ** step)
+        return value.x + (domain[1] - domain[0]) * step
+
+    def _scale(self, channel: str) -> Spec:
+        colours = [colour_of(self.chart.series[each].colour) for each in self.used]
+        positions = range(len(self.used))
+        ranges: Mapping[str, Sequence[Any]] = {
+            "color": colours,
+            "strokeDash": [_DASHES[n % len(_DASHES)] for n in positions],
+            "shape": [_SHAPES[n % len(_SHAPES)] for n in positions],
+        }
+        domain = [self.labels[each] for each in self.used]
+        scale = {"domain": domain, "range": ranges[channel]}
+        legend = None if channel == "strokeDash" else {"title": None}  # dashes make the symbols illegible
+        return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
+
+
+def _numbers_domain(numbers: Iterable[float], is_log: bool) -> list[float]:
+    """A little more than all numbers on an axis."""
+    found = sorted(set(numbers)) or [1.0]
+    low, high = found[0], found[-1]
+    if is_log:
+        room = (high / low) ** 0.04 if high > low else 1.5
+        return [low / room, high * room]
+    room = (high - low) * 0.05 or 0.5
+    return [low - room, high + room]
