@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from vtax.cli.orphans import close_orphans
 from vtax.cli.output import json_option, need_root, notify, print_json, with_program_path
 from vtax.errors import BadInput, VtaxError
+from vtax.host import reboots
 from vtax.host.home import Home
 from vtax.host.journal import clean
 from vtax.host.lock import measuring_lock
@@ -25,7 +27,8 @@ def command(forget: bool, as_json: bool) -> None:
     home = Home.from_environment()
     cleaned = clean(home.journal, notify, forget=forget)
     stay, forgotten = ((), cleaned.problems) if forget else (cleaned.problems, ())
-    killed = _killed_runs(home)
+    killed, reboots_removed = _killed_runs(home)
+    cleaned = replace(cleaned, removed=(*cleaned.removed, *reboots_removed))
     if as_json:
         print_json({"removed": cleaned.removed, "problems": stay, "forgotten": forgotten, "killed": killed})
     else:
@@ -50,10 +53,13 @@ def leaked_resources(problems: Sequence[str]) -> VtaxError:
     )
 
 
-def _killed_runs(home: Home) -> list[str]:
-    """Names of killed runs; none while the measuring lock is held, since its holder may be the running one."""
+def _killed_runs(home: Home) -> tuple[list[str], list[str]]:
+    """Names of killed runs, and what was removed of their reboots.
+
+    Nothing while the measuring lock is held, since its holder may be the running one.
+    """
     try:
         with measuring_lock("vtax clean"):
-            return close_orphans(home)
+            return close_orphans(home), reboots.cancel(home)
     except BadInput:
-        return []
+        return [], []

@@ -5,6 +5,7 @@ from __future__ import annotations
 COMMANDS = {
     "run": "Run a study and print its result.",
     "resume": "Resume an interrupted run with the same plan and seed.",
+    "abort": "End a run that is not finished, and its reboots of the host.",
     "list": "List the runs in the store.",
     "show": "Print the result of a run.",
     "explain": "Show which counters moved together with a difference.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,15 +60,17 @@ def prepare_host(home: Home) -> None:
     close_orphans(home)
 
 
-def measure(plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False) -> None:
-    """Execute the plan. tune_host: set the host's tunables during the run and restore them.
+def measure(
+    plan: Plan, run: RunHandle, home: Home, *, tune_host: bool = False, cells: Collection[str] | None = None
+) -> None:
+    """Execute the plan. tune_host: set the host's tunables during the run and restore them. cells: see `execute`.
 
     The caller holds the measuring lock. Raises RunInterrupted with a hint how to resume, or the error that ended the
     run.
     """
     try:
         with observer() as progress, _tuned_host(run, home, tune_host):
-            execute(plan, run, home, progress)
+            execute(plan, run, home, progress, cells)
     except RunInterrupted as stop:
         raise RunInterrupted(
             f"{run.name} {stop.what}; everything measured so far is kept",

@@ -10,6 +10,7 @@ from typing import Any
 from vtax.cli.output import notify
 from vtax.errors import with_hint
 from vtax.report.renderers.numbers import plain_percent
+from vtax.runner import boots
 from vtax.runner.allocation import PILOT_BLOCKS, PILOT_TRIALS
 from vtax.runner.host_sessions import blocks_of_sessions
 from vtax.runner.plan import Plan, PlannedPlatform, Session
@@ -25,7 +26,8 @@ def as_json(plan: Plan) -> dict[str, Any]:
     """A plan as JSON.
 
     block_s: estimated duration of a block in seconds. block_s_from: `run NAME` behind it; null where by defaults.
-    trials_chosen: from what, by `trials = "auto"`. order: guests of the certain blocks, up to 100 000 cells.
+    host_boots: those that the study needs; reboot_s: assumed. trials_chosen: from what, by `trials = "auto"`.
+    order: guests of the certain blocks, up to 100 000 cells.
     """
     described = {point.key: _described(point) for point in plan.points}
     return {
@@ -36,6 +38,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "baseline": plan.study.baseline,
         **_declared(plan),
         **_estimate(plan),
+        "host_boots": _boots_as_json(plan),
         "trials_chosen": plan.trials_chosen or None,
         "order": [
             {
@@ -138,6 +141,8 @@ def announce(plan: Plan, notify: Callable[[str], None] = notify) -> None:
     for line in _guest_resources(plan):
         notify(line)
     notify(_order(plan))
+    for line in _boots(plan):
+        notify(line)
     few = "" if design.stop == "verdict" else _too_few_for_verdicts(plan, plan.min_blocks)
     notify(f"compared with {plan.study.baseline}; equivalent: within ±{plain_percent(design.margin)}{few}")
     if design.budget is not None:
@@ -256,6 +261,39 @@ def _order(plan: Plan) -> str:
         for block, sessions in islice(groups, _ORDER_SHOWN + 1)
     ]
     return f"order: {'; '.join(blocks[:_ORDER_SHOWN])}" + ("; ..." if len(blocks) > _ORDER_SHOWN else "")
+
+
+def _boots(plan: Plan) -> Iterator[str]:
+    """The boots of the host that a study needs, their order, and the number and duration of its reboots."""
+    if not plan.study.boot:
+        return
+    for table in plan.study.boot:
+        if table.name in boots.used_boots(plan.study):
+            yield f"boot {table.name} ({table.entry}): {', '.join(boots.platforms_of(plan.study, table.name))}"
+    sessions = range(1, plan.study.design.sessions + 1)
+    orders = [
+        f"session {session}: {', '.join(boots.order(plan.study, plan.seed, session))}"
+        for session in islice(sessions, _ORDER_SHOWN)
+    ]
+    yield f"order of boots: {'; '.join(orders)}" + ("; ..." if len(sessions) > _ORDER_SHOWN else "")
+    most = len(boots.visits(plan.study, plan.seed))
+    yield (
+        f"at most {format_count(most, 'reboot')}, one fewer when this host is in the first of these boots: about "
+        f"{format_duration(most * boots.REBOOT_S)} beside that estimate, at {format_duration(boots.REBOOT_S)} each"
+    )
+
+
+def _boots_as_json(plan: Plan) -> dict[str, Any] | None:
+    """Boots, their order by session and the largest number of reboots; None for a study of one boot."""
+    if not plan.study.boot:
+        return None
+    found = boots.visits(plan.study, plan.seed)
+    return {
+        "boots": {name: boots.platforms_of(plan.study, name) for name in boots.used_boots(plan.study)},
+        "order": [{"session": visit.session, "boot": visit.boot} for visit in found],
+        "max_reboots": len(found),
+        "reboot_s": boots.REBOOT_S,
+    }
 
 
 def _factor_lines(plan: Plan) -> list[str]:

@@ -10,12 +10,14 @@ from vtax.cli.completion import unfinished_runs
 from vtax.cli.measure import conclude, measure, prepare_host, tune_host_option
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
+from vtax.cli.rebooting import arrive, measure_boot, planned_reboots, refuse_other_boot, refuse_pending, stop
 from vtax.cli.trust import consented, trust_option
 from vtax.counters.host import host_facts
-from vtax.errors import BadInput
+from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.platforms.base import HostProgram
+from vtax.runner import boots
 from vtax.runner.host_sessions import begin_next, check_next, note_boot
 from vtax.runner.plan import host_programs
 from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
@@ -25,21 +27,40 @@ from vtax.store.store import Store
 
 @click.command("resume")
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=unfinished_runs)
+@click.option("--reboot", is_flag=True, help="Reboot this host into the boots that RUN still needs; see vtax run.")
+@click.option("--awaited", is_flag=True, hidden=True, help="Go on only after a reboot that vtax requested.")
 @click.option("--session", is_flag=True, help="Start the next session of RUN, after a reboot or at another hour.")
 @trust_option
 @tune_host_option
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def command(run_name: str, session: bool, trust: bool, tune_host: bool, strict: bool, as_json: bool) -> None:
+def command(
+    run_name: str,
+    reboot: bool,
+    awaited: bool,
+    session: bool,
+    trust: bool,
+    tune_host: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
     """Resume RUN (default: the last run) where it stopped, with the same plan and seed.
 
     A run with several sessions is paused between them; --session starts the next one. With it, a finished run gets
-    one session more, of as many blocks as its first.
+    one session more, of as many blocks as its first. A run over several boots of the host goes on in the boot that is
+    next.
     """
     need_root("measuring")
     home = Home.from_environment().ensure()
     store = Store.existing(home.store_url)
     run = store.open_run(run_name)
+    study = stored_study(run).study
+    if study.boot:
+        if _in_next_boot(store, run, home, reboot=reboot, awaited=awaited, session=session, tune_host=tune_host):
+            return
+        conclude(run.name, store, as_json=as_json, strict=strict)
+        return
+    boots.look(study, reboot=reboot)
     programs: Sequence[HostProgram] = ()
     if run.status != "finished" or session:
         loaded = stored_study(run)
@@ -61,6 +82,39 @@ def command(run_name: str, session: bool, trust: bool, tune_host: bool, strict: 
             note_resumption(run, plan)
         measure(plan, run, home, tune_host=tune_host)
     conclude(run.name, store, as_json=as_json, strict=strict)
+
+
+def _in_next_boot(
+    store: Store, run: RunHandle, home: Home, *, reboot: bool, awaited: bool, session: bool, tune_host: bool
+) -> bool:
+    """Measure what this boot of the host can of a run over several. Returns whether the host reboots now."""
+    if session:
+        raise BadInput("the sessions of a run over several boots begin by themselves", where="--session")
+    if run.status == "finished":
+        raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")
+    refuse_pending(home, run.name)
+    try:
+        loaded = stored_study(run)
+        here = boots.look(loaded.study, reboot=reboot)
+        assert here is not None
+        state = arrive(home, run, here, by_unit=awaited) if reboot else None
+        with measuring_lock(run.name):
+            prepare_host(home)
+            run = store.open_run(run.name)  # as prepare_host left it
+            programs = consented(home, host_programs(loaded), loaded.source)
+            plan = rebuild_plan(run, home, programs)
+            announce(plan)
+            if not reboot:
+                refuse_other_boot(plan, run, here)
+            if run.status == "interrupted":
+                note_resumption(run, plan)
+            if reboot and state is None:
+                state = planned_reboots(plan, run, here)
+            return measure_boot(plan, run, home, here, state=state, tune_host=tune_host)
+    except VtaxError as error:
+        if awaited and run.status != "failed":
+            stop(home, run, f"after a reboot: {error.what}")
+        raise
 
 
 def _check_status(run: RunHandle, *, session: bool) -> str:

@@ -18,6 +18,7 @@ from vtax.cli.output import built_image, need_root, notify, print_json
 from vtax.cli.plan import announce
 from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.probing import probing_lock
+from vtax.cli.rebooting import measure_boot, planned_reboots, refuse_pending
 from vtax.cli.trust import consented, trust_option
 from vtax.errors import BadInput, placed, with_hint
 from vtax.host.home import Home
@@ -26,7 +27,9 @@ from vtax.image.image import Image
 from vtax.platforms import registry
 from vtax.platforms.base import Probe
 from vtax.report.views import registry as views
+from vtax.runner import boots
 from vtax.runner.allocation import with_trials
+from vtax.runner.boots import Here
 from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
 from vtax.runner.execute import begin
@@ -65,6 +68,11 @@ _DURATION_HINT = "write a duration such as 90s, 45min or 2h"
     type=click.IntRange(1, MAX_SESSIONS),
     help="Split the blocks over this many sessions, and run the first; vtax resume --session runs the next.",
 )
+@click.option(
+    "--reboot",
+    is_flag=True,
+    help="Reboot this host into the boots of the study, as often as the plan says, and go on after each.",
+)
 @click.option("--pause", metavar="TIME", help="Run all sessions, with a pause of this time between them, e.g. 2h.")
 @click.option("--budget", metavar="TIME", help="Run as many blocks as fit into this time, e.g. 2h.")
 @click.option(
@@ -86,6 +94,7 @@ def command(
     protocol: str,
     blocks: int | None,
     sessions: int | None,
+    reboot: bool,
     pause: str | None,
     budget: str | None,
     seed: int | None,
@@ -107,14 +116,19 @@ def command(
     loaded = load(study, _overrides(varied, named_platforms, blocks, sessions, budget), Chosen(scale, protocol))
     pause_s = _pause_s(pause, loaded.study)
     if only_plan:
-        return _print_plan(loaded, named_platforms, seed, as_json=as_json)
+        here = boots.look(loaded.study, reboot=True) if reboot else None
+        return _print_plan(loaded, named_platforms, seed, here, as_json=as_json)
     need_root("measuring")
+    here = boots.look(loaded.study, reboot=reboot)
     home = Home.from_environment().ensure()
     programs = consented(home, host_programs(loaded), loaded.source, digest=loaded.digest, trust=trust)
+    is_rebooting = False
     with measuring_lock(f"vtax run {loaded.study.name}") as rename:
+        refuse_pending(home)
         prepare_host(home)
         image = provide(home, recipe_for(loaded))
-        plan = make_plan(loaded, image=image, seed=seed, consented=programs)
+        probes = boots.probes_elsewhere(loaded.study, here.name) if here else None
+        plan = make_plan(loaded, image=image, seed=seed, probes=probes, consented=programs)
         _check_named_available(plan, named_platforms)
         store = Store.open(home.store_url)
         plan = _announced(plan, store)
@@ -122,7 +136,13 @@ def command(
             confirm(plan)
         run = begin(store, plan, vtax_version=__version__, views=views.foreign())
         rename(run.name)
-        measure(plan, run, home, tune_host=tune_host)
+        if here is None:
+            measure(plan, run, home, tune_host=tune_host)
+        else:
+            state = planned_reboots(plan, run, here) if reboot else None
+            is_rebooting = measure_boot(plan, run, home, here, state=state, tune_host=tune_host)
+    if is_rebooting:
+        return
     while pause_s is not None and run.status == "paused":
         wait(run, pause_s)
         with measuring_lock(run.name):
@@ -146,8 +166,10 @@ def _varied(study: str, chosen: Chosen) -> Study:
     return load(study, chosen=chosen).study if chosen != Chosen() else declared.study
 
 
-def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *, as_json: bool) -> None:
-    """Print the plan. Platforms are probed only by root, and only while no run measures."""
+def _print_plan(
+    loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, here: Here | None, *, as_json: bool
+) -> None:
+    """Print the plan. Platforms are probed only by root, and only while no run measures. here: with --reboot."""
     home, image = Home.from_environment(), None
     recipe = recipe_for(loaded)
     needed = examine_image(home, recipe)
@@ -158,7 +180,10 @@ def _print_plan(loaded: LoadedStudy, named: tuple[str, ...], seed: int | None, *
             image = built_image(home, recipe, loaded.source)
         except BadInput as error:
             why_not = "; ".join(filter(None, [why_not, with_hint(error.what, error.hint)]))
-        unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
+        no_probes = why_not or (loaded.study.boot and here is None)
+        unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if no_probes else None
+        if here and not unprobed:
+            unprobed = boots.probes_elsewhere(loaded.study, here.name)
         plan = make_plan(loaded, image=image or Image("none", home.images), seed=seed, probes=unprobed, dry=True)
     _check_named_available(plan, named)
     with suppress(BadInput):  # no store yet: nothing to choose or to estimate from
@@ -203,6 +228,8 @@ def _pause_s(pause: str | None, study: Study) -> float | None:
         raise BadInput(str(error), where="--pause", hint=_DURATION_HINT) from error
     if found is not None and study.design.sessions == 1:
         raise BadInput("a pause is between sessions, and the study has one", where="--pause", hint="add --sessions")
+    if found is not None and study.boot:
+        raise BadInput("a pause is between sessions of one boot, and the study has several", where="--pause")
     return found
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtax.demo import grub
 from vtax.demo.machines import HYPERVISOR, Machine
 from vtax.guest import bootstrap
 from vtax.host.home import Home
@@ -79,7 +80,8 @@ def ensure(home: Home, machine: Machine, image: Image, lock: Path | None, journa
     """
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
-    key = machine.key(lock.read_bytes() if lock else b"", init, _SERVICE.encode(), agent.encode())
+    loader = [Path(grub.__file__).read_bytes()] if machine.has_loader else []
+    key = machine.key(lock.read_bytes() if lock else b"", init, _SERVICE.encode(), agent.encode(), *loader)
     with _one_at_a_time(home):
         return Disks(
             _made(home, f"{machine.name}-{key}", journal, lambda path: _build(machine, image, lock, journal, path))
@@ -152,8 +154,12 @@ def _build(machine: Machine, image: Image, lock: Path | None, journal: Journal, 
         disks.kernel.write_bytes(elf_of(packed) or packed)
         for hypervisor in (tree / "boot").glob("xen-*.gz"):
             (directory / HYPERVISOR).write_bytes(gzip.decompress(hypervisor.read_bytes()))
-        disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules))
-        _write_disk(tree, disks.root, machine.disk_mib)
+        disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules, machine.has_loader))
+        if machine.has_loader:
+            grub.install(tree, modules.name, disks.initrd)
+        _write_disk(tree, disks.root, machine.disk_mib, grub.PARTITION if machine.has_loader else 0)
+        if machine.has_loader:
+            grub.make_bootable(disks.root, tree)
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)
     finally:
         registered.release()
@@ -195,8 +201,9 @@ def _settle(machine: Machine, tree: Path) -> None:
     )
 
 
-def _initrd(busybox: Path, modules: Path) -> bytes:
+def _initrd(busybox: Path, modules: Path, is_partition: bool) -> bytes:
     """A small initrd; the distribution's own takes half a minute on an emulated CPU."""
+    init = Path(__file__).with_name("init").read_bytes()
     found = collect_modules(modules, _MODULES)
     order = dict.fromkeys(name for chain in found.chains.values() for name in chain)
     return cpio(
@@ -207,15 +214,18 @@ def _initrd(busybox: Path, modules: Path) -> bytes:
             *(Entry(f"bin/{name}", 0o120777, b"busybox") for name in APPLETS),
             *(Entry(f"modules/{name}.ko", 0o100644, unsigned(content)) for name, content in found.files.items()),
             Entry("modules/order", 0o100644, "".join(f"{name}\n" for name in order).encode()),
-            Entry("init", 0o100755, Path(__file__).with_name("init").read_bytes()),
+            Entry("init", 0o100755, init.replace(b"/dev/vda", b"/dev/vda1") if is_partition else init),
         ]
     )
 
 
-def _write_disk(tree: Path, target: Path, size_mib: int) -> None:
+def _write_disk(tree: Path, target: Path, size_mib: int, offset: int = 0) -> None:
+    """offset: bytes of the disk before the file system."""
+    options = "lazy_itable_init=0,lazy_journal_init=0" + (f",offset={offset}" if offset else "")
+    with target.open("xb") as file:
+        file.truncate(offset + (size_mib << 20))
     run(
-        ["mke2fs", "-q", "-t", "ext4", "-d", tree, "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0",
-         target, f"{size_mib}m"],
+        ["mke2fs", "-q", "-t", "ext4", "-d", tree, "-m", "0", "-E", options, target, f"{size_mib}m"],
         timeout_s=_BUILD_S,
     )  # fmt: skip
 

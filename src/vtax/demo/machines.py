@@ -40,6 +40,10 @@ class Boot:
     serial: bool = False
 
 
+def boot_disk(kernel: Path, initrd: Path, append: str) -> None:
+    """Nothing: the firmware starts the boot loader on the machine's disk, which stays the same when it reboots."""
+
+
 def boot_linux(kernel: Path, initrd: Path, append: str) -> Boot:
     """The machine's own kernel, with nothing before it."""
     return Boot(kernel, str(initrd), append)
@@ -70,13 +74,19 @@ class Machine:
     memory_mib: int = 4096
     disk_mib: int = 8192
     words: str = "mitigations=off"
-    boot: Callable[[Path, Path, str], Boot] = boot_linux
+    boot: Callable[[Path, Path, str], Boot | None] = boot_linux
     components: str = "main"
+
+    @property
+    def has_loader(self) -> bool:
+        """Whether its disk has GRUB, which boots it."""
+        return self.boot is boot_disk
 
     def key(self, *inputs: bytes) -> str:
         """Names its disk: a hash of what decides the disk's files. inputs: what else does."""
         fields = [FORMAT_VERSION, self.suite, self.packages, self.disabled, self.disk_mib]
         fields += [self.components] if self.components != "main" else []
+        fields += ["grub"] if self.has_loader else []
         recipe = json.dumps(fields).encode()
         return hashlib.sha256(b"\0".join((recipe, *inputs))).hexdigest()[:12]
 
@@ -141,6 +151,16 @@ MACHINES = {
             _OFF,
             cpu=_VIRTUALBOX_CPU,
             components="main contrib",
+        ),
+        Machine(
+            "grub",
+            "bookworm",
+            (*_SYSTEM, *_XEN[:-1], "grub-pc-bin", "grub2-common"),
+            _XEN_OFF,
+            cpu=_XEN_CPU,
+            accel=_BY_INSTRUCTIONS,
+            vcpus=1,
+            boot=boot_disk,
         ),
     )
 }

@@ -49,6 +49,11 @@ class Home:
         return self.root / "consents.json"
 
     @property
+    def reboots(self) -> Path:
+        """State of the run that reboots the host: see host.reboots."""
+        return self.root / "reboots.json"
+
+    @property
     def docker(self) -> Path:
         """Data of private Docker daemons that persists between runs: copies of images."""
         return self.root / "docker"

@@ -74,6 +74,16 @@ def is_measuring(path: Path = HOST_LOCK) -> bool:
     return False
 
 
+def measuring_process(path: Path = HOST_LOCK) -> tuple[str, int | None]:
+    """(name of the run that measures on this host, its process); ("", None) without one, or where it is not known."""
+    try:
+        pid = _holder_pid(path.stat())
+        text = path.read_text(errors="replace")
+    except OSError:
+        return "", None
+    return (text.rpartition(" (process ")[0], pid) if pid else ("", None)
+
+
 def open_lock(path: Path) -> int:
     """Open (or create) a lock file that only this user can open. Raises BadInput."""
     try:

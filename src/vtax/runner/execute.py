@@ -8,7 +8,7 @@ current trial and removes all resources; `vtax resume` continues the run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from vtax.counters.host import host_facts
@@ -18,7 +18,7 @@ from vtax.guest.facts import nearest_names
 from vtax.host.home import Home
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
-from vtax.runner import allocation, same_settings
+from vtax.runner import allocation, boots, same_settings
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import stop_requests
@@ -87,6 +87,12 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
         )
     for option, _, changes in (text.partition(": ") for text in plan.study.changed_by):
         run.add_warning("study-changed", f"the study was changed by {option}: {changes}")
+    if plan.study.boot:
+        run.add_warning(
+            "boots",
+            f"platforms were measured in different boots of the host ({boots.listed(plan.study)}); a difference "
+            "between them contains that of two boots, of which every session had its own",
+        )
     if plan.trials_chosen:
         run.add_warning("trials", plan.trials_chosen)
     if plan.programs:
@@ -96,9 +102,10 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
     return run
 
 
-def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
+def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: Collection[str] | None = None) -> None:
     """Execute the plan from the run's position until its stopping rule is met.
 
+    cells: keys of those that this boot of the host can measure; all when absent.
     Raises RunInterrupted after a request to stop (the run is resumable), StoreError when a trial cannot be
     committed, PlatformError when no guest starts any more; in every case the host is restored and the run can be
     resumed. An observer that fails does not fail the run.
@@ -111,7 +118,7 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
             with Journal(home.journal, _leak_reporter(run, observer)) as journal:
                 try:
                     run.reopen()
-                    status, because = _Execution(plan, run, home, journal, observer).all()
+                    status, because = _Execution(plan, run, home, journal, observer, cells).all()
                 finally:
                     ignore_further()
         except RunInterrupted as stop:
@@ -138,8 +145,12 @@ def _then_resume(hint: str, run: RunHandle) -> str:
 class _Execution:
     """The execution of a plan and its progress."""
 
-    def __init__(self, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer) -> None:
+    def __init__(
+        self, plan: Plan, run: RunHandle, home: Home, journal: Journal, observer: Observer,
+        cells: Collection[str] | None = None,
+    ) -> None:  # fmt: skip
         self._plan = plan
+        self._here = frozenset(cell.key for cell in plan.cells) if cells is None else frozenset(cells)
         self._run = run
         self._home = home
         self._journal = journal
@@ -168,24 +179,28 @@ class _Execution:
         self.choose_trials()
         because = self.blocks()
         self._store_failed_starts()
-        paused = paused_because(self._run, self._plan.study.design, because)
+        if self._plan.study.boot:
+            paused = boots.paused_because(self._plan, self._run)
+        else:
+            paused = paused_because(self._run, self._plan.study.design, because)
         return ("paused", paused) if paused else ("finished", because)
 
     def blocks(self) -> str:
         """Run all pending blocks of the session; returns why it stopped."""
         warmup = {cell.key: self._warmup[cell.point.key] for cell in self._plan.cells}
-        self._in_blocks = sum(block >= 0 for _, block, _ in self._done)
-        self._measured = sum(block >= 0 and number >= warmup[key] for key, block, number in self._done)
+        done = [each for each in self._done if each[0] in self._here]
+        self._in_blocks = sum(block >= 0 for _, block, _ in done)
+        self._measured = sum(block >= 0 and number >= warmup[key] for key, block, number in done)
         if self._plan.study.design.order == "sequential":  # what follows finds every block made
             for session in self._plan.sequential_sessions():
                 self._session(session, frozenset(warmup))
         for block in range(self._max_blocks + 1):
             elapsed_s = self._spent_before_s + time.monotonic() - self._started
-            done = frozenset(cell.key for cell in self._plan.cells if not self._pending(cell, block))
-            decision = self._stopping.decide(block, elapsed_s, done)
+            complete = frozenset(cell.key for cell in self._plan.cells if not self._pending(cell, block))
+            decision = self._stopping.decide(block, elapsed_s, complete)
             if decision.stop:
                 return decision.reason
-            wanted = self._stopping.pending(decision)
+            wanted = self._stopping.pending(decision) & self._here
             for session in self._plan.sessions(block):
                 self._session(session, wanted)
         return "all blocks are done"
@@ -317,8 +332,8 @@ class _Execution:
         """Trials done and left, and the time left at this run's own pace; a time budget bounds both."""
         plan = self._plan
         trials = self._trials or allocation.PILOT_TRIALS
-        warmups = sum(self._warmup[cell.point.key] for cell in plan.cells)
-        per_block = len(plan.cells) * trials
+        warmups = sum(self._warmup[cell.point.key] for cell in plan.cells if cell.key in self._here)
+        per_block = len(self._here) * trials
         elapsed = time.monotonic() - self._started
         each = elapsed / self._made
         blocks = self._max_blocks

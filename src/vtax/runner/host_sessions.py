@@ -75,9 +75,12 @@ def begin_next(run: RunHandle, facts: Mapping[str, Any], added: str = "") -> Non
         run.add_warning("session-added", added)
 
 
-def note_boot(run: RunHandle) -> None:
-    """Record with the run that a session goes on in another boot than the one it began in."""
-    if run.session.boot_id not in ("", boot_id()):
+def note_boot(run: RunHandle, earlier: str | None = None) -> None:
+    """Record with the run that a session goes on in another boot of the host than before.
+
+    earlier: that before, empty when none is known; absent, the one that the session began in.
+    """
+    if (run.session.boot_id if earlier is None else earlier) not in ("", boot_id()):
         run.add_warning(
             "another-boot",
             f"the host was rebooted within session {run.session.number}: its blocks are of several boots",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from vtax.platforms.base import Probe
 from vtax.runner.plan import Cell, Plan, Untested
 from vtax.store.records import CellRecord, PlatformRecord, UntestedRecord
 
 
-def platform_record(plan: Plan, index: int) -> PlatformRecord:
-    """A platform of a plan, by its number."""
+def platform_record(plan: Plan, index: int, probe: Probe | None = None) -> PlatformRecord:
+    """A platform of a plan, by its number. probe: in place of the plan's."""
     planned = plan.platforms[index]
-    probe = planned.probe
+    probe = probe or planned.probe
     return PlatformRecord(
         name=planned.platform.name,
         identity=planned.platform.identity(),

@@ -34,11 +34,16 @@ SAME_HOST = (
 """Facts of a host that affect measurements."""
 
 
-def check_host(run: RunHandle, facts: Mapping[str, Any], before: str = "the run was resumed") -> str:
+def check_host(
+    run: RunHandle,
+    facts: Mapping[str, Any],
+    before: str = "the run was resumed",
+    since: Mapping[str, Any] | None = None,
+) -> str:
     """What changed on the host since the run began, one sentence that is also kept with the run; empty for nothing.
 
-    facts: of this host now, from counters.host.host_facts. before: what follows. Raises BadInput on
-    another machine than the run's.
+    facts: of this host now, from counters.host.host_facts. before: what follows. since: earlier facts to compare
+    with, in place of the run's. Raises BadInput on another machine than the run's.
     """
     if origin := origin_of(run.provenance):
         raise BadInput(
@@ -52,7 +57,7 @@ def check_host(run: RunHandle, facts: Mapping[str, Any], before: str = "the run 
             where=f"its id is {known}, this one's {here}",
             hint="resume it there, or start a new run here with vtax run",
         )
-    earlier, now = _flat(run.host), _flat(facts)
+    earlier, now = _flat(run.host if since is None else since), _flat(facts)
     both = [name for name in earlier if name in now]
     changed = [f"{name} ({earlier[name]}, now {now[name]})" for name in both if earlier[name] != now[name]]
     if not changed:
@@ -92,8 +97,13 @@ def _of_plan(run: RunHandle, home: Home) -> str:
     return ""
 
 
+def known_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a host that affect measurements."""
+    return {name: facts[name] for name in SAME_HOST if name in facts}
+
+
 def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: facts[name] for name in SAME_HOST if name in facts}
+    found = known_of(facts)
     mitigations = found.pop("mitigations", {})
     return {**found, **{f"mitigation {name}": text for name, text in mitigations.items()}}
 

@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, func, insert, select, update
@@ -18,6 +19,7 @@ from vtax.store.database import new_id, writing
 from vtax.store.records import (
     REFUSED,
     SAMPLES,
+    PlatformRecord,
     SessionRecord,
     TrialRecord,
 )
@@ -100,6 +102,16 @@ class RunHandle:
         self.sessions = (*self.sessions, session)
         self.status, self.stopped_because = "interrupted", because
         return session
+
+    def note_boot(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Record a boot of the host that the session has, by its name in the study. facts: of the host in it."""
+        session = self.session
+        host = {**session.host, "boots": {**session.host.get("boots", {}), name: dict(facts)}}
+        table = schema.session
+        with self._writing() as connection:
+            this = (table.c.run_id == self.id, table.c.number == session.number)
+            connection.execute(update(table).where(*this).values(host=host))
+        self.sessions = (*self.sessions[:-1], replace(session, host=host))
 
     @property
     def engine(self) -> Engine:
@@ -221,6 +233,18 @@ class RunHandle:
                 .where(table.c.run_id == self.id, table.c.benchmark == benchmark)
                 .values(tool_version=clean(version))
             )
+
+    def set_probe(self, platform: PlatformRecord) -> None:
+        """What a later probe of a platform found, in place of the first."""
+        table = schema.platform
+        values = {
+            "available": platform.available, "reason": clean(platform.reason), "hint": clean(platform.hint),
+            "marks": list(platform.marks), "version": clean(platform.version),
+        }  # fmt: skip
+        with self._writing() as connection:
+            this = (table.c.run_id == self.id, table.c.name == platform.name)
+            connection.execute(update(table).where(*this).values(values))
+        self.platforms = tuple(platform if each.name == platform.name else each for each in self.platforms)
 
     def set_trials(self, trials: int) -> None:
         """The trials of a cell in a block that were chosen for a study which left it open: declared from now on."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from vtax.study import limits
+from vtax.study import boots, limits
 from vtax.study.claims import ClaimTable, PaperTable, PublishedTable
 from vtax.study.fields import Duration, Level, Name, Table, disagreement
 from vtax.study.figures import FigureTable
@@ -232,6 +232,11 @@ class Study(Table):
         "a name also stands for all that start with it and a dot",
     )
     platform: list[PlatformTable] = Field(default_factory=list, max_length=limits.MAX_PLATFORMS)
+    boot: list[boots.BootTable] = Field(
+        default_factory=list,
+        max_length=limits.MAX_BOOTS,
+        description="boots of the host that the platforms need; absent: all are measured in one",
+    )
     program: list[ProgramTable] = Field(default_factory=list, max_length=limits.MAX_PROGRAMS)
     benchmark: list[BenchmarkTable] = Field(min_length=1, max_length=limits.MAX_BENCHMARKS)
     paper: PaperTable | None = Field(None, description="the publication that the study repeats")
@@ -253,6 +258,16 @@ class Study(Table):
         max_length=2,
     )
     figure: list[FigureTable] = Field(default_factory=list, max_length=limits.MAX_FIGURES)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sessions_of_boots(cls, data: Any) -> Any:
+        return boots.with_sessions(data)
+
+    @model_validator(mode="after")
+    def _boots_hold_platforms(self) -> Study:
+        boots.check(self.boot, self.platforms, self.design, self.must_match)
+        return self
 
     @model_validator(mode="after")
     def _names_agree(self) -> Study:

@@ -58,7 +58,8 @@ def measured_sessions(data: RunData) -> tuple[MeasuredSession, ...]:
 
 def boots(sessions: Sequence[MeasuredSession]) -> int | None:
     """In how many boots of the host they ran; None when that of one is not known."""
-    known = {session.boot_id for session in sessions}
+    each = [[facts.get("boot_id", "") for facts in session.host.get("boots", {}).values()] for session in sessions]
+    known = {boot for session, own in zip(sessions, each, strict=True) for boot in (own or [session.boot_id])}
     return None if "" in known else len(known)
 
 
@@ -84,11 +85,20 @@ def ratio_of_host(row: Row, base: Row, sessions: Sequence[MeasuredSession], conf
 
 def host_changes(sessions: Sequence[MeasuredSession]) -> tuple[HostChange, ...]:
     """Facts of the host that differ between sessions; of one that has fields, each field that does."""
-    return tuple(_changes(sessions))
+    return tuple(_changes([_by_boot(session.host) for session in sessions]))
 
 
-def _changes(sessions: Sequence[MeasuredSession]) -> Iterator[HostChange]:
-    hosts = [session.host for session in sessions]
+def _by_boot(host: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Facts of a host; of one with several boots in a session the facts of each, by its name."""
+    if not host.get("boots"):
+        return host
+    return {
+        boot: {name: value for name, value in facts.items() if name != "boot_id"}
+        for boot, facts in host["boots"].items()
+    }
+
+
+def _changes(hosts: Sequence[Mapping[str, Any]]) -> Iterator[HostChange]:
     for fact in sorted({name for host in hosts for name in host} - _MOMENTS):
         values = [host.get(fact) for host in hosts]
         if all(value == values[0] for value in values):
@@ -112,6 +122,12 @@ def scope(sessions: Sequence[MeasuredSession]) -> Inline:
             "hour would change"
         )
     count, of_boots = Count(len(sessions)), boots(sessions)
+    if names := list(dict.fromkeys(name for session in sessions for name in session.host.get("boots", {}))):
+        return msg(
+            "{sessions} sessions, each in boots of the host of its own ({names}): intervals are over sessions, and "
+            "contain what another boot would change",
+            sessions=count, names=", ".join(names),
+        )  # fmt: skip
     if of_boots == 1:
         return msg(
             "{sessions} sessions in one boot of the host: intervals are over sessions, and leave out what another "

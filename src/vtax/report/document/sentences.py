@@ -84,7 +84,7 @@ _HOST = frozenset(
     code for code in CODES if code.startswith("host-")
 )  # stored as texts, which older versions wrote with other words
 _ERRORS = frozenset({"failed-trial", "failed-warmup", "lost-guest"})
-_NOTES = frozenset({"tuned", "warmup", "trials", "resumed"})
+_NOTES = frozenset({"tuned", "warmup", "trials", "resumed", "boots"})
 
 
 def severity_of(code: str) -> Severity:

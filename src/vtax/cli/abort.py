@@ -1,0 +1,61 @@
+"""`vtax abort`: ends a run that is not finished, and takes back what it planned for the next boot of the host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import click
+
+from vtax.cli.completion import unfinished_runs
+from vtax.cli.orphans import close_orphans
+from vtax.cli.output import json_option, need_root, notify, print_json
+from vtax.errors import BadInput, VtaxError
+from vtax.host import reboots
+from vtax.host.home import Home
+from vtax.host.lock import measuring_lock, measuring_process
+from vtax.host.waiting import wait_until
+from vtax.store.store import Store
+
+_STOP_S = 300.0  # a trial may have to end, and a guest
+
+
+@click.command("abort")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=unfinished_runs)
+@json_option
+def command(run_name: str, as_json: bool) -> None:
+    """End RUN (default: the last run): stop it if it measures, and do not go on with it after a reboot.
+
+    The host boots its default entry again. What was measured is kept; vtax resume can go on with it.
+    """
+    need_root("aborting a run")
+    home = Home.from_environment()
+    store = Store.existing(home.store_url)
+    run = store.open_run(run_name)
+    if run.status == "finished":
+        raise BadInput(f"{run.name} is finished", hint=f"vtax show {run.name}")
+    name, process = measuring_process()
+    stopped = process is not None and name == run.name
+    if process is not None and stopped:
+        os.kill(process, signal.SIGTERM)
+        notify(f"{run.name} is measured by process {process}; waiting for its end")
+        wait_until(
+            lambda: measuring_process()[1] != process,
+            _STOP_S,
+            0.1,
+            otherwise=lambda: VtaxError(f"process {process} did not end within {_STOP_S:g} s"),
+        )
+    state = reboots.read(home)
+    removed = reboots.cancel(home) if state is not None and state.run == run.name else []
+    with measuring_lock(f"vtax abort {run.name}"):
+        close_orphans(home)
+        run = store.open_run(run.name)
+        if run.status != "finished":
+            run.finish("interrupted", "ended by vtax abort", time.time())
+    if as_json:
+        print_json({"run": run.name, "stopped_process": process if stopped else None, "removed": removed})
+        return
+    for line in removed:
+        click.echo(f"removed {line}")
+    click.echo(f"{run.name} is ended; what was measured is kept")

@@ -1,0 +1,260 @@
+"""Boot loaders of this host: their entries, which of them this boot is, and the one for the next boot alone.
+
+GRUB (entries in grub.cfg, as Debian's and Ubuntu's update-grub writes them) and systemd-boot. systemd-boot names the
+entry that it started. GRUB does not: there an entry is this boot when kernel, its options and the hypervisor are
+those of the entry. Nothing here changes the default entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtax.errors import BadInput
+from vtax.host.process import find_program, run
+
+ROOT = Path("/")
+"""Where the host's files are; tests put others there."""
+_BY_HAND = "boot the other entry by hand, then: vtax resume RUN"
+_EFI_VARIABLES = "sys/firmware/efi/efivars"
+_VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"  # systemd.io/BOOT_LOADER_INTERFACE
+_FEATURE_DOM0 = 11  # XENFEAT_dom0 of xen/include/public/features.h
+_BLOCK = re.compile(r"(menuentry|submenu)\s+(.*)\{$")
+_ID = re.compile(r"(?:\$menuentry_id_option|--id[= ])\s*'?([^' ]+)'?")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a boot loader. id: what the loader is given. kernel, options: as far as they are known (GRUB).
+
+    is_xen: whether the hypervisor Xen starts first.
+    """
+
+    id: str
+    title: str
+    kernel: str = ""
+    options: tuple[str, ...] = ()
+    is_xen: bool = False
+
+
+class Loader(ABC):
+    """A boot loader."""
+
+    name: str
+
+    @abstractmethod
+    def entries(self) -> list[Entry]:
+        """All entries. Raises VtaxError."""
+
+    @abstractmethod
+    def set_next(self, entry: str) -> None:
+        """Boot this entry (an id) the next time, and only then; empty: none. Raises VtaxError."""
+
+    @abstractmethod
+    def next_entry(self) -> str:
+        """The id of the entry for the next boot alone; empty without one. Raises VtaxError."""
+
+    @abstractmethod
+    def is_current(self, entry: Entry) -> bool:
+        """Whether the host was booted from this entry, as far as that can be known."""
+
+    def find(self, named: str) -> Entry:
+        """The entry of an id or a title. Raises BadInput: there is none, or there are several."""
+        entries = self.entries()
+        found = [entry for entry in entries if named == entry.id] or [e for e in entries if named == e.title]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = ", ".join(repr(entry.id) for entry in found)
+            raise BadInput(f"{self.name} has several entries {named!r}", hint=f"name one by its id: {ids}")
+        titles = ", ".join(repr(entry.title) for entry in entries) or "none"
+        raise BadInput(f"{self.name} has no entry {named!r}", hint=f"its entries: {titles}")
+
+
+class Grub(Loader):
+    """GRUB 2. directory: with grub.cfg and grubenv."""
+
+    name = "GRUB"
+
+    def __init__(self, directory: Path, editor: str) -> None:
+        self._directory = directory
+        self._editor = editor
+
+    def entries(self) -> list[Entry]:
+        """Those of grub.cfg; an entry in a submenu has the id `SUBMENU>ENTRY`."""
+        return list(_grub_entries(self._configuration().splitlines()))
+
+    def set_next(self, entry: str) -> None:
+        """By the variable that grub-reboot sets. Raises BadInput when grub.cfg does not read it."""
+        if not entry:
+            run([self._editor, self._environment, "unset", "next_entry"])
+        elif "next_entry" not in self._configuration():
+            what = f"{self._directory / 'grub.cfg'} does not read next_entry, the entry of the next boot alone"
+            raise BadInput(what, hint=f"make it anew with update-grub, or {_BY_HAND}")
+        else:
+            run([self._editor, self._environment, "set", f"next_entry={entry}"])
+
+    def next_entry(self) -> str:
+        """The variable `next_entry`, which GRUB clears when it boots."""
+        lines = run([self._editor, self._environment, "list"]).stdout.splitlines()
+        return next((line.partition("=")[2] for line in lines if line.startswith("next_entry=")), "")
+
+    def is_current(self, entry: Entry) -> bool:
+        """By hypervisor, kernel and options."""
+        words = shlex.split((ROOT / "proc/cmdline").read_text())
+        image = next((word.partition("=")[2] for word in words if word.startswith("BOOT_IMAGE=")), "")
+        given = [word for word in words if not word.startswith("BOOT_IMAGE=") and word != "placeholder"]
+        literal = [word for word in entry.options if "$" not in word and word != "placeholder"]
+        if entry.is_xen != is_dom0() or not _is_release(entry.kernel, os.uname().release):
+            return False
+        if entry.is_xen:  # which adds options of its own
+            return set(literal) <= set(given)
+        if image and not image.endswith(entry.kernel):
+            return False
+        return set(literal) <= set(given) if len(literal) < len(entry.options) else sorted(literal) == sorted(given)
+
+    def find(self, named: str) -> Entry:
+        """See Loader. Raises BadInput for an entry that loads no Linux itself: it would not be known again, too."""
+        entry = super().find(named)
+        if not entry.kernel:
+            raise BadInput(f"GRUB's entry {named!r} names no kernel", hint="name an entry that loads Linux, or Xen")
+        return entry
+
+    @property
+    def _environment(self) -> Path:
+        return self._directory / "grubenv"
+
+    def _configuration(self) -> str:
+        try:
+            return (self._directory / "grub.cfg").read_text(errors="replace")
+        except OSError as error:
+            raise BadInput(
+                f"the entries of GRUB cannot be read: {error.strerror}", where=str(error.filename)
+            ) from error
+
+
+class SystemdBoot(Loader):
+    """systemd-boot, by bootctl(1) and the variables that it leaves to the system."""
+
+    name = "systemd-boot"
+
+    def entries(self) -> list[Entry]:
+        """Those that bootctl lists."""
+        found = json.loads(run(["bootctl", "list", "--json=short", "--no-pager"]).stdout or "[]")
+        return [
+            Entry(str(each["id"]), str(each.get("title") or each["id"]))
+            for each in found
+            if each.get("type") != "auto"
+        ]
+
+    def set_next(self, entry: str) -> None:
+        """See Loader."""
+        run(["bootctl", "set-oneshot", entry])
+
+    def next_entry(self) -> str:
+        """See Loader."""
+        return _efi_variable("LoaderEntryOneShot")
+
+    def is_current(self, entry: Entry) -> bool:
+        """By what systemd-boot says that it started."""
+        return _efi_variable("LoaderEntrySelected").lower() == entry.id.lower()
+
+
+def loader() -> Loader:
+    """The host's boot loader. Raises BadInput when it is unknown, or its tools are missing."""
+    if _efi_variable("LoaderInfo").startswith("systemd-boot"):
+        return SystemdBoot()
+    for directory, program in (("boot/grub", "grub-editenv"), ("boot/grub2", "grub2-editenv")):
+        if (ROOT / directory / "grub.cfg").is_file():
+            if (editor := find_program(program)) is None:
+                raise BadInput(f"{program} is not installed", hint="install GRUB's tools (grub2-common)")
+            return Grub(ROOT / directory, editor)
+    raise BadInput("this host's boot loader is unknown: there is neither systemd-boot nor a grub.cfg")
+
+
+def current(known: Loader, named: Sequence[Entry]) -> Entry | None:
+    """Which of some entries this boot is; None for none. Raises BadInput when it may be several."""
+    found = [entry for entry in named if known.is_current(entry)]
+    if len(found) > 1:
+        titles = " and ".join(repr(entry.title) for entry in found)
+        what = f"the entries {titles} look the same: kernel, options and hypervisor are equal"
+        raise BadInput(what, hint="give one of them a further kernel option, such as vtax.boot=NAME")
+    return found[0] if found else None
+
+
+def is_dom0() -> bool:
+    """Whether Xen runs below this kernel, as its first domain."""
+    try:
+        if (ROOT / "sys/hypervisor/type").read_text().strip() != "xen":
+            return False
+        features = (ROOT / "sys/hypervisor/properties/features").read_text().strip()
+        return bool(int(features, 16) >> _FEATURE_DOM0 & 1)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_release(kernel: str, release: str) -> bool:
+    """Whether a kernel's file may be that of a release: one that names another is not."""
+    name = Path(kernel).name
+    return not name.startswith("vmlinuz-") or name == f"vmlinuz-{release}"
+
+
+def _grub_entries(lines: Sequence[str]) -> Iterator[Entry]:
+    """Entries of a grub.cfg. Braces of other blocks are counted, so that the end of each is found."""
+    stack: list[tuple[str, str, str]] = []  # kind, id, title
+    body: list[list[str]] = []
+    for line in map(str.strip, lines):
+        if line.endswith("{"):
+            stack.append(_opened(line))
+            if stack[-1][0] == "menuentry":
+                body = []
+        elif line == "}" and stack:
+            kind, _, title = stack[-1]
+            if kind == "menuentry":
+                yield _entry(">".join(each[1] for each in stack if each[0]), title, body)
+            stack.pop()
+        elif stack and stack[-1][0] == "menuentry":
+            body.append(_words(line))
+
+
+def _opened(line: str) -> tuple[str, str, str]:
+    """(kind, id, title) of a block that a line opens; kind is empty for one that is no menu."""
+    match = _BLOCK.match(line)
+    if match is None:
+        return "", "", ""
+    title = (_words(match[2]) or [""])[0]
+    identity = _ID.search(match[2])
+    return match[1], identity[1] if identity else title, title
+
+
+def _entry(identity: str, title: str, body: Sequence[Sequence[str]]) -> Entry:
+    commands = [words for words in body if words]
+    is_xen = any(words[0].startswith("multiboot") for words in commands)
+    loads = r"module2?$" if is_xen else r"linux(16|efi)?$"
+    for words in commands:
+        arguments = [word for word in words[1:] if not word.startswith("--")] if is_xen else list(words[1:])
+        if re.match(loads, words[0]) and arguments:
+            return Entry(identity, title, arguments[0], tuple(arguments[1:]), is_xen)
+    return Entry(identity, title, is_xen=is_xen)
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:
+        return line.split()
+
+
+def _efi_variable(name: str) -> str:
+    """The text of a variable of the boot loader interface (UTF-16 after 4 bytes of attributes); empty without it."""
+    try:
+        content = (ROOT / _EFI_VARIABLES / f"{name}-{_VENDOR}").read_bytes()
+    except OSError:
+        return ""
+    return content[4:].decode("utf-16-le", errors="replace").rstrip("\0")

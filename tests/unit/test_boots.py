@@ -1,0 +1,205 @@
+"""Boots of the host: entries of boot loaders, their order in a run, and the reboot that is requested."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted import install
+from stubbed_host import ADVANCED, BOOTS, NATIVE, XEN, Machine, loaded_study, planned
+
+from vtax.cli import rebooting
+from vtax.errors import BadInput, VtaxError
+from vtax.host import boot_loaders, reboots
+from vtax.host.boot_loaders import Entry, SystemdBoot
+from vtax.host.home import Home
+from vtax.host.reboots import Reboots
+from vtax.runner import boots
+from vtax.runner.plan import Plan
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    install(monkeypatch)
+    return Machine(tmp_path / "root", monkeypatch)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home").ensure()
+
+
+def look(plan: Plan, *, reboot: bool = True) -> boots.Here:
+    here = boots.look(plan.study, reboot=reboot)
+    assert here is not None
+    return here
+
+
+# Boot loaders
+
+
+def test_entries_of_grub_are_known_by_title_id_and_submenu(machine: Machine) -> None:
+    found = {entry.id: entry for entry in boot_loaders.loader().entries()}
+    assert list(found) == [NATIVE, ADVANCED, XEN, "uefi-firmware"]
+    assert found[NATIVE] == Entry(
+        NATIVE, "Debian GNU/Linux", "/boot/vmlinuz-6.1.0-50-amd64", ("root=/dev/vda1", "ro", "quiet")
+    )
+    assert found[XEN].is_xen
+    assert found[XEN].kernel == "/boot/vmlinuz-6.1.0-50-amd64"
+    assert found[XEN].options == ("placeholder", "root=/dev/vda1", "ro", "console=hvc0")
+    assert boot_loaders.loader().find("Debian GNU/Linux, with Linux 6.1.0-50-amd64").id == ADVANCED
+
+
+def test_the_current_entry_is_known_by_hypervisor_kernel_and_options(machine: Machine) -> None:
+    loader = boot_loaders.loader()
+    native, xen = loader.find(NATIVE), loader.find(XEN)
+    assert boot_loaders.current(loader, [native, xen]) == native
+    machine.boot(XEN)
+    assert boot_loaders.current(loader, [native, xen]) == xen
+    (machine.root / "sys/hypervisor/properties/features").write_text("0\n")  # a guest of Xen, not its dom0
+    assert boot_loaders.current(loader, [native, xen]) is None
+
+
+def test_entries_that_boot_the_same_are_refused(machine: Machine) -> None:
+    loader = boot_loaders.loader()
+    with pytest.raises(BadInput, match="look the same") as caught:
+        boot_loaders.current(loader, [loader.find(NATIVE), loader.find(ADVANCED)])
+    assert "vtax.boot=" in caught.value.hint
+
+
+def test_an_entry_that_does_not_exist_or_loads_no_kernel_is_refused(machine: Machine) -> None:
+    with pytest.raises(BadInput, match="GRUB has no entry 'Fedora'") as caught:
+        boot_loaders.loader().find("Fedora")
+    assert "'Debian GNU/Linux, with Xen hypervisor'" in caught.value.hint
+    with pytest.raises(BadInput, match="names no kernel"):
+        boot_loaders.loader().find("uefi-firmware")
+
+
+def test_a_configuration_that_ignores_the_next_entry_is_refused(machine: Machine) -> None:
+    file = machine.root / "boot/grub/grub.cfg"
+    file.write_text(file.read_text().replace("next_entry", "other"))
+    with pytest.raises(BadInput, match="does not read next_entry"):
+        boot_loaders.loader().set_next(XEN)
+
+
+def test_systemd_boot_lists_its_entries_and_names_the_one_it_started(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = machine.root / "sys/firmware/efi/efivars"
+    variables.mkdir(parents=True)
+    bootctl = machine.root / "bin/bootctl"
+    listed = [{"type": "type1", "id": "debian.conf", "title": "Debian"}, {"type": "auto", "id": "auto-windows"}]
+    bootctl.write_text(
+        "#!/bin/sh\n"
+        f"case $1 in list) echo '{json.dumps(listed)}';; set-oneshot) echo \"$2\" >{machine.root}/set;; esac\n"
+    )
+    bootctl.chmod(0o755)
+    for name, text in (("LoaderInfo", "systemd-boot 252"), ("LoaderEntrySelected", "debian.conf")):
+        (variables / f"{name}-{boot_loaders._VENDOR}").write_bytes(b"\6\0\0\0" + text.encode("utf-16-le") + b"\0\0")
+    loader = boot_loaders.loader()
+    assert isinstance(loader, SystemdBoot)
+    assert loader.entries() == [Entry("debian.conf", "Debian")]
+    assert loader.is_current(loader.find("Debian"))
+    assert loader.next_entry() == ""
+    loader.set_next("debian.conf")
+    assert (machine.root / "set").read_text() == "debian.conf\n"
+
+
+# What is refused before anything
+
+
+def test_a_reboot_without_a_known_boot_loader_or_systemd_is_refused(machine: Machine) -> None:
+    plan = planned()
+    (machine.root / "run/systemd/system").rmdir()
+    with pytest.raises(BadInput, match="systemd, which does not run this host"):
+        boots.look(plan.study, reboot=True)
+    assert look(plan, reboot=False).name == "plain"
+    (machine.root / "boot/grub/grub.cfg").unlink()
+    with pytest.raises(BadInput, match="boot loader is unknown"):
+        boots.look(plan.study, reboot=False)
+
+
+def test_a_boot_of_the_study_without_an_entry_is_refused(machine: Machine) -> None:
+    wrong = [BOOTS[0], {**BOOTS[1], "entry": "Debian with Xen"}]
+    with pytest.raises(BadInput, match="no entry 'Debian with Xen'") as caught:
+        boots.look(loaded_study(boot=wrong).study, reboot=True)
+    assert caught.value.where == "[[boot]] xen, key entry"
+
+
+def test_a_host_booted_otherwise_is_refused(machine: Machine) -> None:
+    (machine.root / "proc/cmdline").write_text("BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 single\n")
+    with pytest.raises(BadInput, match=r"from no entry of the study's boots: plain \('Debian GNU/Linux'\), xen"):
+        boots.look(loaded_study(boot=BOOTS).study, reboot=False)
+
+
+def test_a_reboot_of_a_study_without_boots_is_refused(machine: Machine) -> None:
+    with pytest.raises(BadInput, match=r"has no \[\[boot\]\] tables"):
+        boots.look(loaded_study().study, reboot=True)
+    assert boots.look(loaded_study().study, reboot=False) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"boot": [BOOTS[0]]}, "other is in no"),
+        (
+            {"boot": [BOOTS[0], {**BOOTS[1], "platforms": ["native", "other"]}]},
+            "native is in the boots plain and xen",
+        ),
+        ({"boot": [BOOTS[0], {**BOOTS[1], "name": "plain"}]}, "two boots of the name 'plain'"),
+        ({"boot": [BOOTS[0], {**BOOTS[1], "entry": BOOTS[0]["entry"]}]}, "two boots have the entry"),
+        ({"design": {"stop": "budget", "budget": 60, "spend": "evenly"}}, "needs stop = 'fixed'"),
+        ({"design": {"sessions": 1}}, "with one session every boot is made once"),
+        ({"design": {"trials": "auto"}}, "trials = 'auto' needs all platforms in one boot"),
+        ({"design": {"warmup": "detect"}}, "warmup = 'detect' needs all platforms in one boot"),
+        ({"must_match": ["kernel"]}, "must_match compares guests of one boot"),
+    ],
+)
+def test_a_study_whose_boots_do_not_fit_is_refused(changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        loaded_study(**{"boot": BOOTS, **changed})
+    assert why in str(caught.value)
+
+
+# The order of boots
+
+
+def test_every_block_is_measured_in_boots_of_its_own_in_an_order_by_the_seed() -> None:
+    of = loaded_study(boot=BOOTS, design={"blocks": 40}).study
+    assert of.design.sessions == 40
+    orders = [tuple(boots.order(of, 5, session)) for session in range(1, 41)]
+    assert set(orders) == {("plain", "xen"), ("xen", "plain")}
+    assert 8 < orders.count(("plain", "xen")) < 32
+    assert [visit.boot for visit in boots.visits(of, 5)] == [boot for names in orders for boot in names]
+    assert boots.visits(of, 6) != boots.visits(of, 5)
+
+
+# Requests of a reboot
+
+
+def test_no_more_reboots_are_made_than_were_planned(machine: Machine, home: Home) -> None:
+    loader = boot_loaders.loader()
+    with pytest.raises(VtaxError, match="made its 2 planned reboots"):
+        reboots.request(home, Reboots("tour-1", 2, made=2), "xen", loader.find(XEN), loader, ["resume"])
+    assert loader.next_entry() == ""
+    assert not machine.unit.exists()
+
+
+def test_the_unit_goes_on_with_the_run_and_a_cancelled_reboot_leaves_nothing(machine: Machine, home: Home) -> None:
+    loader = boot_loaders.loader()
+    reboots.request(home, Reboots("tour-1", 2), "xen", loader.find(XEN), loader, ["resume", "tour-1", "--reboot"])
+    assert loader.next_entry() == XEN
+    text = machine.unit.read_text()
+    assert "Type=oneshot" in text
+    assert text.rstrip().splitlines()[-4].endswith("-m vtax resume tour-1 --reboot")
+    (link,) = machine.root.glob("etc/systemd/system/*.wants/*")
+    assert link.resolve() == machine.unit
+    with pytest.raises(BadInput, match="tour-1 goes on after the next reboot"):
+        rebooting.refuse_pending(home)
+    assert len(reboots.cancel(home)) == 3
+    assert (machine.root / "boot/grub/grubenv").read_text() == "saved_entry=0\n"
+    assert not machine.unit.exists()
+    assert not link.is_symlink()
+    assert reboots.cancel(home) == []
