@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from scripted import install
 from stubbed_host import NATIVE, XEN, Machine, planned
 
-from vtax.cli import rebooting
+from vtax.cli import abort, rebooting
+from vtax.cli.main import group
 from vtax.errors import BadInput, VtaxError
 from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Grub, Loader
@@ -175,3 +178,32 @@ def test_a_loader_that_does_not_take_the_entry_is_not_rebooted(
     assert machine.reboots == 0
     assert reboots.read(home) is None
     assert isinstance(boot_loaders.loader(), Loader)
+
+
+# The command line
+
+
+def test_abort_ends_a_run_and_its_reboot(
+    machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(abort, "measuring_lock", lambda name: nullcontext())
+    monkeypatch.setattr(abort, "measuring_process", lambda: ("", None))
+    monkeypatch.setattr(reboots, "reboot", lambda: None)  # it is still to come
+    plan = planned()
+    run = begin(store, plan, vtax_version="test")
+    assert go_on(plan, run, home)
+    assert machine.unit.is_file()
+    printed = CliRunner().invoke(group, ["abort", run.name], catch_exceptions=False).output
+    assert "removed unit vtax-resume.service\nremoved entry for the next boot: " in printed
+    assert f"{run.name} is ended" in printed
+    ended = store.open_run(run.name)
+    assert (ended.status, ended.stopped_because) == ("interrupted", "ended by vtax abort")
+    assert not machine.unit.exists()
+    assert boot_loaders.loader().next_entry() == ""
+    assert reboots.read(home) is None
+    machine.boot(NATIVE)
+    refused = CliRunner().invoke(group, ["resume", run.name, "--reboot", "--awaited"]).exception
+    assert f"no reboot for {run.name} was awaited" in str(refused)

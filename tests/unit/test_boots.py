@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from command_line import output_of
 from scripted import install
 from stubbed_host import ADVANCED, BOOTS, NATIVE, XEN, Machine, loaded_study, planned
 
 from vtax.cli import rebooting
+from vtax.cli.main import group
 from vtax.errors import BadInput, VtaxError
 from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Entry, SystemdBoot
@@ -203,3 +206,52 @@ def test_the_unit_goes_on_with_the_run_and_a_cancelled_reboot_leaves_nothing(mac
     assert not machine.unit.exists()
     assert not link.is_symlink()
     assert reboots.cancel(home) == []
+
+
+# The command line
+
+
+STUDY = """name = "two"
+platforms = ["native", "lxc"]
+[design]
+blocks = 3
+[[boot]]
+name = "plain"
+entry = "Debian GNU/Linux"
+platforms = ["native"]
+[[boot]]
+name = "xen"
+entry = "Debian GNU/Linux, with Xen hypervisor"
+platforms = ["lxc"]
+[[benchmark]]
+name = "sysbench-cpu"
+"""
+
+
+@pytest.mark.usefixtures("unmade_home")
+def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    (file := tmp_path / "two.toml").write_text(STUDY)
+    printed = output_of("run", str(file), "--plan", "--seed", "5")
+    assert "3 blocks in 3 sessions, 1 block each" in printed
+    assert "boot xen (Debian GNU/Linux, with Xen hypervisor): lxc\n" in printed
+    assert "\norder of boots: session 1: " in printed
+    assert "at most 6 reboots, one fewer when this host is in the first of these boots: about 12 min" in printed
+    found = json.loads(output_of("run", str(file), "--plan", "--seed", "5", "--json"))["host_boots"]
+    assert found["boots"] == {"plain": ["native"], "xen": ["lxc"]}
+    assert found["max_reboots"] == len(found["order"]) == 6
+    assert [each["session"] for each in found["order"]] == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.usefixtures("unmade_home")
+def test_a_run_that_is_to_reboot_is_refused_before_anything(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file := tmp_path / "two.toml").write_text(STUDY.replace("Debian GNU/Linux, with Xen", "Xen"))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    refused = CliRunner().invoke(group, ["run", str(file), "--reboot"]).exception
+    assert "measuring needs root" in str(refused)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    refused = CliRunner().invoke(group, ["run", str(file), "--reboot"]).exception
+    assert "GRUB has no entry 'Xen hypervisor'" in str(refused)
+    assert not Home.from_environment().root.exists()

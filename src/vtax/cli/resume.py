@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
@@ -93,24 +94,30 @@ def _in_next_boot(
     if run.status == "finished":
         raise BadInput(f"{run.name} is finished and cannot be resumed", hint=f"vtax show {run.name}")
     refuse_pending(home, run.name)
-    try:
-        loaded = stored_study(run)
+    loaded = stored_study(run)
+    with _recorded_error(home, run, awaited):
         here = boots.look(loaded.study, reboot=reboot)
         assert here is not None
-        state = arrive(home, run, here, by_unit=awaited) if reboot else None
-        with measuring_lock(run.name):
-            prepare_host(home)
-            run = store.open_run(run.name)  # as prepare_host left it
-            programs = consented(home, host_programs(loaded), loaded.source)
-            plan = rebuild_plan(run, home, programs)
-            announce(plan)
-            if not reboot:
-                refuse_other_boot(plan, run, here)
-            if run.status == "interrupted":
-                note_resumption(run, plan)
-            if reboot and state is None:
-                state = planned_reboots(plan, run, here)
-            return measure_boot(plan, run, home, here, state=state, tune_host=tune_host)
+    state = arrive(home, run, here, by_unit=awaited) if reboot else None
+    with _recorded_error(home, run, awaited), measuring_lock(run.name):
+        prepare_host(home)
+        programs = consented(home, host_programs(loaded), loaded.source)
+        plan = rebuild_plan(run, home, programs)
+        announce(plan)
+        if not reboot:
+            refuse_other_boot(plan, run, here)
+        if run.status in ("interrupted", "running"):  # the latter was killed
+            note_resumption(run, plan)
+        if reboot and state is None:
+            state = planned_reboots(plan, run, here)
+        return measure_boot(plan, run, home, here, state=state, tune_host=tune_host)
+
+
+@contextmanager
+def _recorded_error(home: Home, run: RunHandle, awaited: bool) -> Iterator[None]:
+    """Record with the run why it does not go on after a reboot, where no person sees the error."""
+    try:
+        yield
     except VtaxError as error:
         if awaited and run.status != "failed":
             stop(home, run, f"after a reboot: {error.what}")
