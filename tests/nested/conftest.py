@@ -30,6 +30,12 @@ def dom0(request: pytest.FixtureRequest) -> Iterator[Nested]:
 
 
 @pytest.fixture(scope="session")
+def two_boots(request: pytest.FixtureRequest) -> Iterator[Nested]:
+    """A host with GRUB, which boots Linux alone or under Xen, and reboots."""
+    yield from _booted(request, "grub")
+
+
+@pytest.fixture(scope="session")
 def virtualbox(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """A host with VirtualBox."""
     yield from _booted(request, "virtualbox")

@@ -17,7 +17,7 @@ PARTITION = 1 << 20
 _SECTOR = 512
 _CODE = 440  # bytes of the first sector before its table of partitions
 _MODULES = ("biosdisk", "part_msdos", "ext2", "normal", "serial", "linux", "multiboot2", "loadenv", "gzio")
-_KERNEL = "root=/dev/vda1 rw quiet console=ttyS0 net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false"
+_OPTIONS = "console=ttyS0 net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false mitigations=off quiet"
 _XEN = "console=com1 com1=115200,8n1 dom0_mem=1280M,max:1280M dom0_max_vcpus=1 dom0_vcpus_pin loglvl=warning"
 _DEFAULTS = f"""GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
@@ -28,8 +28,9 @@ GRUB_DISABLE_LINUX_UUID=true
 GRUB_DISABLE_OS_PROBER=true
 GRUB_DISABLE_RECOVERY=true
 XEN_OVERRIDE_GRUB_DEFAULT=0
-GRUB_CMDLINE_LINUX="{_KERNEL.removeprefix("root=/dev/vda1 rw ")} mitigations=off"
-GRUB_CMDLINE_LINUX_XEN_REPLACE="{_KERNEL.removeprefix("root=/dev/vda1 rw ").replace("ttyS0", "hvc0")}"
+GRUB_CMDLINE_LINUX_DEFAULT=
+GRUB_CMDLINE_LINUX="{_OPTIONS}"
+GRUB_CMDLINE_LINUX_XEN_REPLACE="{_OPTIONS.replace("ttyS0", "hvc0")}"
 GRUB_CMDLINE_XEN="{_XEN}"
 """
 _FIRST = f"""serial
@@ -37,7 +38,7 @@ terminal_input serial
 terminal_output serial
 set timeout=0
 menuentry 'first' {{
-    linux /boot/vmlinuz-VERSION {_KERNEL} mitigations=off
+    linux /boot/vmlinuz-VERSION root=/dev/vda1 ro {_OPTIONS}
     initrd /boot/initrd.img-VERSION
 }}
 """

@@ -52,12 +52,13 @@ class MachineFailed(VtaxError):
 @dataclass
 class Nested:
     """A booted machine. guest: the calls into it. boot_s: from QEMU's start to the agent's first answer. directory:
-    of this boot on the host, removed at its end."""
+    of this boot on the host, removed at its end. channel: that of the calls; it stays when the machine reboots."""
 
     machine: Machine
     guest: Guest
     boot_s: float
     directory: Path
+    channel: Channel
 
     def run(self, *argv: str, timeout_s: float = 120.0, status: int | None = 0) -> CommandResult:
         """Run a program in it. status: the wanted one, None for any; another is an error with both outputs."""
@@ -69,6 +70,11 @@ class Nested:
                 where=f"{result.stdout[-6000:]}\n{result.stderr[-3000:]}".strip(),
             )
         return result
+
+    def await_reboot(self) -> None:
+        """Wait until the machine, which reboots by itself, answers in its next boot. Raises GuestError."""
+        self.guest = Guest(self.channel)
+        self.guest.hello(BOOT_S)
 
     def vtax(self, *arguments: str, timeout_s: float = 600.0, status: int | None = 0) -> CommandResult:
         """Run vtax in it."""
@@ -107,7 +113,7 @@ def started(machine: Machine, home: Home, made: disks.Disks, data_disk: Path) ->
         guest = Guest(channel)
         try:
             guest.hello(BOOT_S)
-            yield Nested(machine, guest, time.monotonic() - started_at, directory)
+            yield Nested(machine, guest, time.monotonic() - started_at, directory, channel)
         finally:
             guest.close()
             process.kill()
@@ -124,10 +130,10 @@ def _start(
     ours, stranger = socket.socketpair()
     with stranger, errors.open("wb") as stderr:
         argv: list[str | Path] = [
-            *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+            *("qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none"),
             *(*machine.accel, "-machine", "pc,usb=off", "-cpu", machine.cpu),
             *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
-            *("-kernel", boot.kernel, "-initrd", boot.initrd, "-append", boot.append),
+            *_boot(boot),
             *_disk(made.root), *_disk(data_disk),
             *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
             *("-chardev", f"file,id=console,path={console}", *_console(boot)),
@@ -146,8 +152,17 @@ def _start(
     return process, Channel(fd, fd, lambda: describe(process, errors, console)), started_at
 
 
-def _console(boot: Boot) -> tuple[str, str]:
-    return ("-serial", "chardev:console") if boot.serial else ("-device", "virtconsole,chardev=console")
+def _boot(boot: Boot | None) -> tuple[str | Path, ...]:
+    """What QEMU starts; a machine with a boot loader starts that, and again when it reboots."""
+    if boot is None:
+        return ("-boot", "c")
+    return ("-no-reboot", "-kernel", boot.kernel, "-initrd", boot.initrd, "-append", boot.append)
+
+
+def _console(boot: Boot | None) -> tuple[str, str]:
+    return (
+        ("-serial", "chardev:console") if boot is None or boot.serial else ("-device", "virtconsole,chardev=console")
+    )
 
 
 def _disk(path: Path) -> tuple[str, str]:
