@@ -35,7 +35,7 @@ from vtax.stats.stopping import Rule
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 FAMILY, BLOCKS, MARGIN, NOISE = 6, 10, 0.02, 0.01
-EFFECTS = (0.0, 0.5, 1.0)
+EFFECTS = (0.0, 0.5, 1.0, 2.0)
 DESIGNS = ("one boot", "own boots", "5 sessions of 2", "shared", "two boots")
 
 
