@@ -21,7 +21,7 @@ from vtax.guest.audit import checked
 from vtax.guest.guest import CommandResult
 from vtax.host.home import Home
 from vtax.runner.containment import Failure, contained, parsing
-from vtax.runner.execute import trial_record
+from vtax.runner.records import trial_record
 from vtax.runner.trial import TrialResult, bounded_outputs, failed
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord
 from vtax.store.store import RunHandle, Store

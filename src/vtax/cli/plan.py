@@ -26,8 +26,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
     """A plan as JSON.
 
     block_s: estimated duration of a block in seconds. block_s_from: `run NAME` behind it; null where by defaults.
-    host_boots: those that the study needs; reboot_s: assumed. trials_chosen: from what, by `trials = "auto"`.
-    order: guests of the certain blocks, up to 100 000 cells.
+    trials_chosen: from what, by `trials = "auto"`. order: guests of the certain blocks, up to 100 000 cells.
     """
     described = {point.key: _described(point) for point in plan.points}
     return {
@@ -38,7 +37,6 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "baseline": plan.study.baseline,
         **_declared(plan),
         **_estimate(plan),
-        "host_boots": _boots_as_json(plan),
         "trials_chosen": plan.trials_chosen or None,
         "order": [
             {
@@ -82,9 +80,9 @@ def _declared(plan: Plan) -> dict[str, Any]:
 
 
 def _estimate(plan: Plan) -> dict[str, Any]:
-    """The estimated duration of a block, as JSON."""
+    """The estimated duration of a block, and the reboots beside it, as JSON. reboot_s: assumed."""
     source = plan.stored_costs.source if plan.stored_costs else None
-    return {"block_s": plan.expected_block_s(), "block_s_from": source}
+    return {"block_s": plan.expected_block_s(), "block_s_from": source, "host_boots": _boots_as_json(plan)}
 
 
 def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:

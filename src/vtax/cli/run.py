@@ -109,6 +109,8 @@ def command(
 
     The plan with its estimated time is printed first. A run that may last more than an hour starts after
     confirmation, or with --yes.
+    \f
+    Long because every option is a parameter.
     """
     _check_budget(budget)
     varied = _varied(study, Chosen(scale, protocol))

@@ -24,7 +24,7 @@ from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Cell, Plan, Session
 from vtax.runner.plugins import plugins_of
-from vtax.runner.records import cell_record, platform_record, untested_record
+from vtax.runner.records import cell_record, platform_record, trial_record, untested_record
 from vtax.runner.session import OpenSession
 from vtax.runner.starts import Starts
 from vtax.runner.stopping import Stopping
@@ -34,9 +34,7 @@ from vtax.store.query import load
 from vtax.store.records import (
     CLOCK_RATE,
     REFUSED,
-    SAMPLES,
     MetricRecord,
-    OutputRecord,
     TrialRecord,
 )
 from vtax.store.store import RunHandle, Store
@@ -80,6 +78,12 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
         plugins=plugins_of(plan, views or {}),
         boot_id=boot_id(),
     )
+    _note_design(plan, run)
+    return run
+
+
+def _note_design(plan: Plan, run: RunHandle) -> None:
+    """Record with the run what of its design every reader should know."""
     if plan.study.design.order == "sequential":
         run.add_warning(
             "sequential-order",
@@ -99,7 +103,6 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
         of_file = f" (SHA-256 {plan.digest})" if plan.digest else ""
         text = f"root of the host ran what the study{of_file} names, on trust: {'; '.join(map(str, plan.programs))}"
         run.add_warning("trusted", text)
-    return run
 
 
 def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: Collection[str] | None = None) -> None:
@@ -349,40 +352,6 @@ def _near(unknown: Sequence[str], audits: Sequence[tuple[str, Mapping[str, Fact]
     names = {name for _, facts in audits for name in facts}
     near = dict.fromkeys(match for field in unknown for match in nearest_names(field, names))
     return f"; did you mean {' or '.join(near)}?" if near else ""
-
-
-def trial_record(
-    cell: Cell, block: int, number: int, position: int, is_warmup: bool, guest_id: int | None, result: TrialResult
-) -> TrialRecord:
-    """The record of a trial. position: in the whole run."""
-    foreground = result.foreground
-    samples = {} if result.error else {name: list(values) for name, values in result.outcome.samples.items()}
-    return TrialRecord(
-        cell_key=cell.key,
-        guest_id=guest_id,
-        block=block,
-        number=number,
-        position=position,
-        is_warmup=is_warmup,
-        status="failed" if result.error else "ok",
-        started_at=result.started_at,
-        outside_s=foreground.outside_s if foreground else None,
-        inside_s=foreground.inside_s if foreground else None,
-        effective={**result.outcome.effective, **({SAMPLES: samples} if samples else {})},
-        error=result.error,
-        outputs=tuple(_outputs(result)),
-        values={} if result.error else dict(result.outcome.values),
-        counters=dict(result.counters),
-        warnings=result.warnings,
-    )
-
-
-def _outputs(result: TrialResult) -> Iterator[OutputRecord]:
-    """Outputs of a trial's programs, and the traceback of an unexpected exception."""
-    for role, r in result.results.items():
-        yield OutputRecord(role, r.argv, r.status, r.stdout, r.stderr)
-    if result.traceback:
-        yield OutputRecord("traceback", ("vtax",), 1, "", result.traceback)
 
 
 def figure(cell: Cell, result: TrialResult) -> Figure | None:

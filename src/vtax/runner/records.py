@@ -1,10 +1,13 @@
-"""What a plan is in the store: platforms, cells, and the points that have no cell."""
+"""What a plan is in the store: platforms, cells, the points that have no cell, and trials."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from vtax.platforms.base import Probe
 from vtax.runner.plan import Cell, Plan, Untested
-from vtax.store.records import CellRecord, PlatformRecord, UntestedRecord
+from vtax.runner.trial import TrialResult
+from vtax.store.records import SAMPLES, CellRecord, OutputRecord, PlatformRecord, TrialRecord, UntestedRecord
 
 
 def platform_record(plan: Plan, index: int, probe: Probe | None = None) -> PlatformRecord:
@@ -54,3 +57,37 @@ def cell_record(cell: Cell) -> CellRecord:
         levels=dict(point.levels),
         tool=point.benchmark.tool,
     )
+
+
+def trial_record(
+    cell: Cell, block: int, number: int, position: int, is_warmup: bool, guest_id: int | None, result: TrialResult
+) -> TrialRecord:
+    """The record of a trial. position: in the whole run."""
+    foreground = result.foreground
+    samples = {} if result.error else {name: list(values) for name, values in result.outcome.samples.items()}
+    return TrialRecord(
+        cell_key=cell.key,
+        guest_id=guest_id,
+        block=block,
+        number=number,
+        position=position,
+        is_warmup=is_warmup,
+        status="failed" if result.error else "ok",
+        started_at=result.started_at,
+        outside_s=foreground.outside_s if foreground else None,
+        inside_s=foreground.inside_s if foreground else None,
+        effective={**result.outcome.effective, **({SAMPLES: samples} if samples else {})},
+        error=result.error,
+        outputs=tuple(_outputs(result)),
+        values={} if result.error else dict(result.outcome.values),
+        counters=dict(result.counters),
+        warnings=result.warnings,
+    )
+
+
+def _outputs(result: TrialResult) -> Iterator[OutputRecord]:
+    """Outputs of a trial's programs, and the traceback of an unexpected exception."""
+    for role, r in result.results.items():
+        yield OutputRecord(role, r.argv, r.status, r.stdout, r.stderr)
+    if result.traceback:
+        yield OutputRecord("traceback", ("vtax",), 1, "", result.traceback)
