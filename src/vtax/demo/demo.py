@@ -71,7 +71,7 @@ class Demo:
 DEMOS = {
     demo.name: demo
     for demo in (
-        Demo("kvm", MACHINES["debian-12"], 480, 900),
+        Demo("kvm", MACHINES["debian-12"], 480, 1200),
         Demo("xen", MACHINES["xen"], 480, 1800),
     )
 }
