@@ -1,7 +1,7 @@
-"""VirtualBox, started by vtax in a nested machine: what it makes there, how far a guest comes, what is left.
+"""VirtualBox, started by vtax in a nested machine: a guest answers, computes and sends, and nothing is left.
 
-A guest that the driver starts on an emulated processor was not seen to reach its agent (docs/platforms.md). What it
-is known to reach is asserted: the boot loader, and the kernel's own code.
+It has no nested paging and no interface for paravirtualized clocks: with these a guest came up on an emulated
+processor (docs/platforms.md).
 """
 
 import json
@@ -10,7 +10,7 @@ import pytest
 from nested.report import keep
 
 pytestmark = pytest.mark.timeout(7200)
-GUEST_S = 900
+GUEST_S = 1200
 PREPARE = "lsmod | grep -q ^kvm_amd && rmmod kvm_amd; modprobe -a vboxdrv vboxnetflt && VBoxManage --version"
 LEFT = """
 ls -d /tmp/.vbox-* /var/lib/vtax/guests/*; ls /sys/class/net; ip netns; pgrep -l VBox
@@ -33,15 +33,17 @@ def host(virtualbox):
     return virtualbox
 
 
-def test_a_guest_starts_paused_and_pinned_reaches_the_kernel_and_leaves_nothing(host):
+def test_a_guest_starts_pinned_answers_computes_sends_and_leaves_nothing(host):
     found = json.loads(host.python("start_virtualbox.py", str(GUEST_S), timeout_s=3600))
     keep("virtualbox.json", json.dumps(found))
+    assert "error" not in found, found
     assert found["notes"] == ["VirtualBox was never run on hardware with vtax"]
     assert found["limits"]["limit.cpus"] == "0"
     assert any(name.startswith("link vtax-") for name in found["made"])
     assert found["states"][-1] == "RUNNING"
     assert "Booting from CD-ROM..." in found["bios"]
-    assert found["kernel_s"] is not None
+    assert found["bytes_equal"]
+    assert min(found["events"], found["sent_mbit_s"], found["received_mbit_s"]) > 0
     assert found["left"] == []
 
 

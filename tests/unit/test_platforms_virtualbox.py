@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -251,6 +253,34 @@ def test_a_service_that_does_not_start_ends_the_start(tmp_path: Path, monkeypatc
     assert failed.value.where == "VBoxSVC: no room"
     assert "VBoxManage" not in log.read_text()
     assert journal.close() == []
+
+
+@pytest.mark.usefixtures("ready")
+def test_packets_reach_the_bridged_end_with_their_checksums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    have(tmp_path, monkeypatch, "exit 1")
+    monkeypatch.setattr(tools, "check_network", lambda: None)
+    called: list[tuple[list[str], str | None]] = []
+    monkeypatch.setattr(
+        driver, "run", lambda argv, network_namespace=None: called.append((list(map(str, argv)), network_namespace))
+    )
+    journal = Journal(tmp_path / "journal")
+    with pytest.raises(PlatformError):
+        driver.DRIVER.start(VirtualBoxOptions(), replace(spec(tmp_path, journal), plugboard=Plugboard()))
+    assert (["ethtool", "-K", "guest-eth0", "tx", "off"], "lab") in called
+    assert not driver.DRIVER.links_change
+    journal.close()
+
+
+class Plugboard:
+    """Of a topology that calls the lab's end guest-eth0."""
+
+    interfaces = NICS
+    lab_namespace = "lab"
+
+    def plug_devices(self, devices: Sequence[str]) -> Sequence[str]:
+        return [f"guest-eth{number}" for number, _ in enumerate(devices)]
 
 
 def test_a_host_without_the_service_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ BRIDGE_MODULE = Path("/sys/module/vboxnetflt")
 INSTALL = "install VirtualBox 7 (Debian: unstable, section contrib: apt install virtualbox virtualbox-dkms)"
 _DIRECTORIES = tuple(map(Path, ("/usr/lib/virtualbox", "/usr/lib64/virtualbox", "/opt/VirtualBox")))
 """Where VirtualBox's own programs are: packages of Debian and Oracle, packages of others, Oracle's installer."""
-_PROGRAMS = {"xorriso": "xorriso", "ip": "iproute2"}
+_PROGRAMS = {"xorriso": "xorriso", "ip": "iproute2", "ethtool": "ethtool"}
 _LOADER_PACKAGES = "isolinux syslinux-common"
 _ERROR = re.compile(r"VBoxManage: error: (.*)|.*?((?:Guru Meditation|[A-Z]*: ?VERR_|rc=VERR_|VMSetError).*)")
 _VCPU = re.compile(r"EMT(-\d+)?")

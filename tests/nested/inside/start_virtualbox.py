@@ -1,8 +1,7 @@
-"""Run inside a nested machine: start a guest of VirtualBox, say how far it comes, stop it, look for what is left.
+"""Run inside a nested machine: start a guest of VirtualBox beside a native peer, use it, look for what is left.
 
-`python start_virtualbox.py SECONDS [kill]` prints one JSON object. The guest has SECONDS to answer.
-`kernel_s` is when its processor was first seen in the kernel. With `kill`, this process kills itself then, as if vtax
-had been killed.
+`python start_virtualbox.py SECONDS [kill]` prints one JSON object. The guest has SECONDS to answer. With `kill`, this
+process kills itself as soon as the guest runs, as if vtax had been killed.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import json
 import os
 import re
 import secrets
-import select
 import signal
-import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from functools import partial
 
 from start_guests import traces
 
@@ -31,71 +30,86 @@ from vtax.platforms import registry
 from vtax.platforms.base import GuestSpec, Resources
 
 OPTIONS = {"nested_paging": False, "large_pages": False, "paravirt_provider": "none"}
-"""What came furthest on an emulated processor."""
+"""With these a guest came up on an emulated processor."""
+SENT = bytes(range(256)) * 64
 _STATE = re.compile(r"Changing the VM state from '\w+' to '(\w+)'")
 _BIOS = re.compile(r"Guest Log: BIOS: (.*)")
-_KERNEL = 0xFFFFFFFF80000000  # where Linux maps itself (Documentation/arch/x86/x86_64/mm.rst)
 
 
 def main() -> None:
     """See the module."""
     seconds, kills = float(sys.argv[1]), "kill" in sys.argv[2:]
-    platform = registry.make("nested-try", "virtualbox", OPTIONS)
     home = Home.from_environment().ensure()
     image = images.find(home)
     before = traces()
     found: dict[str, object] = {}
-    with Journal(home.journal) as journal:
-        name = f"vtax-{secrets.token_hex(3)}"
-        registered = journal.register(Tree(str(home.guests / name)))
-        (home.guests / name).mkdir()
+    with Journal(home.journal) as journal, ExitStack() as stack:
         links = topologies.get("point-to-point").build(journal, topologies.settings("point-to-point", {}))
-        end = next(end for end in links.ends if end.under_test)
+        stack.callback(links.close)
+
+        def start(platform, end):
+            name = f"vtax-{secrets.token_hex(3)}"
+            stack.callback(journal.register(Tree(str(home.guests / name))).release)
+            (home.guests / name).mkdir()
+            running = platform.start(
+                GuestSpec(name, image, Resources(1, 256 << 20, (0,)), home.guests / name, journal, end)
+            )
+            stack.callback(running.stop)
+            return machine.GuestIo(name, home.guests / name), running, Guest(running.channel)
+
+        ends = {end.under_test: end for end in links.ends}
+        _, _, peer = start(registry.get("native"), ends[False])
+        peer.hello(seconds)
+        ends[False].connected(partial(checked, peer))
         started_at = time.monotonic()
-        spec = GuestSpec(name, image, Resources(1, 256 << 20, (0,)), home.guests / name, journal, end)
-        running = platform.start(spec)
+        made, running, guest = start(registry.make("nested-try", "virtualbox", OPTIONS), ends[True])
         found["started_s"] = round(time.monotonic() - started_at, 1)
-        found |= {
-            "notes": running.notes,
-            "limits": dict(running.limits_in_force()),
-            "made": sorted(traces() - before),
-        }
-        guest = Guest(running.channel)
-        made = machine.GuestIo(name, home.guests / name)
-        found |= watch(running, made, started_at + seconds)
+        found |= {"notes": running.notes, "limits": dict(running.limits_in_force())}
+        found["made"] = sorted(traces() - before)
+        if kills:
+            print(json.dumps(found), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        started_at = time.monotonic()
         try:
-            guest.hello(max(1.0, started_at + seconds - time.monotonic()))
+            guest.hello(seconds)
             found["ready_s"] = round(time.monotonic() - started_at, 1)
-        except GuestError as error:
+            found |= use(guest, peer, ends[True], links)
+        except (GuestError, AssertionError) as error:
             found["error"] = str(error)
         log = made.log.read_text(errors="replace")
         found |= {"states": _STATE.findall(log), "bios": _BIOS.findall(log)}
         found["console"] = made.console.read_text(errors="replace")[-2000:]
         found["cpu_s"] = running.host_cpu_s()
-        if kills:
-            print(json.dumps(found), flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-        started_at = time.monotonic()
-        guest.close()
-        running.stop()
-        found["stop_s"] = round(time.monotonic() - started_at, 1)
-        links.close()
-        registered.release()
     found["left"] = sorted(traces() - before)
     print(json.dumps(found))
 
 
-def watch(running, made, deadline):
-    """Wait until the guest's processor is in the kernel, or the agent greets; after how many seconds it was there."""
-    began, read = time.monotonic(), ["VBoxManage", "-q", "debugvm", made.name, "getregisters", "rip"]
-    environment = {**os.environ, **machine.environment(made)}
-    while time.monotonic() < deadline and running.process.poll() is None:
-        said = subprocess.run(read, capture_output=True, text=True, check=False, env=environment, timeout=120).stdout
-        if (value := re.search("rip = (0x[0-9a-f]+)", said)) and int(value[1], 16) >= _KERNEL:
-            return {"kernel_s": round(time.monotonic() - began, 1)}
-        if select.select([running.channel.fileno()], [], [], 5.0)[0]:
-            break
-    return {"kernel_s": None}
+def use(guest, peer, end, links):
+    """Bytes to the guest and back, a program that computes, packets to the peer; a rate for each."""
+    found = {}
+    started_at = time.monotonic()
+    guest.put("/scratch/sent", SENT)
+    found["in_kb_s"] = round(len(SENT) / (time.monotonic() - started_at) / 1000, 2)
+    started_at = time.monotonic()
+    found["bytes_equal"] = guest.get("/scratch/sent") == SENT
+    found["out_kb_s"] = round(len(SENT) / (time.monotonic() - started_at) / 1000, 2)
+    computed = checked(guest, ["sysbench", "cpu", "--cpu-max-prime=2000", "--time=5", "run"])
+    found["events"] = int(re.findall(r"total number of events: +(\d+)", computed)[0])
+    end.connected(partial(checked, guest))
+    links.verify()
+    peer.start(["iperf3", "-s"])
+    time.sleep(5)
+    for name, options in (("sent", []), ("received", ["--reverse"])):
+        said = checked(guest, ["iperf3", "--json", "-t", "5", "-c", links.peer_address, *options])
+        found[f"{name}_mbit_s"] = round(json.loads(said)["end"]["sum_received"]["bits_per_second"] / 1e6, 2)
+    return found
+
+
+def checked(guest, argv):
+    """What a program prints, which must succeed."""
+    result = guest.run(argv, timeout_s=600)
+    assert result.status == 0, f"{argv[0]} failed: {result.stderr[-500:]}{result.stdout[-500:]}"
+    return result.stdout
 
 
 if __name__ == "__main__":
