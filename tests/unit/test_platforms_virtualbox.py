@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from vtax.errors import BadInput, PlatformError
+from vtax.errors import BadInput, GuestError, PlatformError
+from vtax.guest.channel import Channel
+from vtax.guest.guest import Guest
 from vtax.host.journal import Journal
 from vtax.image.image import Image
 from vtax.network.plugboard import Interface
@@ -313,6 +317,23 @@ def test_a_machine_is_described_by_its_console_first(tmp_path: Path) -> None:
     made.console.write_text("noise\nKernel panic - not syncing: VFS\n")
     (tmp_path / "stderr.log").write_text("VBoxManage: error: no\n")
     assert driver.describe(None, made, tmp_path / "stderr.log") == "console: Kernel panic - not syncing: VFS; no"
+
+
+def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tmp_path: Path) -> None:
+    made = machine.GuestIo("vtax-1", tmp_path)
+    made.console.write_text("[ 1.2] VFS: Cannot open root device\n[ 1.3] Kernel panic - not syncing: VFS\n")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    fd = ours.detach()
+    channel = Channel(fd, fd, lambda: driver.describe(ended, made, tmp_path / "stderr.log"))
+    channel.silence_hint = virtual_machine.NOT_BOOTED
+    with pytest.raises(GuestError) as failed:
+        Guest(channel).hello(1)
+    channel.close()
+    assert failed.value.where == ("console: [ 1.3] Kernel panic - not syncing: VFS; VBoxHeadless ended with status 0")
+    assert "option kernel" in failed.value.hint
 
 
 def test_probe_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:

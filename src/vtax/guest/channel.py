@@ -27,7 +27,8 @@ class Channel:
 
     diagnose: called when the stream ends or falls silent, to say what the platform knows of it (a console's last
     lines, a process's exit status); its text goes into the error. heard: whether anything ever came.
-    agent: what to send into it as the agent (see guest.bootstrap); its source when empty.
+    agent: what to send into it as the agent (see guest.bootstrap); its source when empty. silence_hint: of the error
+    when nothing ever came.
     """
 
     def __init__(self, read_fd: int, write_fd: int, diagnose: Callable[[], str] = lambda: "") -> None:
@@ -37,6 +38,7 @@ class Channel:
         self._closed = False
         self.has_data = False
         self.agent = b""
+        self.silence_hint = ""
         self._buffer = bytearray()
         for fd in {read_fd, write_fd}:
             os.set_blocking(fd, False)
@@ -114,7 +116,8 @@ class Channel:
 
     def broken(self, what: str) -> GuestError:
         """The error to raise about this stream: what happened, and what the platform knows of it."""
-        return GuestError(what, where=self._diagnose().strip()[-_SHOWN_TAIL:])
+        hint = "" if self.has_data else self.silence_hint
+        return GuestError(what, where=self._diagnose().strip()[-_SHOWN_TAIL:], hint=hint)
 
     def _fill(self, deadline: float) -> None:
         self._refuse_closed()

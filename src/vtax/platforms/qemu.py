@@ -152,6 +152,7 @@ def _start(
         undo.pop_all()
         fd = agent.detach()
     channel = Channel(fd, fd, lambda: describe(process, stderr, console))
+    channel.silence_hint = virtual_machine.NOT_BOOTED
     if options.accel == "tcg":
         virtual_machine.compile_agent(channel, spec.image)
     return StdioGuest(

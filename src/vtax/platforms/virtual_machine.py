@@ -32,6 +32,7 @@ _SKIPPED_AT_BOOT = (
 """What the kernel computes at boot and no guest of ours uses: self-tests of ciphers, keys that sign modules, a second
 source of random numbers, names in the formats of traces, a keyboard, encrypted keys, which of 45000 functions tracing
 could not name. A third of an emulated boot; nothing to a real CPU, which is left alone."""
+NOT_BOOTED = "the machine did not boot: try the option kernel; vtax platforms PLATFORM starts one again"
 _FATAL_MESSAGES = ("Kernel panic", "Out of memory", "vtax-init:")
 _SHOWN_LINES, _MAX_LINE_BYTES = 3, 90
 

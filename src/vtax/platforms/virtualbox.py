@@ -142,6 +142,7 @@ def _start(options: VirtualBoxOptions, spec: GuestSpec) -> StdioGuest:
                     timeout_s=_START_S * timeout_factor(),
                     diagnose=say,
                 )
+                channel.silence_hint = virtual_machine.NOT_BOOTED
                 undo.callback(channel.close)
                 limits = _pin(process, spec.resources)
                 calls.manage("controlvm", spec.name, "resume")

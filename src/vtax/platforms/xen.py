@@ -161,6 +161,7 @@ def _start(options: XenOptions, spec: GuestSpec, boot: virtual_machine.Boot, ove
                 timeout_s=10 * timeout_factor(),
                 diagnose=lambda: describe(spec.name, stderr, console),
             )
+            channel.silence_hint = virtual_machine.NOT_BOOTED
             undo.callback(channel.close)
             pinned = _pinned_cpus(options.cpupool, spec)
             run(["xl", "unpause", spec.name])
