@@ -324,8 +324,8 @@ def test_a_guest_that_crashes_at_boot_is_reported_with_its_console_and_a_hint(tm
     made.console.write_text("[ 1.2] VFS: Cannot open root device\n[ 1.3] Kernel panic - not syncing: VFS\n")
     ended = subprocess.Popen(["true"])
     ended.wait()
-    ours, theirs = socket.socketpair()
-    theirs.close()
+    ours, other = socket.socketpair()
+    other.close()
     fd = ours.detach()
     channel = Channel(fd, fd, lambda: driver.describe(ended, made, tmp_path / "stderr.log"))
     channel.silence_hint = virtual_machine.NOT_BOOTED
