@@ -105,13 +105,17 @@ class Iperf2:
         check_socket_buffer("window", p.window)
         port = PORT + context.flow
         both = ["-p", str(port), "-y", "C", *(["-u"] if udp else [])]
-        for flag, value in (("-l", p.length), ("-w", p.window), ("-M", p.mss)):
+        for flag, value in (("-w", p.window), ("-M", p.mss)):
             both += [flag, str(value)] if value is not None else []
-        client = ["iperf", "-c", context.peer_address, *both, "-t", str(p.duration_s), "-P", str(p.parallel)]
+        length = ["-l", str(p.length)] if p.length is not None else []
+        client = ["iperf", "-c", context.peer_address, *both, *length, "-t", str(p.duration_s), "-P", str(p.parallel)]
         client += {"send": [], "receive": ["-R"], "both": ["--full-duplex"]}[p.direction]
         if udp:
             client += ["-b", f"{p.rate_mbit_s:g}m" if p.rate_mbit_s else _NO_RATE_LIMIT]
-        server = Command("server", ("iperf", "-s", *both), place="peer", ready_port=None if udp else port)
+        # A TCP server learns the length of its own writes from the client. With a -l below iperf's header
+        # it would end (iperf 2.1.8: "read tcp header too large").
+        serving = ("iperf", "-s", *both, *(length if udp else []))
+        server = Command("server", serving, place="peer", ready_port=None if udp else port)
         return server, Command("client", tuple(client), before=(("sleep", _UDP_SERVER_START_S),) if udp else ())
 
     def expected_s(self, parameters: Iperf2Parameters, context: Context) -> float:
