@@ -32,10 +32,12 @@ def rate(platform: str, benchmark: str, size: int) -> float:
 
 def measured(
     *tables: dict[str, Any], published: tuple[dict[str, Any], ...] = (), blocks: int = 10, noise: float = 0.01,
-    lacks: tuple[str, int] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None, **design: Any,
+    lacks: tuple[str, int] | None = None, hosts: str = "a", far_on: dict[str, float] | None = None,
+    unit: str = "1/s", link: dict[str, float] | None = None, **design: Any,
 ) -> Analysis:  # fmt: skip
     """A run of two benchmarks at three sizes on three platforms. lacks: platform and size without any value. hosts: a
-    letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it."""
+    letter for the host of each session, which have as many blocks each. far_on: host -> factor of far on it. unit: of
+    the metric. link: settings of both benchmarks' links. This is long because it makes a whole run."""
     random = np.random.default_rng(5)
     cells = [
         CellRecord(f"{p.name}-{b}-{s}", f"{b}{s}", p.name, "tool", b, levels={"size": s})
@@ -45,11 +47,12 @@ def measured(
         name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
         image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
         started_at=0.0, ended_at=1.0, duration_s=1.0,
-        platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
+        platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", unit, "higher", True)],
         sessions=tuple(SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)),
         declared={
             **synthetic_run.DECLARED, "design": {"stop": "fixed", "blocks": blocks, "method": 2, **design},
             "claim": [claim(**table) for table in tables], "published": list(published),
+            "benchmark": [{"name": "tool", "label": label, "link": link or {}} for label in ("small", "bulk")],
         },
     )  # fmt: skip
     order = [(b, c) for b in range(blocks) for c in range(len(cells))]

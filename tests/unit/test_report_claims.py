@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import measured_run
@@ -14,7 +15,7 @@ from shown import source_of as source
 from vtax.errors import BadInput
 from vtax.report.analysis import analyse_data
 from vtax.report.analysis.claims import Claims, claims
-from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import Language
 from vtax.report.views.base import Options
@@ -64,6 +65,38 @@ def word(**check: Any) -> str:
 )  # fmt: skip
 def test_every_kind_of_check_reproduces_contradicts_and_stays_open(check: dict[str, Any], expected: str) -> None:
     assert word(**check) == expected
+
+
+AT_LIMIT = {"kind": "link_rate", "of": "native", "where": {"size": 1024}, "benchmark": "small", "above": 0.85}
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(2000, "reproduced"), (9000, "contradicted"), (3765, "inconclusive")]
+)
+def test_a_value_is_compared_with_the_rate_limit_of_its_link(limit: float, expected: str) -> None:
+    found = judged(AT_LIMIT, unit="Mbit/s", link={"rate_mbit_s": limit})
+    assert found.word == expected
+    (compared,) = found.compared
+    assert compared.tested is not None
+    blocks = compared.tested.ratio.n_blocks
+    assert (compared.tested.ratio.estimate, blocks) == (pytest.approx(3200 / limit, rel=0.2), 10)
+
+
+@pytest.mark.parametrize(
+    ("unit", "link", "why"),
+    [("Mbit/s", {}, "the link of this run has no rate limit"), ("1/s", {"rate_mbit_s": 9}, "speed is no rate")],
+)
+def test_a_value_without_a_limit_is_not_compared_with_one(unit: str, link: dict[str, float], why: str) -> None:
+    found = judged(AT_LIMIT, unit=unit, link=link)
+    assert (found.word, why in english(found.why)) == ("not tested", True)
+
+
+def test_a_table_of_claims_says_what_was_changed_of_the_study() -> None:
+    analysis = measured({"check": [{"kind": "equivalence", "of": "near", "within": 0.1}]})
+    changed = replace(analysis, declared={**analysis.declared, "changed_by": ["--scale quick: duration_s ÷ 5"]})
+    document = VIEW.document(source(changed), Options())
+    assert "the study was changed by --scale quick: duration_s ÷ 5" in drawn(document)
+    assert as_json(document)["changed_by"] == ["--scale quick: duration_s ÷ 5"]
 
 
 @pytest.mark.parametrize(("above", "expected"), [(2.0, "reproduced"), (30.0, "contradicted"), (9.0, "inconclusive")])

@@ -54,7 +54,7 @@ def test_mauricio_measures_the_four_paths_of_the_paper_15_times():
         ("ufla2010", 8),
         ("santos2008", 14),
         ("mauricio2013", 17),
-        ("urschei2007", 14),
+        ("urschei2007", 15),
         ("trindade2018", 19),
         ("folklore", 9),
     ],

@@ -22,7 +22,7 @@ BENCHMARK, METRIC = "benchmark", "metric"
 """What a side and `average_over` may name beside factors."""
 HOST = "host"
 """What a side may name beside these: 1 for the host of a run's first session, 2 for the next other one, ..."""
-Kind = Literal["ratio", "equivalence", "rank", "monotone", "spread", "interaction"]
+Kind = Literal["ratio", "equivalence", "rank", "monotone", "spread", "interaction", "link_rate"]
 _KEYS: Mapping[str, tuple[set[str], set[str]]] = {
     "ratio": (set(), {"above", "below", "to"}),
     "equivalence": ({"within"}, {"to"}),
@@ -30,6 +30,7 @@ _KEYS: Mapping[str, tuple[set[str], set[str]]] = {
     "monotone": ({"along", "direction"}, {"to"}),
     "spread": ({"over"}, {"to", "reference", "above", "below"}),
     "interaction": ({"to", "reference"}, {"above", "below"}),
+    "link_rate": (set(), {"above", "below"}),
 }
 """Kind -> (keys that it needs, further keys that it takes), of those that not every kind has."""
 OVER_BLOCKS = ("blocks", "trials", "pairing")
@@ -136,7 +137,7 @@ class CheckTable(Table):
         description="ratio: of / to is above, below or between; equivalence: of / to is within 1 +- within; rank: of "
         "is first or last among to; monotone: of rises or falls along a factor; spread: of values over blocks, "
         "or over points as a standard deviation of logarithms: of / to; interaction: (of / reference) / "
-        "(to / reference)"
+        "(to / reference); link_rate: of / the rate limit of its link, rate_mbit_s"
     )
     of: Sides = Field(description="PLATFORM or PLATFORM@factor=level,...; several: each of them")
     to: Sides | None = Field(None, description="what it is compared with; ratio and equivalence: the baseline")

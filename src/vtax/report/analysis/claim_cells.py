@@ -33,6 +33,7 @@ class Entry:
     better: Better
     is_primary: bool
     is_timed: bool
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def entries_of(analysis: Analysis) -> list[Entry]:
             {BENCHMARK: section.label, METRIC: section.metric.name,
              **{factor: str(level) for factor, level in row.cell.levels.items()}},
             row, section.better, section.metric.is_primary, is_timed(section.metric.name, section.metric.unit),
+            section.metric.unit,
         )
         for section in analysis.sections
         for point in section.points

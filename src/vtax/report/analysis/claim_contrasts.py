@@ -24,7 +24,7 @@ from vtax.stats.spread import (
     spread_over_points,
 )
 from vtax.stats.trend import theil_sen
-from vtax.study.claims import CheckTable, number_of
+from vtax.study.claims import BENCHMARK, CheckTable, number_of
 
 Logs = dict[int, float]
 """Block -> a logarithm."""
@@ -45,6 +45,14 @@ def divisor_of(entries: Sequence[Entry], check: CheckTable, mapped: Mapped) -> D
         return there[key]
 
     return found
+
+
+def link_rate(declared: Mapping[str, Any], entry: Entry) -> float | None:
+    """The rate limit of the link of a cell in Mbit/s, whether a factor or fixed; None without one."""
+    tables = declared.get("benchmark", ())
+    labels = {str(table.get("label") or table["name"]).casefold(): table for table in tables}
+    link = labels.get(entry.levels[BENCHMARK], {}).get("link", {})
+    return number_of(entry.levels.get("link.rate_mbit_s", link.get("rate_mbit_s", 0))) or None
 
 
 def samples_of(
@@ -83,6 +91,9 @@ def contrast_of(
         found = _spread_of(spread_of_pairing, mean_logs(of), mean_logs(to))
     elif check.over == "trials":
         found = _spread_of(spread_of_guests, *(trial_logs(of, number) for number in (0, 1)))
+    elif check.kind == "link_rate":
+        limit = float(np.mean([np.log(rate) for entry in of if (rate := link_rate(analysis.declared, entry))]))
+        found = {block: log - limit for block, log in mean_logs(of).items()}
     elif check.kind == "spread":
         found = _spread(check, of, divisor)
         if to:

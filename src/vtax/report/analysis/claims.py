@@ -11,7 +11,7 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.report.analysis.claim_cells import Entry, Group, Mapped, entries_of, selected
-from vtax.report.analysis.claim_contrasts import contrast_of, divisor_of, samples_of
+from vtax.report.analysis.claim_contrasts import contrast_of, divisor_of, link_rate, samples_of
 from vtax.report.analysis.lookup import unknown
 from vtax.report.analysis.sessions import of_hosts
 from vtax.report.analysis.values import Analysis
@@ -104,6 +104,7 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     for claim in found:
         reason = stored(claim.not_tested) if claim.not_tested else _why_not(analysis, claim, mapping)
         checks: list[list[_Prepared]] = []
+        reason = reason or _why_no_link_rate(analysis, entries, claim, mapping)
         if reason == "":
             checks = [list(_prepared(analysis, entries, check, mapping)) for check in claim.check]
             reason = "" if all(checks) else msg("the run has no values on both sides of a comparison")
@@ -209,6 +210,19 @@ def _why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
                 "{first} and {second} are both {platform} here", first=used[actual], second=name, platform=actual
             )
         used[actual] = name
+    return ""
+
+
+def _why_no_link_rate(analysis: Analysis, entries: Sequence[Entry], claim: ClaimTable, mapped: Mapped) -> Inline:
+    """Why values cannot be compared with the rates of links; nothing when they can, or no check does."""
+    for check in (check for check in claim.check if check.kind == "link_rate"):
+        for side in check.sides("of"):
+            groups = selected(entries, check, _mapped(side, mapped), side.levels, check.average_over)
+            for entry in (entry for group in groups.values() for entry in group.entries.values()):
+                if entry.unit != "Mbit/s":
+                    return msg("{metric} is no rate of a link", metric=entry.shown[METRIC])
+                if link_rate(analysis.declared, entry) is None:
+                    return msg("the link of this run has no rate limit to compare with")
     return ""
 
 

@@ -65,12 +65,18 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
         return Document(VIEW.title, (Paragraph(text),), data=_plain(found, numbers, analysis), nothing=text)
     parts: list[Part] = []
     if found.claims:
-        parts += [*_mapping(found), _overview(found), *_method(found, analysis)]
+        parts += [*_changed(analysis), *_mapping(found), _overview(found), *_method(found, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = [each for each in found.claims if is_full or each.judgement is not None]
         parts += [_section(each, found, marks, is_full=is_full) for each in shown]
     parts += published_numbers.parts_of(numbers, analysis)
     return Document(VIEW.title, tuple(parts), data=_plain(found, numbers, analysis), colours=shared.colours(analysis))
+
+
+def _changed(analysis: Analysis) -> Iterator[Part]:
+    """What --scale and --protocol changed of the study, as the run's warnings say it."""
+    for option, _, changes in (text.partition(": ") for text in analysis.declared.get("changed_by", ())):
+        yield Paragraph(stored(f"the study was changed by {option}: {changes}"), "caution")
 
 
 def _mapping(found: Claims) -> Iterator[Part]:
@@ -223,6 +229,8 @@ def _what(compared: Compared, found: Claims, marks: Marks, alike: Collection[str
         what = msg("{ratio}, both relative to {reference}", ratio=what, reference=reference)
     if check.kind == "monotone":
         what = msg("{ratio}, for each doubling of {factor}", ratio=what, factor=str(check.along))
+    elif check.kind == "link_rate":
+        what = msg("{side} relative to the rate limit of its link", side=what)
     elif check.kind == "spread" and check.over == "points":
         what = msg("spread of {ratio} over points", ratio=what)
     elif check.over == "trials":
@@ -264,6 +272,7 @@ def _plain(found: Claims, numbers: Sequence[Published], analysis: Analysis) -> d
         "confidence": analysis.rule.confidence,
         "alpha": found.alpha,
         "family": found.family,
+        "changed_by": list(analysis.declared.get("changed_by", ())),
         "map": dict(found.mapped),
         "claims": [_plain_claim(each, analysis) for each in found.claims],
         "published": [published_numbers.plain_of(each) for each in numbers],
