@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from contextlib import nullcontext
@@ -9,11 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import click
 import pytest
 from click.testing import CliRunner
 from command_line import output_of
 
 from vtax.benchmarks.registry import benchmarks
+from vtax.cli import long_runs
 from vtax.cli.main import group
 from vtax.cli.run import check_budget_holds_block
 from vtax.errors import BadInput, with_hint
@@ -21,6 +24,7 @@ from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.image.recipe import DEFAULT
 from vtax.runner.plan import Plan
+from vtax.study.load import load
 from vtax.study.model import DesignTable
 
 pytestmark = pytest.mark.usefixtures("unmade_home")
@@ -226,3 +230,50 @@ def test_three_blocks_suffice_in_a_family_of_four_contrasts(
         '[[benchmark]]\nname = "sysbench-cpu"\n'
     )
     assert expected in output_of("run", str(study), "--plan").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_platforms_without_the_baseline_are_refused_with_the_difference() -> None:
+    refused = CliRunner().invoke(group, ["run", "santos2008", "--dry-run", "-p", "docker,lxc"]).exception
+    assert isinstance(refused, BadInput)
+    assert refused.what.startswith("the baseline of santos2008, native, is not among docker, lxc")
+    assert (refused.where, refused.hint) == ("--platforms", "--platforms native,docker,lxc")
+
+
+def test_platforms_of_several_options_and_commas_are_one_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    arguments = ("run", "ufla2010", "--dry-run", "--scale", "quick", "-p", "native,docker", "-p", "lxc,docker")
+    text = output_of(*arguments)
+    assert "changed by --scale quick: duration_s ÷ 5\n" in text
+    assert "cells: 3, on native, docker, lxc; 10 blocks" in text
+    assert json.loads(output_of(*arguments, "--json"))["changed_by"] == ["--scale quick: duration_s ÷ 5"]
+
+
+@pytest.mark.parametrize(("answer", "starts"), [("y\n", True), ("n\n", False), ("", False)])
+def test_a_run_of_more_than_an_hour_is_confirmed(answer: str, starts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = cast(Plan, SimpleNamespace(study=load("tour").study, max_blocks=10, expected_block_s=lambda: 361.0))
+    monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=Terminal(), stderr=Terminal()))
+
+    @click.command()
+    def ask() -> None:
+        long_runs.confirm(plan)
+
+    result = CliRunner().invoke(ask, input=answer)
+    assert "The run may last up to 1 h 00 min. Start it? [y/N]" in result.output
+    assert (result.exit_code == 0) is starts
+    assert isinstance(result.exception, BadInput) is not starts
+
+
+def test_a_long_run_without_a_terminal_is_refused_and_a_short_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_runs, "sys", SimpleNamespace(stdin=io.StringIO(), stderr=io.StringIO()))
+    study = load("tour").study
+    with pytest.raises(BadInput, match="up to 1 h 00 min, and there is no terminal") as refused:
+        long_runs.confirm(cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 361.0)))
+    assert (refused.value.where, refused.value.hint.split()[0]) == ("--yes", "--yes")
+    long_runs.confirm(cast(Plan, SimpleNamespace(study=study, max_blocks=10, expected_block_s=lambda: 360.0)))
+
+
+class Terminal(io.StringIO):
+    """A stream that a person reads and writes."""
+
+    def isatty(self) -> bool:
+        return True

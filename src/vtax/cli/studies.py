@@ -48,6 +48,8 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         "guest": f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}",
         "tuning": ", ".join(study.tuning),
         "design": f"rule {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, {design.order} order",
+        "scales": ", ".join(f"--scale {name}" for name in study.scale),
+        "protocols": ", ".join(f"--protocol {name}" for name in study.protocol),
         "cells": f"{_cells(study)}, when all platforms run here",
     }
     for what, text in facts.items():
