@@ -16,7 +16,7 @@ from pydantic import Field
 from vtax.study import limits
 from vtax.study.claims import BENCHMARK, canonical, side_of
 from vtax.study.fields import Level, Name, Table
-from vtax.study.units import format_size, size_bytes
+from vtax.study.units import format_count, format_size, size_bytes
 
 
 class ScaledBenchmark(Table):
@@ -207,7 +207,7 @@ def _fewer_blocks(changed: dict[str, Any], blocks: int) -> str:
     if is_fixed and fewest == design.get("blocks", 5):
         return ""
     changed["design"] = {**_kept_design(changed), "stop": "fixed", "blocks": fewest}
-    return f"{fewest} blocks"
+    return format_count(fewest, "block")
 
 
 def _kept_design(changed: Mapping[str, Any]) -> dict[str, Any]:
