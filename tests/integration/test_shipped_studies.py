@@ -1,0 +1,49 @@
+"""Every study of a paper runs from its file to judged claims, at its smallest scale on native and in a container.
+
+Those that need further packages run where their image is built already.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from support import needs_program, needs_root
+
+pytestmark = [
+    needs_root,
+    needs_program("mmdebstrap", "lxc-execute"),
+    pytest.mark.usefixtures("image", "private_home"),
+]
+
+CLAIMS = {"ufla2010": 8, "santos2008": 14, "urschei2007": 15, "mauricio2013": 17, "trindade2018": 19}
+WORDS = {"reproduced", "contradicted", "inconclusive", "not tested"}
+
+
+def vtax(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vtax", *arguments]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_study_of_a_paper_runs_to_judged_claims(name: str) -> None:
+    if name == "mauricio2013" and not shutil.which("ovs-vsctl"):
+        pytest.skip("no Open vSwitch on this host")
+    needed = json.loads(vtax("run", name, "--scale", "tiny", "--dry-run", "--json").stdout)["needed_image"]
+    if not needed["built"]:
+        pytest.skip(f"its image takes minutes: vtax image build {name}")
+    made = vtax("run", name, "--scale", "tiny", "--platforms", "native,lxc", "--yes", "--json")
+    assert made.returncode == 0, made.stderr
+    assert "changed by --scale tiny: " in made.stderr
+    shown = json.loads(vtax("show", "last", "--raw", "all", "--json").stdout)
+    assert [trial["error"] for trial in shown["trials"] if trial["status"] != "ok"] == []
+    text = vtax("show", "last").stdout
+    assert "the study was changed by --scale tiny: " in " ".join(text.split())
+    judged = json.loads(vtax("claims", "last", "--json").stdout)
+    assert len(judged["claims"]) == CLAIMS[name]
+    assert {claim["judgement"] for claim in judged["claims"]} <= WORDS
+    assert all(claim["why"] for claim in judged["claims"] if claim["judgement"] == "not tested")
+    assert [text.split(":")[0] for text in judged["changed_by"]] == ["--scale tiny"]
