@@ -18,6 +18,7 @@ from vtax.stats.checks import Better
 from vtax.stats.means import Average
 
 Role = Literal["single", "server", "client"]
+Resource = Literal["cpu", "memory", "disk", "network", "kernel", "start", "application"]
 Place = Literal["guest", "peer"]
 
 
@@ -239,6 +240,17 @@ class StartsGuests(Protocol):
     def repetitions(self, parameters: Any) -> int:
         """Number of guests of a trial, one after the other."""
         ...
+
+
+@runtime_checkable
+class LoadsResource(Protocol):
+    """A benchmark of one resource of a guest, by which recommendations weigh it.
+
+    resource: `kernel` is system calls and processes, `start` the start of guests. One without this attribute is an
+    `application`, which uses several.
+    """
+
+    resource: Resource
 
 
 @runtime_checkable

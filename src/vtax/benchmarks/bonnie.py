@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_files, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -75,6 +75,7 @@ class Bonnie:
     title = "file system by a large file and many small ones (Bonnie++)"
     tool = "bonnie++"
     needs_network = False
+    resource: Resource = "disk"
     packages = ("bonnie++",)
     Parameters = BonnieParameters
     metrics: Sequence[Metric] = (

@@ -22,7 +22,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, DiskWork, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, DiskWork, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_room, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -67,6 +67,7 @@ class Dd:
     title = "sequential file throughput (dd)"
     tool = "dd"
     needs_network = False
+    resource: Resource = "disk"
     Parameters = DdParameters
     metrics: Sequence[Metric] = (
         Metric("rate", "MB/s", "higher", "bytes of the file over the time", primary=True, average="harmonic"),

@@ -27,7 +27,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from vtax.benchmarks import fio_jobs
-from vtax.benchmarks.base import Command, Context, DiskWork, GuestFile, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, DiskWork, GuestFile, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_room
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -111,6 +111,7 @@ class Fio:
     title = "file reads and writes (fio)"
     tool = "fio"
     needs_network = False
+    resource: Resource = "disk"
     packages = ("fio",)
     Parameters = FioParameters
     metrics: Sequence[Metric] = (

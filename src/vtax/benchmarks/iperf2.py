@@ -18,7 +18,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.network import (
     FASTEST_MBIT_S,
     NOT_REPORTED,
@@ -80,6 +80,7 @@ class Iperf2:
     title = "network throughput (iperf 2)"
     tool = "iperf"
     needs_network = True
+    resource: Resource = "network"
     Parameters = Iperf2Parameters
     metrics: Sequence[Metric] = (
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),

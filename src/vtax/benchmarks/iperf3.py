@@ -16,7 +16,17 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, MAX_SAMPLES, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import (
+    CPU_PER_GIGABYTE,
+    MAX_SAMPLES,
+    Command,
+    Context,
+    Metric,
+    Outcome,
+    Parameters,
+    Resource,
+    Role,
+)
 from vtax.benchmarks.network import (
     FASTEST_MBIT_S,
     NOT_REPORTED,
@@ -71,6 +81,7 @@ class Iperf3:
     title = "network throughput (iperf3)"
     tool = "iperf3"
     needs_network = True
+    resource: Resource = "network"
     Parameters = Iperf3Parameters
     metrics: Sequence[Metric] = (
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),

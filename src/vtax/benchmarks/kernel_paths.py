@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
 from vtax.errors import BenchmarkError
@@ -68,6 +68,7 @@ class KernelPaths:
     title = "one operation of the kernel (system call, switch, fault, ...)"
     tool = _TOOL
     needs_network = False
+    resource: Resource = "kernel"
     Parameters = KernelPathsParameters
     metrics: Sequence[Metric] = (
         Metric("time", "ns", "lower", "time of one operation, mean, on the controller's clock", primary=True,

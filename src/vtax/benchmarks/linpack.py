@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu
 from vtax.benchmarks.own_program import Report, version_in
 from vtax.errors import BadInput, BenchmarkError
@@ -122,6 +122,7 @@ class Linpack:
     title = "linear equations, one thread (LINPACK rules)"
     tool = TOOL
     needs_network = False
+    resource: Resource = "cpu"
     Parameters = LinpackParameters
     metrics = METRICS
     version_argv = (TOOL, "--version")

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import linpack
-from vtax.benchmarks.base import Command, Context, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.linpack import METRICS, TOOL, Precision
 from vtax.benchmarks.local import thread_warnings
 from vtax.benchmarks.own_program import version_in
@@ -49,6 +49,7 @@ class LinpackOpenblas:
     title = "linear equations, all threads (LAPACK of OpenBLAS)"
     tool = TOOL
     needs_network = False
+    resource: Resource = "cpu"
     packages = ("libopenblas0-pthread",)
     same_everywhere = ("kernel",)
     Parameters = LinpackOpenblasParameters

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Operations, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_memory
 from vtax.benchmarks.own_program import Report, loops_outside_s, short_warnings, version_in
 from vtax.guest.guest import CommandResult
@@ -56,6 +56,7 @@ class MemoryLatency:
     title = "time of a dependent load (pointer chase)"
     tool = _TOOL
     needs_network = False
+    resource: Resource = "memory"
     Parameters = MemoryLatencyParameters
     metrics: Sequence[Metric] = (
         Metric("latency", "ns", "lower", "time of one load, mean, on the controller's clock", primary=True,

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import CPU_PER_GIGABYTE, Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.network import (
     check_datagram,
     check_link,
@@ -112,6 +112,7 @@ class Netperf:
     title = "network streams and transactions (netperf)"
     tool = "netperf"
     needs_network = True
+    resource: Resource = "network"
     Parameters = NetperfParameters
     metrics: Sequence[Metric] = (
         Metric("throughput", "Mbit/s", "higher", "throughput at the receiver", primary=True, over_flows="sum"),

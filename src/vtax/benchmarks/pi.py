@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import pi_digits
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_memory, succeeded
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -45,6 +45,7 @@ class Pi:
     title = "π in one thread (CLN, as Super Pi)"
     tool = "pi"
     needs_network = False
+    resource: Resource = "cpu"
     packages = ("pi",)
     Parameters = PiParameters
     metrics: Sequence[Metric] = (

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from vtax.benchmarks import pi_digits
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_memory, check_threads, thread_warnings
 from vtax.benchmarks.own_program import Report, version_in
 from vtax.errors import BenchmarkError
@@ -46,6 +46,7 @@ class PiFlint:
     title = "π in all threads (FLINT, as y-cruncher)"
     tool = _TOOL
     needs_network = False
+    resource: Resource = "cpu"
     packages = ("libflint19",)
     Parameters = PiFlintParameters
     metrics: Sequence[Metric] = (

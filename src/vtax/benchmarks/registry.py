@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 
 import vtax.benchmarks
-from vtax.benchmarks.base import Benchmark, NeedsPackages
+from vtax.benchmarks.base import Benchmark, LoadsResource, NeedsPackages, Resource
 from vtax.errors import BadInput
 from vtax.host.plugins import Origin, discover, origins
 
@@ -30,6 +30,12 @@ def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     found = [benchmarks()[name] for name in dict.fromkeys(names) if name in benchmarks()]
     needing = [benchmark for benchmark in found if isinstance(benchmark, NeedsPackages)]
     return tuple(package for benchmark in needing for package in benchmark.packages)
+
+
+def resource_of(name: str) -> Resource:
+    """The resource that a benchmark loads; `application` for one that names none, or that is not installed here."""
+    benchmark = benchmarks().get(name)
+    return benchmark.resource if isinstance(benchmark, LoadsResource) else "application"
 
 
 def about(benchmark: Benchmark) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.network import NOT_REPORTED, check_datagram, check_link, check_socket_buffer, window_warnings
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
@@ -55,6 +55,7 @@ class Sockperf:
     title = "message latency (sockperf)"
     tool = "sockperf"
     needs_network = True
+    resource: Resource = "network"
     Parameters = SockperfParameters
     metrics: Sequence[Metric] = (
         Metric("latency_p50", "us", "lower", "median round trip", primary=True),

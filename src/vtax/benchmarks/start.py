@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from vtax.benchmarks.base import MAX_SAMPLES, Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import MAX_SAMPLES, Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.errors import BenchmarkError
 from vtax.guest.guest import CommandResult
 
@@ -77,6 +77,7 @@ class Start:
     title = "start of a guest, by stages"
     tool = "python3"
     needs_network = False
+    resource: Resource = "start"
     stages = ("executing", "agent_ready", "server_answer")
     Parameters = StartParameters
     metrics: Sequence[Metric] = (

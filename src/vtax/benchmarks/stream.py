@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded
 from vtax.errors import BadInput, BenchmarkError, Problems, all_of
 from vtax.guest.guest import CommandResult
@@ -81,6 +81,7 @@ class Stream:
     title = "memory bandwidth (STREAM rules)"
     tool = "vtax-stream"
     needs_network = False
+    resource: Resource = "memory"
     Parameters = StreamParameters
     metrics: Sequence[Metric] = tuple(
         Metric(kernel, "MB/s", "higher", title, primary=kernel == "triad", average="harmonic")

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import Field
 
-from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Role
+from vtax.benchmarks.base import Command, Context, Metric, Outcome, Parameters, Resource, Role
 from vtax.benchmarks.local import check_cpu, check_threads, succeeded, thread_warnings
 from vtax.benchmarks.report_lines import number_in
 from vtax.errors import BenchmarkError
@@ -56,6 +56,7 @@ class SysbenchCpu:
     title = "integer computation (sysbench cpu)"
     tool = "sysbench"
     needs_network = False
+    resource: Resource = "cpu"
     Parameters = SysbenchCpuParameters
     metrics: Sequence[Metric] = (
         Metric("events_per_s", "events/s", "higher", "events per second", primary=True, fixed_work="events"),

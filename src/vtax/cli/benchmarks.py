@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vtax.benchmarks.base import Benchmark
-from vtax.benchmarks.registry import about, benchmarks, get, packages_of
+from vtax.benchmarks.registry import about, benchmarks, get, packages_of, resource_of
 from vtax.cli.output import json_option, print_json, print_keys, print_table
 from vtax.errors import BadInput
 from vtax.runner.points import programs_of
@@ -51,6 +51,7 @@ def _describe(benchmark: Benchmark) -> dict[str, Any]:
         "about": about(benchmark),
         "tool": benchmark.tool,
         "needs_network": benchmark.needs_network,
+        "resource": resource_of(benchmark.name),
         "packages": packages_of([benchmark.name]),
         "parameters": [key.as_json() for key in keys(benchmark.Parameters)],
         "metrics": [
@@ -67,6 +68,7 @@ def _explain(benchmark: Benchmark) -> None:
     packages = packages_of([benchmark.name])
     needed = f", of the Debian package{'s'[: len(packages) - 1]} {', '.join(packages)}" if packages else ""
     click.echo(f"tool: {benchmark.tool}{needed}")
+    click.echo(f"resource: {resource_of(benchmark.name)}")
     print_keys("parameter", benchmark.Parameters)
     print_table(
         ("metric", "unit", "better", "meaning"),

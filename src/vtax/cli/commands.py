@@ -10,6 +10,7 @@ COMMANDS = {
     "show": "Print the result of a run.",
     "explain": "Show which counters moved together with a difference.",
     "claims": "Judge the published findings of a study by a run.",
+    "recommend": "Rank the platforms of a run for a workload.",
     "contrast": "Compare any platform, level or run with any other.",
     "figures": "Write the figures of a publication, drawn from a run, for print.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",

@@ -10,9 +10,11 @@ import click
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import language_option
+from vtax.errors import BadInput
 from vtax.host.home import Home
 
 _FORMATS = ("html", "csv", "parquet", "json", "markdown", "latex")
+_DOCUMENTS = ("html", "markdown", "latex")
 _SUFFIXES = {"markdown": "md", "latex": "tex"}
 
 
@@ -25,20 +27,30 @@ _SUFFIXES = {"markdown": "md", "latex": "tex"}
     type=click.Path(path_type=Path),
     help="Write to this file; default: RUN with the suffix of the format.",
 )
+@click.option(
+    "--weights", metavar="RESOURCE=N,...", help="Add a chapter that ranks the platforms, as vtax recommend does."
+)
 @language_option
 @filter_options
-def command(run_name: str, file_format: str, output: Path | None, language: str, **options: Any) -> None:
+def command(
+    run_name: str, file_format: str, output: Path | None, weights: str | None, language: str, **options: Any
+) -> None:
     """Write the report of RUN (default: the last run).
 
     html: one self-contained file. csv, parquet: one row per measurement. json: the analysis.
     markdown, latex: tables and texts of the report, without figures.
     In CSV, a text that a spreadsheet would read as a formula starts with an apostrophe.
     """
+    from vtax.cli.recommend import weights_of
     from vtax.report.files import write
     from vtax.report.renderers.language import language as chosen_language
     from vtax.store.store import Store
 
+    if weights is not None and file_format not in _DOCUMENTS:
+        what = f"--weights adds a chapter, and {file_format} has no chapters"
+        raise BadInput(what, hint=f"use --format {', '.join(_DOCUMENTS)}; vtax recommend --json prints it as data")
+    given = None if weights is None else weights_of(weights)
     store = Store.existing(Home.from_environment().store_url)
     path = output or Path(f"{store.open_run(run_name).name}.{_SUFFIXES.get(file_format, file_format)}")
-    write(store, run_name, file_format, path, wanted(options), chosen_language(language))
+    write(store, run_name, file_format, path, wanted(options), chosen_language(language), given)
     click.echo(path.resolve())

@@ -32,22 +32,24 @@ from vtax.store.store import Store
 
 _BATCH_ROWS = 1 << 16
 _LAST_MOMENT = 253_402_300_800  # Unix time of the year 10000, for which there is no text
+Weights = Mapping[str, float] | None
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def write(
     store: Store, run_name: str, file_format: str, path: Path, wanted: Wanted | None = None,
-    language: Language = ENGLISH,
+    language: Language = ENGLISH, weights: Weights = None,
 ) -> None:  # fmt: skip
     """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
     wanted: what of the run, None for all. csv and parquet hold the baseline only when it is wanted. language: of
-    html, markdown and latex. Raises BadInput for an unknown run or name and for a wrong path, StoreError when the
-    store cannot be read or the disk is full.
+    html, markdown and latex, as weights: resource -> weight, for a chapter with a recommendation. Raises BadInput for
+    an unknown run or name and for a wrong path, StoreError when the store cannot be read or the disk is full.
     """
     if file_format in _TEXTS:
-        text = _TEXTS[file_format](source_of(store, run_name, resamples=RESAMPLES, wanted=wanted), language)
+        source = source_of(store, run_name, resamples=RESAMPLES, wanted=wanted)
+        text = _TEXTS[file_format](source, language, weights)
         with replacing(path) as new:
             new.write_text(text, encoding="utf-8")
         return
@@ -59,29 +61,29 @@ def write(
         (_write_csv if file_format == "csv" else _write_parquet)(table, new)
 
 
-def _html(source: Source, language: Language) -> str:
+def _html(source: Source, language: Language, weights: Weights) -> str:
     from vtax.report.renderers.html import html
 
-    return html(report(source), language)
+    return html(report(source, weights), language)
 
 
-def _markdown(source: Source, language: Language) -> str:
+def _markdown(source: Source, language: Language, weights: Weights) -> str:
     from vtax.report.renderers.markdown import markdown
 
-    return markdown(report(source), language)
+    return markdown(report(source, weights), language)
 
 
-def _latex(source: Source, language: Language) -> str:
+def _latex(source: Source, language: Language, weights: Weights) -> str:
     from vtax.report.renderers.latex import latex
 
-    return latex(report(source), language)
+    return latex(report(source, weights), language)
 
 
-def _json(source: Source, _: Language) -> str:
+def _json(source: Source, _: Language, __: Weights) -> str:
     return json.dumps(plain(values_of(source, Options())), indent=1, default=str) + "\n"
 
 
-_TEXTS: Mapping[str, Callable[[Source, Language], str]] = {
+_TEXTS: Mapping[str, Callable[[Source, Language, Weights], str]] = {
     "html": _html, "json": _json, "markdown": _markdown, "latex": _latex,
 }  # fmt: skip
 

@@ -34,6 +34,15 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "few-blocks-for-ranks": (
         "{blocks} blocks are few for probabilities of ranks, which look surer than they are", "",
     ),
+    "few-blocks-for-places": (
+        "{blocks} blocks are few: places stay uncertain, and their probabilities take the noise as normal", "",
+    ),
+    "better-than-native": (
+        "better than native beyond noise: find the reason, such as a cache below the guest, before it decides", "",
+    ),
+    "dependent-places": (
+        "neighbouring blocks correlate by {correlation}, so intervals are widened and probabilities less sure", "",
+    ),
     "zero-mean-no-noise": ("the mean is zero, so relative noise is not defined", ""),
     "tiny-mean-no-noise": ("the mean is next to zero, so relative noise is not defined", ""),
     "one-block-no-noise": ("one block: noise between blocks cannot be estimated", ""),

@@ -58,7 +58,7 @@ def rank(values: npt.NDArray[np.float64], better: Better, *, resamples: int = 49
     score = np.log(kept) * (1 if better == "higher" else -1)
     weights = _weights(score.shape[1], resamples, seed)
     means = np.round(weights @ score.T / score.shape[1], 12)  # (resamples, platforms)
-    probabilities = _rank_shares(means)
+    probabilities = rank_shares(means)
     order = tuple(int(i) for i in np.argsort(-score.mean(axis=1), kind="stable"))
     return Ranking(order, probabilities, kept.shape[1], tuple(warnings))
 
@@ -70,7 +70,7 @@ def _weights(blocks: int, resamples: int, seed: int) -> Array:
     return drawn.astype(np.float64)
 
 
-def _rank_shares(means: Array) -> Array:
+def rank_shares(means: Array) -> Array:
     """Share of rows in which each column has each rank; equal numbers share the ranks they span."""
     above = (means[:, None, :] > means[:, :, None]).sum(axis=2)
     equal = (means[:, None, :] == means[:, :, None]).sum(axis=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,13 +15,15 @@ class Options:
     """What of a run is wanted.
 
     depth: what a terminal shows at once, everything, or all that belongs into a report. arguments: those that the
-    view takes. metric, label: the one metric and the one benchmark that are wanted; all where empty.
+    view takes. metric, label: the one metric and the one benchmark that are wanted; all where empty. weights:
+    resource -> weight, of a recommendation; all alike where None.
     """
 
     depth: Literal["brief", "all", "report"] = "brief"
     arguments: tuple[str, ...] = ()
     metric: str = ""
     label: str = ""
+    weights: Mapping[str, float] | None = None
 
     @property
     def every_metric(self) -> bool:

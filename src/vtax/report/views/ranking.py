@@ -60,7 +60,7 @@ def _table(found: Sequence[PointRanking]) -> Table:
     ranks = max(each.ranking.probabilities.shape[1] for each in found if each.ranking)
     columns = (
         shared.PLATFORM,
-        *(Column(f"rank_{number + 1}", _ordinal(number), is_number=True) for number in range(ranks)),
+        *(Column(f"rank_{number + 1}", ordinal(number), is_number=True) for number in range(ranks)),
     )
     groups = []
     for each in found:
@@ -81,7 +81,8 @@ def _chance(p: float) -> Inline:
     return styled(Probability(p), "strong" if p >= 0.5 else "")
 
 
-def _ordinal(number: int) -> Inline:
+def ordinal(number: int) -> Inline:
+    """What the place of a number, from 0, is called."""
     if number == 0:
         return msg("best")
     if number % 10 == 1 and number != 11:

@@ -1,0 +1,85 @@
+"""`vtax recommend`: ranks the platforms of a run for a workload."""
+
+from __future__ import annotations
+
+import math
+
+import click
+
+from vtax.cli.completion import platforms_of_run, run_names
+from vtax.cli.output import json_option, language_option, print_json
+from vtax.errors import BadInput
+from vtax.host.home import Home
+
+WEIGHTS_FORM = "for example --weights cpu=1,network=3,disk=1"
+
+
+@click.command("recommend")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.option(
+    "--weights", metavar="RESOURCE=N,...",
+    help="How much each resource counts; those that are not named do not. Default: all measured resources alike.",
+)  # fmt: skip
+@click.option(
+    "--platform", "platforms", multiple=True, metavar="P", shell_complete=platforms_of_run,
+    help="Rank platform P only, beside the others that are named (repeatable).",
+)  # fmt: skip
+@language_option
+@json_option
+def command(run_name: str, weights: str | None, platforms: tuple[str, ...], language: str, as_json: bool) -> None:
+    """Rank the platforms of RUN (default: the last run) for a workload.
+
+    The score of a platform is the weighted geometric mean of its efficiencies: of cpu, memory, disk, network, kernel
+    (system calls), start (of guests) and application, as far as the run measured them. Printed are the probability of
+    every place, the resource that decides, and the weights at which another platform would be the first. A resource
+    that was not tested on a platform makes its place a range, with the reason.
+
+    \b
+      vtax recommend tour-1 --weights cpu=1,network=3,disk=1
+    """
+    from vtax.cli.show import console
+    from vtax.report.analysis.filters import Wanted
+    from vtax.report.analysis.recommendation import recommend
+    from vtax.report.analysis.source import source_of
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.terminal import render
+    from vtax.report.views.recommend import document_of
+    from vtax.store.store import Store
+
+    given = None if weights is None else weights_of(weights)
+    store = Store.existing(Home.from_environment().store_url)
+    source = source_of(store, run_name, wanted=Wanted(platforms, (), ()))
+    analysis = source.whole.analysis
+    document = document_of(recommend(analysis, given, source.analysis.filter.platforms))
+    if as_json:
+        print_json(
+            {"schema": "vtax.recommend/1", "run": analysis.name, "study": analysis.study, **values_of(document)}
+        )
+        return
+    render(document, console(), chosen_language(language))
+
+
+def weights_of(text: str) -> dict[str, float]:
+    """Resource -> weight of `cpu=1,network=3`. Raises BadInput for another form, and for what is no weight."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = (each.strip() for each in part.partition("="))
+        if not (name and equals and number):
+            raise BadInput(f"--weights {part.strip() or text} is not of the form RESOURCE=N", hint=WEIGHTS_FORM)
+        if name in found:
+            raise BadInput(f"{name} has two weights", where=f"--weights {text}", hint="name each resource once")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not 0 <= weight < math.inf:
+            raise BadInput(
+                f"the weight of {name} is {number}, not a number from 0 on",
+                where=f"--weights {text}",
+                hint=WEIGHTS_FORM,
+            )
+        found[name] = weight
+    if not sum(found.values()) > 0:
+        raise BadInput("all weights are 0", where=f"--weights {text}", hint=WEIGHTS_FORM)
+    return found

@@ -1,0 +1,314 @@
+"""Which platform a workload should run on: scores of weighted resources, see `stats.scores`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vtax.errors import BadInput
+from vtax.report.analysis.values import Analysis, ResultPoint, Section
+from vtax.report.analysis.warnings import merged, noted
+from vtax.report.analysis.workload import Figure, Missing, Weighted, figures_of, missing_of, weighted_of
+from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
+from vtax.stats import scores
+from vtax.stats.intervals import Interval
+from vtax.stats.notes import Note
+from vtax.store.records import PlatformRecord
+
+FEW_BLOCKS = 5  # as of ranks: below, an interval of blocks is at the mercy of their noise's shape
+_OF_VERDICTS = frozenset({"few-blocks", "one-block", "no-trial-went-well"})  # said here in other words
+NATIVE = "native"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A platform in the ranking.
+
+    score: relative to the baseline, 1 being as good. resources: resource -> the same of it alone; without those that
+    it has not all figures of. place: from 1; a range where something is missing: score then is the range too, with
+    what is missing between the worst and the best of any platform, and no error of measurement.
+    probabilities: of each place among those that lack nothing; None with one unit, and where something is missing.
+    near_best: probability of being within the margin of the best one.
+    """
+
+    platform: PlatformRecord
+    score: Interval
+    resources: Mapping[str, Interval]
+    place: tuple[int, int]
+    probabilities: tuple[float, ...] | None = None
+    near_best: float | None = None
+    missing: tuple[Missing, ...] = ()
+    needed: float | None = None
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What a resource adds to the lead of the first over the second. ratio: first / second there, higher is better.
+    factor: what it contributes to the ratio of the scores: its ratio to the power of its share."""
+
+    resource: str
+    ratio: Interval
+    factor: float
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The weight of a resource, the others kept, at which another platform takes the first place."""
+
+    resource: str
+    platform: str
+    weight: float
+    above: bool
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The ranking of a run's platforms for weights of its resources.
+
+    standings: the first place first; those that lack something behind. reference: the baseline, where it is no
+    choice. unranked: platforms without a figure, with the reason. contributions: of first and second, what favours
+    the first most before the others. switches: see Switch. units: how many blocks or sessions.
+    """
+
+    resources: tuple[Weighted, ...]
+    standings: tuple[Standing, ...]
+    reference: PlatformRecord | None
+    baseline: str
+    unranked: tuple[tuple[PlatformRecord, Inline], ...]
+    contributions: tuple[Contribution, ...]
+    switches: tuple[Switch, ...]
+    units: int
+    is_of_sessions: bool
+    margin: float
+    confidence: float
+    warnings: tuple[Warning, ...]
+
+    @property
+    def full(self) -> tuple[Standing, ...]:
+        """The platforms that lack nothing."""
+        return tuple(each for each in self.standings if not each.missing)
+
+
+def recommend(
+    analysis: Analysis, weights: Mapping[str, float] | None = None, choices: Sequence[str] = ()
+) -> Recommendation:
+    """The ranking of the platforms for weights of resources.
+
+    analysis: of the whole run. weights: resource -> weight; all measured resources alike where it is None. choices:
+    the platforms to rank; all where it is empty, without a native baseline where that leaves two. Raises BadInput for
+    a resource or platform that the run does not have, for weights that are no weights, and for a run without two
+    platforms to rank or without a figure of its baseline.
+    """
+    if analysis.blocks < 1 or not any(row.summary for s in analysis.primary for p in s.points for row in p.rows):
+        raise BadInput(f"{analysis.name} has no finished block", hint="vtax list shows the blocks of every run")
+    weighted = weighted_of(analysis, weights)
+    named = _choices(analysis, choices)
+    figures, units, left_out = figures_of(analysis, {each.name: each.share for each in weighted})
+    if not figures:
+        what = f"{analysis.baseline}, the baseline, has no values of {', '.join(_used(weighted))}"
+        raise BadInput(what, where=analysis.name, hint=f"vtax show {analysis.name} prints why")
+    ranked = [p for p in named if any(p.name in figure.values for figure in figures)]
+    lacking = {p.name: missing_of(analysis, p, figures) for p in ranked}
+    full = [p for p in ranked if not lacking[p.name]]
+    given: list[Note] = [Note("few-blocks-for-places", blocks=units)] if 1 < units < FEW_BLOCKS else []
+    shares = np.array([each.share for each in weighted])
+    standings: list[Standing] = []
+    contributions: tuple[Contribution, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    if full:
+        effects, correlation = _effects(analysis, figures, weighted, [p.name for p in full])
+        if correlation > 0:
+            given.append(Note("dependent-places", correlation=correlation))
+        order = np.argsort(-effects.score(shares), kind="stable").tolist()
+        standings = _full(analysis, effects, weighted, full, order)
+        if len(full) > 1:
+            contributions = _contributions(analysis, effects, weighted, order)
+            switches = _switches(effects, weighted, full)
+    standings += _partial(figures, weighted, ranked, lacking, standings)
+    if len(standings) < 2:
+        raise BadInput(
+            f"{analysis.name} has one platform to rank: {', '.join(p.name for p in ranked) or 'none'}",
+            hint=f"vtax show {analysis.name} prints its overhead; ranks need a run of two platforms",
+        )
+    return Recommendation(
+        weighted, tuple(standings), _reference(analysis, named), analysis.baseline, tuple(_unranked(named, ranked)),
+        contributions, switches, units, len(analysis.sessions) > 1, analysis.rule.margin, analysis.rule.confidence,
+        _warnings(analysis, figures, standings, given, left_out),
+    )  # fmt: skip
+
+
+def _used(weighted: Sequence[Weighted]) -> list[str]:
+    return [each.name for each in weighted if each.share > 0]
+
+
+def _choices(analysis: Analysis, choices: Sequence[str]) -> list[PlatformRecord]:
+    """The platforms to rank.
+
+    A native baseline is what layers are compared with, and no layer that one could choose.
+    """
+    there = {platform.name: platform for platform in analysis.platforms}
+    if choices:
+        return [there[name] for name in dict.fromkeys(choices)]
+    layers = [p for p in analysis.platforms if not (p.is_baseline and p.identity.get("driver") == NATIVE)]
+    return layers if sum(p.available for p in layers) > 1 else list(analysis.platforms)
+
+
+def _reference(analysis: Analysis, named: Sequence[PlatformRecord]) -> PlatformRecord | None:
+    return next((p for p in analysis.platforms if p.is_baseline and p not in named), None)
+
+
+def _unranked(
+    named: Sequence[PlatformRecord], ranked: Sequence[PlatformRecord]
+) -> Iterator[tuple[PlatformRecord, Inline]]:
+    for platform in named:
+        if platform not in ranked:
+            yield platform, stored(platform.reason) if not platform.available else msg("no trial succeeded")
+
+
+def _effects(
+    analysis: Analysis, figures: Sequence[Figure], weighted: Sequence[Weighted], names: Sequence[str]
+) -> tuple[scores.Effects, float]:
+    number = {each.name: n for n, each in enumerate(weighted)}
+    items = [scores.Item(number[f.resource], f.share, np.array([f.values[name] for name in names])) for f in figures]
+    whole = [item for item in items if item.complete.any()]
+    if len(whole) < len(items):
+        names_of = ", ".join(names)
+        raise BadInput(
+            f"no block of {analysis.name} holds all of {names_of}",
+            hint="rank those that were measured together with --platform",
+        )
+    effects = scores.effects_of(items, len(weighted))
+    if len(analysis.sessions) > 1:
+        return effects, 0.0
+    return scores.allow_for_order(effects, items, np.array([each.share for each in weighted]))
+
+
+def _full(
+    analysis: Analysis, effects: scores.Effects, weighted: Sequence[Weighted], full: Sequence[PlatformRecord],
+    order: Sequence[int],
+) -> list[Standing]:  # fmt: skip
+    shares, confidence = np.array([each.share for each in weighted]), analysis.rule.confidence
+    chances = near = None
+    if effects.df > 0 and len(full) > 1:
+        drawn = np.einsum("drp,r->dp", effects.draws(), shares)
+        chances, near = scores.rank_probabilities(drawn), scores.near_best(drawn, analysis.rule.margin)
+    unit = np.eye(len(weighted))
+    used = [(k, each.name) for k, each in enumerate(weighted) if each.share]
+    return [
+        Standing(
+            full[n], _ratio(effects.interval(shares, n, None, confidence)),
+            {name: _ratio(effects.interval(unit[k], n, None, confidence)) for k, name in used},
+            (place, place),
+            tuple(chances[n].tolist()) if chances is not None else None,
+            float(near[n]) if near is not None else None,
+        )
+        for place, n in enumerate(order, 1)
+    ]  # fmt: skip
+
+
+def _ratio(found: Interval) -> Interval:
+    with np.errstate(over="ignore"):
+        estimate, low, high = (float(np.exp(each)) for each in (found.estimate, found.low, found.high))
+    return Interval(estimate, low, high, found.confidence)
+
+
+def _contributions(
+    analysis: Analysis, effects: scores.Effects, weighted: Sequence[Weighted], order: Sequence[int]
+) -> tuple[Contribution, ...]:
+    unit, found = np.eye(len(weighted)), []
+    for number, each in enumerate(weighted):
+        if each.share:
+            ratio = _ratio(effects.interval(unit[number], order[0], order[1], analysis.rule.confidence))
+            found.append(Contribution(each.name, ratio, ratio.estimate**each.share))
+    return tuple(sorted(found, key=lambda each: -each.factor))
+
+
+def _switches(
+    effects: scores.Effects, weighted: Sequence[Weighted], full: Sequence[PlatformRecord]
+) -> tuple[Switch, ...]:
+    """Of the resources that were weighed: of others the figures were not read."""
+    weights = np.array([each.weight for each in weighted])
+    found = scores.crossings(effects.means, weights)
+    return tuple(
+        Switch(weighted[c.resource].name, full[c.platform].name, c.weight, c.above)
+        for c in found
+        if weighted[c.resource].weight > 0
+    )
+
+
+def _partial(
+    figures: Sequence[Figure], weighted: Sequence[Weighted], ranked: Sequence[PlatformRecord],
+    lacking: Mapping[str, Sequence[Missing]], full: Sequence[Standing],
+) -> list[Standing]:  # fmt: skip
+    """Platforms that lack something, with the range of their scores and places."""
+    share_of = {each.name: each.share for each in weighted}
+    ranges: dict[str, tuple[float, float]] = {}
+    needed: dict[str, float | None] = {}
+    lead = max((float(np.log(each.score.estimate)) for each in full), default=None)
+    for platform in ranked:
+        if not lacking[platform.name]:
+            continue
+        low = high = known = open_share = 0.0
+        for figure in figures:
+            share = share_of[figure.resource] * figure.share
+            if platform.name in figure.values:
+                known += share * figure.mean(platform.name)
+                continue
+            others = [figure.mean(name) for name in figure.values]
+            low, high, open_share = low + share * min(others), high + share * max(others), open_share + share
+        ranges[platform.name] = (known + low, known + high)
+        needed[platform.name] = float(np.exp((lead - known) / open_share)) if lead is not None else None
+    scores_of = {each.platform.name: float(np.log(each.score.estimate)) for each in full}
+    limits = {name: (score, score) for name, score in scores_of.items()} | ranges
+    found = []
+    for platform in ranked:
+        if platform.name not in ranges:
+            continue
+        low, high = ranges[platform.name]
+        rivals = [bounds for name, bounds in limits.items() if name != platform.name]
+        place = (1 + sum(worst > high for worst, _ in rivals), 1 + sum(best > low for _, best in rivals))
+        middle = (low + high) / 2
+        resources = {
+            name: _ratio(Interval(mean, np.nan, np.nan))
+            for name in share_of
+            if share_of[name] and not any(m.resource == name for m in lacking[platform.name])
+            for mean in [sum(f.share * f.mean(platform.name) for f in figures if f.resource == name)]
+        }
+        found.append(
+            Standing(platform, _ratio(Interval(middle, low, high, np.nan)), resources, place,
+                     missing=tuple(lacking[platform.name]), needed=needed[platform.name])
+        )  # fmt: skip
+    return sorted(found, key=lambda each: -each.score.high)
+
+
+def _warnings(
+    analysis: Analysis, figures: Sequence[Figure], standings: Sequence[Standing], given: Sequence[Note],
+    left_out: Sequence[tuple[Section, ResultPoint]],
+) -> tuple[Warning, ...]:  # fmt: skip
+    """Of the ranking itself, then those of the run that are about what was weighed."""
+    names = {each.platform.name for each in standings} | {analysis.baseline, ""}
+    subjects = {"", *(f.section.label for f in figures), *(f.section.name for f in figures)}
+    own = [noted(note) for note in given]
+    native = any(p.is_baseline and p.identity.get("driver") == NATIVE for p in analysis.platforms)
+    own += [
+        noted(Note("better-than-native"), Place(each.platform.name, subject=resource))
+        for each in standings
+        if native
+        for resource, ratio in each.resources.items()
+        if ratio.estimate > 1 + analysis.rule.margin and ratio.low > 1
+    ]
+    own += [
+        noted(Note("no-baseline-here"), Place(subject=section.name, levels=levels_of(point.levels)))
+        for section, point in left_out
+    ]
+    travelling = [
+        warning
+        for warning in analysis.warnings
+        if warning.is_primary
+        and warning.severity != "note"
+        and warning.code not in _OF_VERDICTS
+        and (not warning.places or any(p.platform in names and p.subject in subjects for p in warning.places))
+    ]
+    return (*merged(own), *travelling)

@@ -1,0 +1,163 @@
+"""What of a run is weighed for a workload: its resources, their figures by block, and what platforms lack of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vtax.benchmarks.base import Resource
+from vtax.benchmarks.registry import resource_of
+from vtax.errors import BadInput
+from vtax.report.analysis.ranking import aligned
+from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section
+from vtax.report.document import Inline, msg, stored
+from vtax.store.records import PlatformRecord
+
+RESOURCES: tuple[Resource, ...] = ("cpu", "memory", "disk", "network", "kernel", "start", "application")
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A resource of the run.
+
+    weight: as given, 0 where it was not named. share: of the sum of all. labels: its benchmarks.
+    """
+
+    name: str
+    weight: float
+    share: float
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What a platform lacks of a resource. labels: the benchmarks. whole: whether it has nothing of the resource."""
+
+    resource: str
+    labels: tuple[str, ...]
+    whole: bool
+    reason: Inline
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One primary metric at one point.
+
+    values: platform -> log efficiency by unit, NaN where there is none. share: of its resource.
+    """
+
+    section: Section
+    point: ResultPoint
+    values: Mapping[str, Floats]
+    share: float
+
+    @property
+    def resource(self) -> Resource:
+        """That its benchmark loads."""
+        return resource_of(self.section.benchmark)
+
+    def mean(self, platform: str) -> float:
+        """Log efficiency of a platform over its units."""
+        return float(np.nanmean(self.values[platform]))
+
+
+def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tuple[Weighted, ...]:
+    """The resources of a run with their weights, alike where None. Raises BadInput."""
+    labels: dict[str, list[str]] = {}
+    for section in analysis.primary:
+        labels.setdefault(resource_of(section.benchmark), []).append(section.label)
+    there = [name for name in RESOURCES if name in labels]
+    for name in weights or ():
+        if name not in there:
+            known = "measures no" if name in RESOURCES else "knows no resource"
+            what = f"{analysis.name} {known} {name}"
+            raise BadInput(what, where=f"--weights {name}=...", hint=f"it measures {', '.join(there)}")
+    given = dict.fromkeys(there, 1.0) if weights is None else {name: weights.get(name, 0.0) for name in there}
+    total = sum(given.values())
+    if not 0 < total < float("inf") or min(given.values()) < 0:
+        raise BadInput("weights are numbers from 0 on, not all of them 0", where="--weights", hint="cpu=1,network=3")
+    return tuple(
+        Weighted(name, given[name], given[name] / total, tuple(dict.fromkeys(labels[name]))) for name in there
+    )
+
+
+def figures_of(
+    analysis: Analysis, shares: Mapping[str, float]
+) -> tuple[list[Figure], int, list[tuple[Section, ResultPoint]]]:
+    """Every primary metric at every point that has a weight; how many units there are; and what the baseline lacks.
+
+    Benchmarks count alike within a resource, metrics within a benchmark, points within a metric.
+    """
+    unit_of = {block: n for n, session in enumerate(analysis.sessions) for block in session.blocks}
+    if len(analysis.sessions) < 2:
+        blocks = {b for s in analysis.primary for p in s.points for row in p.rows for b in row.blocks.tolist()}
+        unit_of = {block: n for n, block in enumerate(sorted(blocks))}
+    units = 1 + max(unit_of.values(), default=-1)
+    found: list[tuple[Section, ResultPoint, dict[str, Floats]]] = []
+    left_out = []
+    for section in analysis.primary:
+        if not shares[resource_of(section.benchmark)]:
+            continue
+        for point in section.points:
+            values = _by_unit(section, point, unit_of, units)
+            if values:
+                found.append((section, point, values))
+            else:
+                left_out.append((section, point))
+    return [Figure(*each, _share(each[0], [s for s, _, _ in found])) for each in found], units, left_out
+
+
+def _share(section: Section, figures: Sequence[Section]) -> float:
+    """Share of one figure of a section in its resource. figures: the section of every figure."""
+    mine = [s for s in figures if resource_of(s.benchmark) == resource_of(section.benchmark)]
+    metrics = {s.metric.name for s in mine if s.label == section.label}
+    points = sum(s is section for s in mine)
+    return 1 / (len({s.label for s in mine}) * len(metrics) * points)
+
+
+def _by_unit(section: Section, point: ResultPoint, unit_of: Mapping[int, int], units: int) -> dict[str, Floats]:
+    """Platform -> log efficiency of every unit; empty where the baseline has no positive value."""
+    rows = [row for row in point.rows if row.summary is not None]
+    base = next((number for number, row in enumerate(rows) if row.platform.is_baseline), None)
+    if base is None:
+        return {}
+    blocks, values = aligned(rows)
+    sign = 1 if section.better == "higher" else -1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = np.log(np.where(values > 0, values, np.nan))
+    found: dict[str, Floats] = {}
+    for row, line in zip(rows, sign * (logs - logs[base]), strict=True):
+        mean = np.full(units, np.nan)
+        kept = ~np.isnan(line)
+        of = np.array([unit_of[block] for block in blocks[kept].tolist()], dtype=int)
+        for unit in np.unique(of).tolist():
+            mean[unit] = line[kept][of == unit].mean()
+        if kept.any():
+            found[row.platform.name] = mean
+    return found if rows[base].platform.name in found else {}
+
+
+def missing_of(analysis: Analysis, platform: PlatformRecord, figures: Sequence[Figure]) -> tuple[Missing, ...]:
+    """What a platform lacks, by resource, with the first reason of each."""
+    lacks = [figure for figure in figures if platform.name not in figure.values]
+    found = []
+    for resource in dict.fromkeys(figure.resource for figure in lacks):
+        mine = [figure for figure in lacks if figure.resource == resource]
+        labels = tuple(dict.fromkeys(figure.section.label for figure in mine))
+        whole = len(mine) == sum(figure.resource == resource for figure in figures)
+        found.append(Missing(resource, labels, whole, _why_missing(analysis, platform, mine[0])))
+    return tuple(found)
+
+
+def _why_missing(analysis: Analysis, platform: PlatformRecord, figure: Figure) -> Inline:
+    for each in analysis.untested:
+        if (each.platform, each.label) == (platform.name, figure.section.label) and dict(each.levels) == dict(
+            figure.point.levels
+        ):
+            return stored(each.reason)
+    row: Row | None = next((r for r in figure.point.rows if r.platform.name == platform.name), None)
+    if row is not None and row.summary is None and row.reason:
+        return stored(row.reason)
+    return msg("no value beside one of the baseline in a block") if row is not None else msg("not in this run")

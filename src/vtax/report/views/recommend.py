@@ -1,0 +1,344 @@
+"""Which platform a workload should run on: places with probabilities, what decides them, what would change them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from vtax.errors import BadInput
+from vtax.report.analysis.recommendation import Recommendation, Standing, Switch, recommend
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.workload import Missing
+from vtax.report.document import (
+    Bullets,
+    Column,
+    Count,
+    Document,
+    Group,
+    Inline,
+    Interval,
+    Nothing,
+    Number,
+    Paragraph,
+    Part,
+    Probability,
+    Range,
+    Ratio,
+    Share,
+    Table,
+    joined,
+    listed,
+    msg,
+    muted,
+    plural,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+from vtax.report.views.ranking import ordinal
+
+_SURE = 0.95
+
+
+def document(source: Source, options: Options) -> Document:
+    """The ranking of the whole run, by the weights of the options; without them all resources count alike."""
+    try:
+        found = recommend(source.whole.analysis, options.weights, source.analysis.filter.platforms)
+    except BadInput as error:
+        if options.weights is not None:
+            raise
+        return Document(VIEW.title, (Paragraph(error.what),), data=None, nothing=error.what)
+    return document_of(found)
+
+
+def document_of(found: Recommendation) -> Document:
+    """The answer, the places, what decides between the first two, and the warnings."""
+    parts: list[Part] = [
+        Titled(msg("Summary"), (Bullets(tuple(_summary(found))),), key="answer", role="summary"),
+        Titled(msg("Places"), (_places(found), *_below_places(found)), key="places"),
+    ]
+    if found.contributions:
+        parts.append(Titled(msg("What decides"), (_contributions(found), *_switches(found)), key="decides"))
+    parts += shared.warnings_part(found.warnings, shows_code=True)
+    return Document(VIEW.title, tuple(parts), (_weights(found),), data=_plain(found))
+
+
+def _weights(found: Recommendation) -> Inline:
+    each = [
+        msg("{resource} {share} ({benchmarks})", resource=resource(r.name), share=Share(r.share, "whole"),
+            benchmarks=", ".join(r.labels))
+        for r in found.resources
+        if r.share
+    ]  # fmt: skip
+    without = [resource(r.name) for r in found.resources if not r.share]
+    text = msg("weights: {weights}", weights=joined(each))
+    return joined([text, msg("without weight: {resources}", resources=joined(without)) if without else ""], "; ")
+
+
+def resource(name: str) -> Inline:
+    """A resource in the reader's language."""
+    return {
+        "cpu": msg("cpu"), "memory": msg("memory"), "disk": msg("disk"), "network": msg("network"),
+        "kernel": msg("kernel"), "start": msg("start"), "application": msg("application"),
+    }[name]  # fmt: skip
+
+
+def _summary(found: Recommendation) -> Iterator[Inline]:
+    if found.full:
+        first = found.full[0]
+        score = Share(first.score.estimate, "efficiency")
+        if first.probabilities is None:
+            yield msg(
+                "{platform} has the best score, {score} of {baseline}; how sure that is cannot be said",
+                platform=first.platform.name, score=score, baseline=found.baseline,
+            )  # fmt: skip
+        else:
+            yield msg(
+                "{platform} is the best with a probability of {chance}; its score is {score} of {baseline}",
+                platform=first.platform.name, chance=Probability(first.probabilities[0]), score=score,
+                baseline=found.baseline,
+            )  # fmt: skip
+            if first.probabilities[0] < _SURE:
+                close = [each.platform.name for each in found.full if (each.near_best or 0) > 1 - _SURE]
+                yield msg(
+                    "not certain: {platforms} may be the best, or within {margin} of the best",
+                    platforms=listed(close), margin=Share(found.margin, "declared"),
+                )  # fmt: skip
+    if found.contributions:
+        yield _decides(found)
+    for each in found.standings:
+        if each.missing and each.place[0] == 1:
+            yield _could_be_first(each, found)
+    for platform, reason in found.unranked:
+        yield msg("{platform} is not ranked: {reason}", platform=platform.name, reason=reason)
+
+
+def _decides(found: Recommendation) -> Inline:
+    """The resource with most of the lead of the first over the second, or that none is beyond noise."""
+    most = found.contributions[0]
+    data: dict[str, Inline] = {
+        "resource": resource(most.resource), "first": found.full[0].platform.name,
+        "ratio": Ratio(most.ratio.estimate), "second": found.full[1].platform.name,
+    }  # fmt: skip
+    if most.ratio.low > 1:
+        return msg(
+            "what decides: {resource}, where {first} reaches {ratio} times what {second}, the second, does", **data
+        )
+    return msg(
+        "{first} and {second}, the second, differ within noise; most of it is {resource}, where {first} reaches "
+        "{ratio} times what {second} does",
+        **data,
+    )
+
+
+def _could_be_first(each: Standing, found: Recommendation) -> Inline:
+    where = listed([_lacks(m) for m in each.missing])
+    if each.needed is None or not found.full:
+        return msg(
+            "{platform} could be the first: {resources} not tested", platform=each.platform.name, resources=where
+        )
+    return msg(
+        "{platform} could be the first: {resources} not tested; it would overtake {first} from {needed} of "
+        "{baseline} there",
+        platform=each.platform.name, resources=where, first=found.full[0].platform.name,
+        needed=Share(each.needed, "efficiency"), baseline=found.baseline,
+    )  # fmt: skip
+
+
+def _places(found: Recommendation) -> Table:
+    used = [each for each in found.resources if each.share]
+    has_missing = any(each.missing for each in found.standings)
+    columns = (
+        Column("place", msg("place"), is_number=True),
+        shared.PLATFORM,
+        Column("score", msg("score"), is_number=True),
+        Column("interval", msg("{level}\ninterval", level=Share(found.confidence, "declared")), joins=True),
+        Column("best", msg("best"), is_number=True),
+        Column("near_best", msg("within\n{margin}", margin=Share(found.margin, "declared")), is_number=True),
+        *(Column(each.name, resource(each.name), is_number=True) for each in used),
+        *([Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
+    )
+    rows = [_row(each, [r.name for r in used]) for each in found.standings]
+    if found.reference is not None:
+        one = Share(1.0, "efficiency")
+        cells: tuple[Inline, ...] = ("", shared.platform_of(found.reference), one, "", "", "")
+        rows.append(TableRow((*cells, *(one for _ in used)), "baseline"))
+    return Table(columns, (Group(tuple(rows)),), key="places", label=msg("places of the platforms"))
+
+
+def _row(each: Standing, resources: list[str]) -> TableRow:
+    low, high = each.place
+    place: Inline = Count(low) if low == high else Range(Count(low), Count(high))
+    best = _chance(each.probabilities[0]) if each.probabilities else ""
+    near = _chance(each.near_best) if each.near_best is not None else ""
+    alone = [each.resources.get(name) for name in resources]
+    shown: list[Inline] = [Share(one.estimate, "efficiency") if one else Nothing() for one in alone]
+    score: Inline = styled(Share(each.score.estimate, "efficiency"), "strong")
+    interval = muted(Interval(each.score.low, each.score.high, "efficiency"))
+    if each.missing:
+        bounds = Share(each.score.low, "efficiency"), Share(each.score.high, "efficiency")
+        score, interval = Range(*bounds), ""
+    why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
+    missing = (why,) if each.missing else ()
+    return TableRow((place, shared.platform_of(each.platform), score, interval, best, near, *shown, *missing))
+
+
+def _lacks(missing: Missing) -> Inline:
+    """`disk`, or `disk in part (fio direct)`."""
+    if missing.whole:
+        return resource(missing.resource)
+    return msg(
+        "{resource} in part ({benchmarks})",
+        resource=resource(missing.resource), benchmarks=", ".join(missing.labels),
+    )  # fmt: skip
+
+
+def _chance(p: float) -> Inline:
+    return styled(Probability(p), "strong" if p >= 0.5 else "")
+
+
+def _below_places(found: Recommendation) -> Iterator[Part]:
+    if len(found.full) > 2 and found.full[0].probabilities:
+        columns = (
+            shared.PLATFORM,
+            *(Column(f"rank_{n + 1}", ordinal(n), is_number=True) for n in range(len(found.full))),
+        )
+        rows = [
+            TableRow((shared.platform_of(each.platform), *map(_chance, each.probabilities or ())))
+            for each in found.full
+        ]
+        yield Table(columns, (Group(tuple(rows)),), key="ranks", label=msg("probability of each rank"))
+    yield Paragraph(
+        msg(
+            "score: weighted geometric mean of the efficiencies of the resources, {baseline} being 100 %; best, "
+            "within {margin}: probabilities of being the best, and of a score within {margin} of the best",
+            baseline=found.baseline, margin=Share(found.margin, "declared"),
+        ), "muted",
+    )  # fmt: skip
+    count = found.units
+    yield Paragraph(
+        plural("probabilities and intervals are from {count} session", "probabilities and intervals are from "
+               "{count} sessions", count) if found.is_of_sessions else
+        plural("probabilities and intervals are from {count} block", "probabilities and intervals are from "
+               "{count} blocks", count), "muted",
+    )  # fmt: skip
+    if found.reference is not None:
+        yield Paragraph(
+            msg(
+                "{baseline} is the reference and no choice; --platform names the platforms to rank",
+                baseline=found.baseline,
+            ), "muted",
+        )  # fmt: skip
+    if any(each.missing for each in found.standings):
+        yield Paragraph(
+            msg(
+                "where a resource was not tested, score and place are ranges: it is taken as anything from the worst "
+                "to the best of this run there; the probabilities are among the platforms that lack nothing"
+            ), "caution",
+        )  # fmt: skip
+
+
+def _contributions(found: Recommendation) -> Table:
+    first, second = (each.platform.name for each in found.full[:2])
+    shares = {each.name: each.share for each in found.resources}
+    columns = (
+        Column("resource", msg("resource")),
+        Column("share", msg("weight"), is_number=True),
+        Column("ratio", joined([first, second], " /\n"), is_number=True),
+        Column("interval", msg("{level}\ninterval", level=Share(found.confidence, "declared")), joins=True),
+        Column("contribution", msg("contributes\nto the score"), is_number=True),
+    )
+    rows = [
+        TableRow(
+            (
+                resource(each.resource),
+                Share(shares[each.resource], "whole"),
+                Ratio(each.ratio.estimate),
+                muted(Interval(each.ratio.low, each.ratio.high, "ratio")),
+                Share(each.factor - 1, "signed decimal"),
+            )
+        )
+        for each in found.contributions
+    ]
+    return Table(columns, (Group(tuple(rows)),), key="contributions", label=msg("what decides the first place"))
+
+
+def _switches(found: Recommendation) -> Iterator[Part]:
+    weight_of = {each.name: each.weight for each in found.resources}
+    if not found.switches:
+        if len(found.contributions) > 1:
+            first = found.full[0].platform.name
+            yield Paragraph(msg("{platform} stays the first whatever one of the weights is", platform=first))
+        return
+    yield Bullets(tuple(_switch(each, found, weight_of[each.resource]) for each in found.switches))
+    yield Paragraph(msg("one weight changed at a time, by the estimates"), "muted")
+
+
+def _switch(each: Switch, found: Recommendation, weight: float) -> Inline:
+    data: dict[str, Inline] = {
+        "platform": each.platform, "first": found.full[0].platform.name, "resource": each.resource,
+        "weight": Number(each.weight, 3), "given": Number(weight, 3),
+    }  # fmt: skip
+    if each.above:
+        return msg("{platform} overtakes {first} above {resource}={weight} (now {given})", **data)
+    return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
+
+
+def _plain(found: Recommendation) -> dict[str, Any]:
+    return {
+        "baseline": found.baseline,
+        "margin": found.margin,
+        "confidence": found.confidence,
+        "weights": {each.name: each.weight for each in found.resources},
+        "shares": {each.name: each.share for each in found.resources},
+        "benchmarks": {each.name: list(each.labels) for each in found.resources},
+        "unit": "session" if found.is_of_sessions else "block",
+        "units": found.units,
+        "standings": [_plain_standing(each) for each in found.standings],
+        "reference": found.reference.name if found.reference else None,
+        "unranked": [{"platform": p.name, "reason": reason} for p, reason in found.unranked],
+        "contributions": [
+            {"resource": c.resource, "ratio": _interval(c.ratio), "factor": c.factor} for c in found.contributions
+        ],
+        "switches": [vars(each) for each in found.switches],
+        "warnings": found.warnings,
+    }
+
+
+def _plain_standing(each: Standing) -> dict[str, Any]:
+    return {
+        "platform": each.platform.name,
+        "marks": list(each.platform.marks),
+        "place_low": each.place[0],
+        "place_high": each.place[1],
+        "score": _interval(each.score) if not each.missing else None,
+        "score_range": [each.score.low, each.score.high] if each.missing else None,
+        "resources": {name: _interval(found) for name, found in each.resources.items()},
+        "probabilities": each.probabilities,
+        "p_near_best": each.near_best,
+        "missing": [_plain_missing(missing) for missing in each.missing],
+        "needed_to_be_first": each.needed,
+    }
+
+
+def _plain_missing(missing: Missing) -> dict[str, Any]:
+    return {
+        "resource": missing.resource, "benchmarks": list(missing.labels), "is_whole": missing.whole,
+        "reason": missing.reason,
+    }  # fmt: skip
+
+
+def _interval(found: Any) -> dict[str, Any]:
+    bounds = {"low": found.low, "high": found.high}
+    return {"estimate": found.estimate, **{k: v if math.isfinite(v) else None for k, v in bounds.items()}}
+
+
+VIEW = View(
+    "recommend",
+    msg("Recommendation"),
+    msg("The platforms ranked over all resources alike; vtax recommend takes weights."),
+    document,
+)

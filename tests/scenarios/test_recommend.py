@@ -1,0 +1,122 @@
+"""`vtax recommend` on stored runs: the table, JSON, a chapter of a report, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run
+from click.testing import CliRunner, Result
+
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    with Store.open(f"sqlite:///{tmp_path}/store.sqlite") as opened:
+        synthetic_run.fill(synthetic_run.begin(opened))
+        yield opened
+
+
+def invoked(*arguments: str) -> Result:
+    return CliRunner().invoke(group, ["recommend", *arguments])
+
+
+def values(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(invoked(*arguments, "--json").output)
+    return found
+
+
+@pytest.mark.usefixtures("store")
+def test_platforms_are_ranked_by_the_weights() -> None:
+    text = invoked("tour-1", "--weights", "cpu=1,network=3").output.replace("\xa0", " ")
+    assert "weights: cpu 25 % (sysbench-cpu), network 75 % (iperf3)" in text
+    assert "kvm-virtio is not ranked: guests are started as root" in text
+    assert "qemu-tcg (emulated)" in text
+    found = values("--weights", " cpu = 1 , network=3 ")
+    assert [each["platform"] for each in found["standings"]][-1] == "qemu-tcg"
+    assert found["shares"] == {"cpu": 0.25, "network": 0.75}
+    assert found["reference"] == "native"
+    chances = found["standings"][0]["probabilities"]
+    assert len(chances) == 3
+    assert sum(chances) == pytest.approx(1)
+
+
+@pytest.mark.usefixtures("store")
+def test_named_platforms_are_ranked_among_themselves() -> None:
+    found = values("--platform", "docker", "--platform", "native")
+    assert {each["platform"] for each in found["standings"]} == {"docker", "native"}
+    assert found["reference"] is None
+
+
+@pytest.mark.usefixtures("store")
+def test_it_speaks_portuguese() -> None:
+    text = invoked("--language", "pt-BR").output.replace("\xa0", " ")
+    assert "pesos: processador (cpu) 50 % (sysbench-cpu), rede (network) 50 % (iperf3)" in text
+    assert "pontuação" in text
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        ("cpu", "--weights cpu is not of the form RESOURCE=N"),
+        ("", "is not of the form RESOURCE=N"),
+        ("cpu=1,", "is not of the form RESOURCE=N"),
+        ("cpu=1,cpu=2", "cpu has two weights"),
+        ("cpu=-1", "the weight of cpu is -1, not a number from 0 on"),
+        ("cpu=nan", "the weight of cpu is nan"),
+        ("cpu=inf", "the weight of cpu is inf"),
+        ("cpu=much", "the weight of cpu is much"),
+        ("cpu=0,network=0", "all weights are 0"),
+        ("disk=1", "tour-1 measures no disk"),
+        ("gpu=1", "tour-1 knows no resource gpu"),
+    ],
+)
+@pytest.mark.usefixtures("store")
+def test_wrong_weights_are_refused(weights: str, error: str) -> None:
+    found = invoked("--weights", weights)
+    assert isinstance(found.exception, BadInput)
+    assert error in str(found.exception)
+    assert found.exception.hint
+
+
+@pytest.mark.usefixtures("store")
+def test_other_wrong_input_is_refused() -> None:
+    assert "has no platform 'dokcer'" in str(invoked("--platform", "dokcer").exception)
+    alone = invoked("--platform", "docker").exception
+    assert isinstance(alone, BadInput)
+    assert "one platform to rank" in str(alone)
+    assert isinstance(invoked("nothing-1").exception, BadInput)
+
+
+def test_a_run_without_a_block_is_refused(store: Store) -> None:
+    synthetic_run.begin(store, name="tour-2")
+    assert "tour-2 has no finished block" in str(invoked("tour-2").exception)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_report_has_a_chapter_when_weights_are_given(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    for weights, has_chapter in ((["--weights", "network=1"], True), ([], False)):
+        arguments = ["report", "tour-1", "--format", "html", "--output", str(path), *weights]
+        assert CliRunner().invoke(group, arguments).exit_code == 0
+        assert ("Recommendation" in path.read_text()) is has_chapter
+    refused = CliRunner().invoke(group, ["report", "--format", "csv", "--output", str(path), "--weights", "cpu=1"])
+    assert "csv has no chapters" in str(refused.exception)
+
+
+@pytest.mark.usefixtures("store")
+def test_the_keys_of_json_are_documented() -> None:
+    found = values()
+    page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()
+    section = page[page.index("### Of `vtax recommend`") : page.index("## Counters")]
+    keys = {*found, *found["standings"][0], *found["contributions"][0], "weight", "above", *found["unranked"][0]}
+    assert {key for key in keys - {"schema", "run", "study"} if not re.search(rf"\b{key}`", section)} == set()

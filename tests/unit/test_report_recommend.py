@@ -1,0 +1,256 @@
+"""Recommendations of runs with invented figures: places, what decides, what is missing, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic_run
+from measured_run import data_and_analysis
+from shown import drawn, english, page
+from shown import source_of as source
+
+from vtax.errors import BadInput
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.recommendation import Recommendation, Standing, recommend
+from vtax.report.renderers.json import as_json
+from vtax.report.renderers.language import language
+from vtax.report.renderers.markdown import markdown
+from vtax.report.views.base import Options
+from vtax.report.views.recommend import VIEW, document_of
+from vtax.report.views.report import report
+from vtax.store.query import GuestRow, Measurements, RunData, Trials
+from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord, UntestedRecord
+
+NATIVE = PlatformRecord("native", {"driver": "native"}, True, is_baseline=True)
+ON = (
+    NATIVE,
+    PlatformRecord("docker", {"driver": "docker"}, True),
+    PlatformRecord("kvm", {"driver": "qemu"}, True, marks=("nested",)),
+    PlatformRecord("gvisor", {"driver": "gvisor"}, True),
+)
+OFF = PlatformRecord("xen", {"driver": "xen"}, False, reason="no hypervisor here", hint="boot one")
+BENCHMARKS = ("sysbench-cpu", "iperf3", "dd")  # processor, network, disk
+SPEED = {  # of native's, higher being better; dd's figure is a time, so its inverse is measured
+    "native": (1.0, 1.0, 1.0),
+    "docker": (1.0, 0.8, 0.9),
+    "kvm": (0.9, 0.95, 0.7),
+    "gvisor": (0.95, 0.2, 0.5),
+}
+
+
+def run_of(
+    speed: Mapping[str, tuple[float | None, ...]] = SPEED, *, blocks: int = 8, noise: float = 0.01,
+    platforms: tuple[PlatformRecord, ...] = (*ON, OFF), host: dict[str, Any] | None = None, seed: int = 1,
+    untested: tuple[UntestedRecord, ...] = (), sessions: int = 1, drop: Callable[[str, str, int], bool] | None = None,
+) -> Analysis:  # fmt: skip
+    """A run of three benchmarks. speed: None where the platform has no cell. drop: trials that failed."""
+    random = np.random.default_rng(seed)
+    cells = [
+        CellRecord(f"{p.name}-{b}", b, p.name, b, b)
+        for p in platforms if p.available for n, b in enumerate(BENCHMARKS) if speed[p.name][n] is not None
+    ]  # fmt: skip
+    metrics = [MetricRecord(b, "m", "m", "s" if b == "dd" else "1/s", "lower" if b == "dd" else "higher", True)
+               for b in BENCHMARKS]  # fmt: skip
+    run: Any = SimpleNamespace(
+        name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
+        image_key="4f1d0c77aa31", host=host or {}, plugins=(), identity="", provenance={}, untested=untested,
+        started_at=0.0, ended_at=1.0, duration_s=1.0, platforms=platforms, cells=cells, metrics=metrics,
+        sessions=tuple(SessionRecord(n + 1, "", {}, float(n)) for n in range(sessions)),
+        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "margin": 0.02}},
+    )  # fmt: skip
+    order = [(b, c) for b in range(blocks) for c in range(len(cells))]
+    hour = random.normal(0, 0.3, blocks)
+    values = []
+    for b, c in order:
+        rate = speed[cells[c].platform][BENCHMARKS.index(cells[c].label)]
+        value = 100 * float(rate or 0) * math.exp(hour[b] + random.normal(0, noise))
+        is_lost = drop is not None and drop(cells[c].platform, cells[c].label, b)
+        values.append(math.nan if is_lost else 1 / value if cells[c].label == "dd" else value)
+    array, ok = np.array(values), ~np.isnan(values)
+    block, cell = (np.array(column) for column in zip(*order, strict=True))
+    each, ones = np.arange(len(order)), np.ones(len(order))
+    metric = np.array([BENCHMARKS.index(cells[c].label) for c in cell])
+    trials = Trials(
+        each, cell, block, np.zeros_like(each), each, np.zeros(len(order), np.bool_), ok, each * 2.0, ones, ones,
+        1 + block * sessions // blocks,
+    )  # fmt: skip
+    guests = tuple(GuestRow(p.name, b, "", 1.0, 0.0, {}, (), "") for b in range(blocks) for p in platforms)
+    data = RunData(run, trials, Measurements(each[ok], metric[ok], array[ok]), guests, (), ())
+    return data_and_analysis(data)[1]
+
+
+def names(found: Recommendation) -> list[str]:
+    return [each.platform.name for each in found.standings]
+
+
+def standing(found: Recommendation, name: str) -> Standing:
+    return next(each for each in found.standings if each.platform.name == name)
+
+
+def test_weights_decide_the_order() -> None:
+    analysis = run_of()
+    assert names(recommend(analysis, {"cpu": 3, "disk": 1})) == ["docker", "kvm", "gvisor"]
+    found = recommend(analysis, {"cpu": 1, "network": 10, "disk": 1})
+    assert names(found) == ["kvm", "docker", "gvisor"]
+    assert [each.place for each in found.standings] == [(1, 1), (2, 2), (3, 3)]
+    first = found.standings[0]
+    assert first.probabilities is not None
+    assert first.probabilities[0] > 0.99
+    assert first.score.estimate == pytest.approx((0.9 * 0.95**10 * 0.7) ** (1 / 12), rel=0.02)
+    assert first.score.low < first.score.estimate < first.score.high
+    assert first.resources["disk"].estimate == pytest.approx(0.7, rel=0.03)  # its figure is a time
+
+
+def test_without_weights_all_resources_count_alike() -> None:
+    found = recommend(run_of())
+    assert [(each.name, each.share) for each in found.resources] == [
+        ("cpu", pytest.approx(1 / 3)), ("disk", pytest.approx(1 / 3)), ("network", pytest.approx(1 / 3)),
+    ]  # fmt: skip
+
+
+def test_a_native_baseline_is_no_choice_unless_it_is_named_or_needed() -> None:
+    analysis = run_of()
+    assert recommend(analysis).reference is NATIVE
+    chosen = recommend(analysis, choices=["native", "docker"])
+    assert (names(chosen), chosen.reference) == (["native", "docker"], None)
+    assert names(recommend(run_of(platforms=ON[:2]))) == ["native", "docker"]
+
+
+def test_what_decides_is_what_contributes_most_to_the_lead() -> None:
+    found = recommend(run_of(), {"cpu": 1, "network": 10, "disk": 1})
+    most = found.contributions[0]
+    assert most.resource == "network"
+    assert most.ratio.estimate == pytest.approx(0.95 / 0.8, rel=0.03)
+    scores = [each.score.estimate for each in found.full[:2]]
+    assert math.prod(each.factor for each in found.contributions) == pytest.approx(scores[0] / scores[1])
+
+
+def test_a_switch_is_where_the_first_place_changes() -> None:
+    analysis, weights = run_of(), {"cpu": 1.0, "network": 10.0, "disk": 1.0}
+    found = recommend(analysis, weights)
+    (switch,) = [each for each in found.switches if each.resource == "network"]
+    assert (switch.platform, switch.above) == ("docker", False)
+    for factor, first in ((0.99, "docker"), (1.01, "kvm")):
+        assert names(recommend(analysis, {**weights, "network": switch.weight * factor}))[0] == first
+
+
+def test_near_equals_are_not_certain() -> None:
+    speed = {**SPEED, "kvm": (1.0, 0.8, 0.9)}
+    found = recommend(run_of(speed, noise=0.05, blocks=5))
+    best = [each.probabilities[0] for each in found.full if each.probabilities]
+    assert sum(best) == pytest.approx(1)
+    assert max(best) < 0.95
+    assert "not certain: " in drawn(document_of(found))
+
+
+def test_an_untested_resource_makes_the_place_a_range_with_the_reason() -> None:
+    speed = {**SPEED, "kvm": (0.9, None, 0.7)}
+    untested = UntestedRecord("kvm", "iperf3", "iperf3", "iperf3", reason="it takes one interface at most")
+    weights = {"cpu": 1.0, "network": 1.0}
+    found = recommend(run_of(speed, untested=(untested,)), weights)
+    kvm = standing(found, "kvm")
+    assert kvm.probabilities is None
+    assert kvm.place == (1, 3)
+    assert english(kvm.missing[0].reason) == "it takes one interface at most"
+    assert kvm.score.low == pytest.approx((0.9 * 0.2) ** 0.5, rel=0.03)
+    assert kvm.score.high == pytest.approx(0.9**0.5, rel=0.03)
+    assert kvm.needed is not None
+    caught_up = recommend(run_of({**SPEED, "kvm": (0.9, kvm.needed * 1.1, 0.7)}), weights)
+    assert names(caught_up)[0] == "kvm"
+    text = drawn(document_of(found))
+    assert "network: it takes one interface at most" in text
+    assert "kvm could be the first: network not tested; it would overtake docker from" in text
+
+
+def test_an_untested_resource_without_weight_does_not_matter() -> None:
+    found = recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}), {"cpu": 1, "disk": 1})
+    assert not any(each.missing for each in found.standings)
+
+
+def test_failed_trials_are_a_reason_too() -> None:
+    found = recommend(run_of(drop=lambda platform, label, _: (platform, label) == ("docker", "dd")))
+    assert [(m.resource, english(m.reason)) for m in standing(found, "docker").missing] == [
+        ("disk", "no trial succeeded")
+    ]
+
+
+def test_a_platform_without_any_figure_is_named() -> None:
+    found = recommend(run_of())
+    assert [(platform.name, english(reason)) for platform, reason in found.unranked] == [("xen", OFF.reason)]
+    assert "xen is not ranked: no hypervisor here" in drawn(document_of(found))
+
+
+def test_blocks_without_a_value_leave_the_others() -> None:
+    found = recommend(run_of(drop=lambda platform, label, block: (platform, label, block) == ("kvm", "dd", 3)))
+    assert len(found.full) == 3
+    assert found.units == 8
+    assert all(each.probabilities for each in found.full)
+
+
+def test_one_block_has_places_and_no_probabilities() -> None:
+    found = recommend(run_of(blocks=1))
+    assert [each.probabilities for each in found.standings] == [None] * 3
+    assert "how sure that is cannot be said" in drawn(document_of(found))
+
+
+def test_sessions_are_the_units() -> None:
+    found = recommend(run_of(blocks=9, sessions=3))
+    assert (found.units, found.is_of_sessions) == (3, True)
+    assert "from 3 sessions" in drawn(document_of(found))
+
+
+def test_warnings_travel() -> None:
+    few = recommend(run_of(blocks=3, host={"cpu_emulated": True}))
+    assert {"few-blocks-for-places", "emulated-host"} <= {warning.code for warning in few.warnings}
+    fast = recommend(run_of({**SPEED, "docker": (1.0, 0.8, 3.0)}))
+    (warning,) = [each for each in fast.warnings if each.code == "better-than-native"]
+    assert [(p.platform, p.subject) for p in warning.places] == [("docker", "disk")]
+    assert "kvm (nested)" in drawn(document_of(fast))
+
+
+@pytest.mark.parametrize(
+    ("weights", "error"),
+    [
+        ({"memory": 1.0}, "study-1 measures no memory"),
+        ({"disks": 1.0}, "study-1 knows no resource disks"),
+        ({"cpu": 0.0}, "weights are numbers from 0 on"),
+        ({"cpu": 2.0, "disk": -1.0}, "weights are numbers from 0 on"),
+    ],
+)
+def test_wrong_weights_are_refused(weights: dict[str, float], error: str) -> None:
+    with pytest.raises(BadInput, match=error):
+        recommend(run_of(), weights)
+
+
+def test_a_run_of_one_platform_or_without_a_block_is_refused() -> None:
+    with pytest.raises(BadInput, match="study-1 has one platform to rank: native"):
+        recommend(run_of(platforms=(NATIVE,)))
+    with pytest.raises(BadInput, match="study-1 has no finished block"):
+        recommend(run_of(drop=lambda *_: True))
+    with pytest.raises(BadInput, match="native, the baseline, has no values of cpu, disk, network"):
+        recommend(run_of(drop=lambda platform, *_: platform == "native"))
+
+
+def test_the_view_says_why_there_is_nothing() -> None:
+    document = VIEW.document(source(run_of(platforms=(NATIVE,))), Options())
+    assert english(document.nothing).startswith("study-1 has one platform to rank")
+    assert as_json(VIEW.document(source(run_of()), Options()))["standings"][0]["platform"] == "docker"
+
+
+def test_a_report_has_the_chapter_only_with_weights() -> None:
+    analysis = run_of()
+    assert "Recommendation" not in page(analysis)
+    text = markdown(report(source(analysis), {"network": 1.0}), language("en"))
+    assert "Recommendation" in text
+    assert "kvm is the best with a probability of" in text
+
+
+def test_it_is_written_in_portuguese() -> None:
+    text = markdown(document_of(recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}))), language("pt-BR"))
+    assert "docker é a melhor com probabilidade" in text
+    assert "rede (network)" in text
