@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 COMMANDS = {
+    "new": "Write a study by asking what it should answer.",
     "run": "Run a study and print its result.",
     "resume": "Resume an interrupted run with the same plan and seed.",
     "abort": "End a run that is not finished, and its reboots of the host.",

@@ -1,0 +1,262 @@
+"""`vtax new`: writes a study by asking, or from options, and prints what its time will be able to see."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from vtax.cli.completion import platform_names
+from vtax.cli.output import json_option, print_json, print_table
+from vtax.cli.preview import Preview, preview, startable
+from vtax.errors import BadInput
+from vtax.platforms import registry
+from vtax.study.drafts import DENSE, QUESTIONS, TABLES, Draft, Question
+from vtax.study.limits import MAX_GUESTS
+from vtax.study.model import MIN_BLOCKS_TO_JUDGE
+from vtax.study.units import duration_s, format_count, format_duration, format_percent
+
+BASELINE = "native"
+_PERCENT_HINT = "write a percentage such as 5%, or a fraction such as 0.05"
+_NEEDED = "--question, --platform and --time"
+
+
+@click.command("new")
+@click.argument("name")
+@click.option("--question", type=click.Choice(list(QUESTIONS)), help="What the study answers.")
+@click.option(
+    "--platform", "-p", "platforms", multiple=True, shell_complete=platform_names,
+    help="Compare this platform with native (repeatable).",
+)  # fmt: skip
+@click.option("--time", "time", metavar="TIME", help="How long the run may take, e.g. 30min.")
+@click.option("--margin", metavar="PERCENT", help="Ratios within this of 1 are equivalent.  [default: 2%]")
+@click.option(
+    "--resource", "resources", multiple=True, type=click.Choice(list(TABLES)),
+    help="Measure this resource (repeatable); of compare, difference and density.",
+)  # fmt: skip
+@click.option("--difference", metavar="PERCENT", help="The difference to find; of the question difference.")
+@click.option("--guests", type=click.IntRange(2, MAX_GUESTS), help="Most guests at once; of density.  [default: 4]")
+@click.option("--command", "program", metavar="LINE", help="The command line of a program; of the question program.")
+@click.option(
+    "--file", "files", multiple=True, metavar="FILE",
+    help="A file that the program needs in the guest, as the command line names it (repeatable).",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@json_option
+def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
+    """Write the study NAME.toml by asking, or without asking from options.
+
+    Questions: compare platforms by resource; find a difference of some percent; density, guests that run at once;
+    network, sizes of messages; program, one of your own. Printed are the blocks that the time fits, and the
+    difference that so many blocks find: by the noise of this host's runs, or else by a stated assumption.
+
+    \b
+      vtax new mine
+      vtax new mine --question compare -p docker -p lxc --time 30min
+      vtax new zip --question program -p podman --time 20min --command "./zip.sh 9" --file ./zip.sh
+    """
+    path = Path(f"{name}.toml")
+    if path.exists() and not force:
+        raise BadInput(f"{path} is there already", hint="choose another name, or add --force to replace it")
+    draft = _answers(name, given)
+    found = preview(draft, path)
+    if as_json:
+        print_json({"schema": "vtax.new/1", "file": str(path.resolve()), **found.as_json()})
+        return
+    _print(draft, path, found)
+
+
+def is_terminal() -> bool:
+    """Whether someone can answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _answers(name: str, given: dict[str, Any]) -> Draft:
+    """The draft of options, and of answers where these are missing. Raises BadInput."""
+    asks = is_terminal()
+    missing = [f"--{each}" for each in ("question", "platform", "time") if not given[_parameter(each)]]
+    if missing and not asks:
+        what = (
+            f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing, and there is no terminal to ask"
+        )
+        raise BadInput(what, hint=f"give {_NEEDED}; vtax new --help has an example")
+    question = cast(Question, given["question"] or _ask_question())
+    _check_belongs(question, given)
+    resources = _resources(question, given["resources"], asks=asks)
+    difference = _difference(question, given["difference"], asks=asks)
+    line = _program(question, given["program"], asks=asks)
+    platforms = _platforms(given["platforms"])
+    time = given["time"] or _ask("How long may the run take?", "30min")
+    _check_time(time)
+    default = 0.02 if difference is None else min(0.02, difference / 2)
+    margin = _fraction(given["margin"], "--margin") if given["margin"] else default
+    if given["margin"] is None and missing:
+        margin = _fraction(
+            _ask("Within which percentage are platforms equivalent?", f"{100 * default:g}%"), "--margin"
+        )
+    if difference is not None and margin >= difference:
+        what = f"a difference of {format_percent(difference, 'g')} within the margin of {format_percent(margin, 'g')}"
+        raise BadInput(f"{what} counts as none", where="--margin", hint="give a margin below the difference")
+    return Draft(
+        name, question, platforms, time, margin, resources, difference, given["guests"] or 4,
+        tuple(line), _files(given["files"], line),
+    )  # fmt: skip
+
+
+def _parameter(option: str) -> str:
+    return "platforms" if option == "platform" else option
+
+
+def _ask(text: str, default: str) -> str:
+    return str(click.prompt(text, default=default, err=True)).strip()
+
+
+def _ask_question() -> str:
+    click.echo("What should the study answer?", err=True)
+    for question, text in QUESTIONS.items():
+        click.echo(f"  {question}: {text}", err=True)
+    return str(click.prompt("Question", type=click.Choice(list(QUESTIONS)), default="compare", err=True))
+
+
+def _check_belongs(question: Question, given: dict[str, Any]) -> None:
+    """Raise BadInput for an option of another question."""
+    of = {
+        "resources": ("--resource", ("compare", "difference", "density")),
+        "difference": ("--difference", ("difference",)),
+        "guests": ("--guests", ("density",)),
+        "program": ("--command", ("program",)),
+        "files": ("--file", ("program",)),
+    }
+    for parameter, (option, questions) in of.items():
+        if given[parameter] and question not in questions:
+            raise BadInput(
+                f"{option} has no effect on the question {question}", hint=f"it belongs to {', '.join(questions)}"
+            )
+
+
+def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tuple[str, ...]:
+    if question in ("network", "program"):
+        return ()
+    known = list(DENSE) if question == "density" else list(TABLES)
+    default = ["cpu"] if question == "density" else ["cpu", "memory", "disk", "network"]
+    chosen = list(dict.fromkeys(named)) or default
+    if not named and asks:
+        chosen = _words(_ask(f"Which resources ({', '.join(known)})?", ", ".join(default)))
+    for each in chosen:
+        if each not in known:
+            raise BadInput(f"{question} measures no {each}", where="--resource", hint=f"it knows {', '.join(known)}")
+    return tuple(chosen)
+
+
+def _difference(question: Question, text: str | None, *, asks: bool) -> float | None:
+    if question != "difference":
+        return None
+    if text is None and not asks:
+        raise BadInput("the question difference needs --difference", hint="for example --difference 5%")
+    return _fraction(text or _ask("Which difference should be found?", "5%"), "--difference")
+
+
+def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
+    if question != "program":
+        return []
+    if text is None and not asks:
+        raise BadInput(
+            "the question program needs --command", hint="for example --command './zip.sh 9' --file ./zip.sh"
+        )
+    try:
+        words = shlex.split(text or _ask("Which command line should be timed?", "sha256sum /usr/bin/python3"))
+    except ValueError as error:
+        raise BadInput(
+            f"the command line cannot be split: {error}", where="--command", hint="check its quotes"
+        ) from error
+    if not words:
+        raise BadInput("the command line is empty", where="--command", hint="name a program")
+    return words
+
+
+def _files(named: tuple[str, ...], line: list[str]) -> tuple[str, ...]:
+    for each in named:
+        if each not in line:
+            raise BadInput(f"the command line does not name {each}", where="--file", hint="write it alike in both")
+        if not Path(each).is_file():
+            raise BadInput(f"{each} is no file here", where="--file", hint="files are copied into the guest")
+    return named
+
+
+def _platforms(named: tuple[str, ...]) -> tuple[str, ...]:
+    """The baseline and the others. Raises BadInput for one that does not exist."""
+    chosen = [*named] or _words(_ask_platforms())
+    for each in chosen:
+        registry.get(each)
+    found = tuple(dict.fromkeys([BASELINE, *chosen]))
+    if len(found) == 1:
+        raise BadInput(
+            f"{BASELINE} alone has nothing to be compared with", where="--platform", hint="name a platform"
+        )
+    return found
+
+
+def _ask_platforms() -> str:
+    """Ask with those that start here as the default; root probes them."""
+    names, why_not = startable()
+    if why_not:
+        click.echo(f"Platforms were not probed: {why_not}. vtax platforms lists them.", err=True)
+        return _ask("Which platforms, separated by commas?", "podman")
+    others = [name for name in names if name != BASELINE]
+    click.echo(f"These start here: {', '.join(others) or 'none but native'}", err=True)
+    return _ask("Which of them, separated by commas?", ", ".join(others))
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.replace(",", " ").split() if word]
+
+
+def _fraction(text: str, where: str) -> float:
+    """0.05 of `5%` or `0.05`. Raises BadInput for anything that is not above 0 and below 1."""
+    try:
+        number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1:
+        raise BadInput(f"{text!r} is not between 0 and 100 %", where=where, hint=_PERCENT_HINT)
+    return number
+
+
+def _check_time(text: str) -> None:
+    try:
+        is_time = duration_s(text) > 0
+    except ValueError as error:
+        raise BadInput(str(error), where="--time", hint="write a duration such as 30min or 2h") from error
+    if not is_time:
+        raise BadInput(f"the time is {text}; it must be above 0 s", where="--time", hint="for example 30min")
+
+
+def _print(draft: Draft, path: Path, found: Preview) -> None:
+    click.echo(f"wrote {path.resolve()}: {format_count(found.points, 'point')} on {', '.join(draft.platforms)}")
+    click.echo(
+        f"{draft.time} fits about {format_count(found.blocks, 'block')} of {format_duration(found.block_s)} "
+        f"({found.block_s_from})"
+    )
+    if found.blocks < MIN_BLOCKS_TO_JUDGE:
+        need = format_duration(MIN_BLOCKS_TO_JUDGE * found.block_s)
+        click.echo(f"warning: a verdict needs {MIN_BLOCKS_TO_JUDGE} blocks, so {need} or more")
+    within = format_percent(draft.margin, "g")
+    print_table(
+        ("benchmark", "noise of a block's ratio", "finds a difference of", f"can show equality within ±{within}"),
+        [
+            (
+                each.label,
+                f"{format_percent(each.noise)} ({each.noise_from})",
+                "-" if each.difference is None else f"{format_percent(each.difference)} or more",
+                {True: "yes", False: "no", None: "-"}[each.shows_equality],
+            )
+            for each in found.sees
+        ],
+    )
+    click.echo("with a probability of 80 %, for one comparison alone; several in a table need more")
+    for line in found.notes:
+        click.echo(line)
+    click.echo(f"run it: sudo vtax run {path}")

@@ -1,0 +1,145 @@
+"""What a drafted study will be able to see: its plan on this host, its blocks, and the differences that they find."""
+
+from __future__ import annotations
+
+import math
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from vtax.cli.needed_image import recipe_for
+from vtax.cli.output import built_image
+from vtax.cli.probing import probing_lock
+from vtax.counters.host import machine_id
+from vtax.errors import BadInput, with_hint
+from vtax.host.home import Home
+from vtax.image.build import checked
+from vtax.image.image import Image
+from vtax.platforms.base import Probe
+from vtax.platforms.registry import get, names
+from vtax.report.analysis.noise import BlockNoise, noise_of_host
+from vtax.report.replacing import replacing
+from vtax.runner.allocation import with_trials
+from vtax.runner.estimates import with_costs
+from vtax.runner.plan import Plan, make_plan
+from vtax.stats.planning import detectable_distance, smallest_overhead
+from vtax.store.store import Store
+from vtax.study.drafts import Draft
+from vtax.study.load import load
+from vtax.study.model import MIN_BLOCKS_TO_JUDGE
+from vtax.study.units import duration_s
+
+ASSUMED_NOISE = 0.05  # of the ratio of a block: that of a host with a few other programs
+_ASSUMED = BlockNoise(ASSUMED_NOISE, "assumed: no run here has it")
+_SEEN_WITH = 0.8  # probability
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What blocks see of a benchmark. noise: of a block's log-ratio. difference: the smallest overhead that is found.
+
+    shows_equality: whether equal platforms are said to be within the margin. None with fewer than two blocks.
+    """
+
+    label: str
+    noise: float
+    noise_from: str
+    difference: float | None
+    shows_equality: bool | None
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The plan of a draft in numbers. notes: what did not go as asked, one sentence each."""
+
+    study: str
+    platforms: tuple[str, ...]
+    points: int
+    block_s: float
+    block_s_from: str
+    blocks: int
+    sees: tuple[Sight, ...]
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return asdict(self)
+
+
+def startable() -> tuple[list[str], str]:
+    """(platforms that start here, why they were not probed)."""
+    if os.geteuid() != 0:
+        return [], "probing needs root"
+    image = checked(Home.from_environment())
+    with probing_lock("vtax new") as why_not:
+        return ([], why_not) if why_not else ([name for name in names() if get(name).probe(image).available], "")
+
+
+def preview(draft: Draft, path: Path) -> Preview:
+    """Write the study of a draft and plan it. Raises BadInput, and writes nothing, where it cannot run here."""
+    with replacing(path) as new:
+        new.write_text(draft.text(), encoding="utf-8")
+        plan, why_not = _plan(new)
+        block_s = plan.expected_block_s()
+        blocks = int(duration_s(draft.time) / block_s)
+        if blocks < 1:
+            what = f"{draft.time} is too short for one block, which takes about {math.ceil(block_s)} s"
+            raise BadInput(what, where="--time", hint="raise --time, or name fewer platforms or resources")
+        if draft.question == "difference":
+            draft = draft.within(blocks)
+            blocks = min(blocks, draft.max_blocks)
+            new.write_text(draft.text(), encoding="utf-8")
+            load(str(new))
+    source = plan.stored_costs.source if plan.stored_costs else ""
+    return Preview(
+        draft.name, draft.platforms, len(plan.points), block_s,
+        f"estimated from {source}" if source else "estimated from defaults, too long for containers",
+        blocks, tuple(_sights(draft, plan, blocks)), tuple(_notes(plan, why_not)),
+    )  # fmt: skip
+
+
+def _plan(path: Path) -> tuple[Plan, str]:
+    """(the plan, why platforms were not probed)."""
+    loaded, home = load(str(path)), Home.from_environment()
+    with probing_lock("vtax new") as busy:
+        why_not, image = "probing needs root" if os.geteuid() != 0 else busy, None
+        try:
+            image = built_image(home, recipe_for(loaded))
+        except BadInput as error:
+            why_not = why_not or with_hint(error.what, error.hint)
+        unprobed = {name: Probe(True, "not probed") for name in loaded.study.platforms} if why_not else None
+        plan = make_plan(loaded, image=image or Image("none", home.images), probes=unprobed, dry=True)
+    with suppress(BadInput):  # no store yet
+        store = Store.existing(home.store_url)
+        plan = with_costs(with_trials(plan, store), store)
+    return plan, why_not
+
+
+def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
+    benchmark_of = {point.label: point.benchmark.name for point in plan.points}
+    known: dict[str, BlockNoise] = {}
+    with suppress(BadInput):
+        store = Store.existing(Home.from_environment().store_url)
+        known = noise_of_host(store, machine_id(), set(benchmark_of.values()), draft.platforms)
+    found = []
+    for label, benchmark in benchmark_of.items():
+        noise = known.get(benchmark, _ASSUMED)
+        if blocks < 2:
+            found.append(Sight(label, noise.sd, noise.source, None, None))
+            continue
+        # both tests of equality must pass, so each with the root of the probability
+        reach = detectable_distance(noise.sd, blocks, 0.95, power=(1 + _SEEN_WITH) / 2)
+        difference = max(smallest_overhead(noise.sd, blocks), draft.margin)
+        equality = blocks >= MIN_BLOCKS_TO_JUDGE and reach <= math.log1p(draft.margin)
+        found.append(Sight(label, noise.sd, noise.source, difference, equality))
+    return found
+
+
+def _notes(plan: Plan, why_not: str) -> list[str]:
+    notes = [f"the platforms were not probed: {why_not}"] if why_not else []
+    lost = [planned for planned in plan.platforms if not planned.probe.available]
+    notes += [f"not tested: {p.platform.name}: {with_hint(p.probe.reason, p.probe.hint)}" for p in lost]
+    points = [f"not tested: {each.platform.name} in {each.point.label}: {each.error.what}" for each in plan.untested]
+    return [*notes, *dict.fromkeys(points)]

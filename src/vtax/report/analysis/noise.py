@@ -1,0 +1,67 @@
+"""How much ratios vary from block to block on this host, by its stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vtax.errors import StoreError
+from vtax.report.analysis.ranking import aligned
+from vtax.report.analysis.result import analyse_data
+from vtax.report.analysis.values import Analysis
+from vtax.store.query import load
+from vtax.store.store import Store
+
+_RUNS_READ = 10  # of the newest
+_FEWEST_BLOCKS = 3
+
+
+@dataclass(frozen=True)
+class BlockNoise:
+    """sd: typical standard deviation of a block's log-ratio to the baseline. source: `run NAME`."""
+
+    sd: float
+    source: str
+
+
+def noise_of_host(
+    store: Store, machine: str, benchmarks: Collection[str], platforms: Collection[str]
+) -> dict[str, BlockNoise]:
+    """Benchmark -> its noise in the newest run of a machine that has it on three blocks or more.
+
+    machine: see counters.host.machine_id. The median over its primary metrics on these platforms; on any of the run's
+    where it has none of these. Benchmarks without such a run are absent, and runs that cannot be read passed over.
+    """
+    found: dict[str, BlockNoise] = {}
+    for name in [run.name for run in store.runs()][: -_RUNS_READ - 1 : -1]:
+        if set(benchmarks) <= set(found):
+            break
+        try:
+            run = store.open_run(name)
+            if not machine or run.host.get("machine_id") != machine:
+                continue
+            analysis = analyse_data(load(store.engine, run))
+        except StoreError:
+            continue
+        for benchmark in set(benchmarks) - set(found):
+            each = list(_deviations(analysis, benchmark))
+            if known := [sd for platform, sd in each if platform in platforms] or [sd for _, sd in each]:
+                found[benchmark] = BlockNoise(float(np.median(known)), f"run {name}")
+    return found
+
+
+def _deviations(analysis: Analysis, benchmark: str) -> Iterator[tuple[str, float]]:
+    """(platform, standard deviation of its log-ratios) at every point of a benchmark's primary metrics."""
+    for section in analysis.primary:
+        for point in section.points if section.benchmark == benchmark else ():
+            rows = [row for row in point.rows if row.summary is not None]
+            base = next((row for row in rows if row.platform.is_baseline), None)
+            for row in rows:
+                if base is None or row is base:
+                    continue
+                values = aligned([base, row])[1]
+                values = values[:, (values > 0).all(axis=0)]
+                if values.shape[1] >= _FEWEST_BLOCKS:
+                    yield row.platform.name, float(np.log(values[1] / values[0]).std(ddof=1))

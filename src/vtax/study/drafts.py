@@ -1,0 +1,147 @@
+"""A study file drafted from a question: what `vtax new` writes. The text is TOML with comments, kept short."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Literal
+
+Question = Literal["compare", "difference", "density", "network", "program"]
+QUESTIONS: Mapping[str, str] = {
+    "compare": "what does each platform cost, resource by resource?",
+    "difference": "does a platform differ from native by more than some percentage?",
+    "density": "what does a guest get when several run at once?",
+    "network": "how does throughput depend on the size of messages and the direction?",
+    "program": "how much longer does a program of mine take?",
+}
+TABLES: Mapping[str, str] = {
+    "cpu": 'name = "sysbench-cpu"\nparameters = { duration_s = 2 }',
+    "memory": 'name = "stream"\nparameters = { repetitions = 5 }  # arrays of four times the last-level cache',
+    "disk": 'name = "dd"\nparameters = { file_size = "256MiB", cache = "direct" }  # past the guest\'s page cache',
+    "network": 'name = "iperf3"\nparameters = { duration_s = 2 }\nfactors = { direction = ["send", "receive"] }',
+    "kernel": 'name = "kernel-paths"\nfactors = { operation = ["syscall", "page_fault", "fork_exec"] }',
+    "start": 'name = "start"\nparameters = { repetitions = 5 }  # guests started in a trial',
+}
+"""Resource -> the body of its [[benchmark]]."""
+DENSE = ("cpu", "memory", "disk")  # resources of which several guests can run a benchmark at once
+SIZES = (64, 1024, 16 * 1024, 128 * 1024)  # bytes of one write
+MAX_BLOCKS = 200  # of the rule `verdict`: boundaries of more looks are wider
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Answers that make a study.
+
+    platforms: the baseline first. time: that the run may take, as a duration. margin: ratios within 1 ± margin are
+    equal. resources: of `compare`, `difference` and `density`. difference, max_blocks: of `difference`. guests: of
+    `density`, the most at once. command, files: of `program`; files as the command names them.
+    """
+
+    name: str
+    question: Question
+    platforms: tuple[str, ...]
+    time: str
+    margin: float
+    resources: tuple[str, ...] = ()
+    difference: float | None = None
+    guests: int = 4
+    command: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    max_blocks: int = 30
+
+    def within(self, blocks: int) -> Draft:
+        """The same for a time that fits so many blocks."""
+        return replace(self, max_blocks=min(max(blocks, 10), MAX_BLOCKS))
+
+    def text(self) -> str:
+        """The file."""
+        parts = [_head(self), _guest(self), _design(self), *_programs(self), *_benchmarks(self)]
+        return "\n".join(parts)
+
+
+def _head(draft: Draft) -> str:
+    return (
+        "# Made by vtax new. docs/study-files.md explains every key.\n"
+        f"name = {_quoted(draft.name)}\nquestion = {_quoted(_question(draft))}\n"
+        f"baseline = {_quoted(draft.platforms[0])}\n"
+        f"platforms = [{', '.join(map(_quoted, draft.platforms))}]\n"
+    )
+
+
+def _question(draft: Draft) -> str:
+    if draft.question == "difference":
+        return f"Does a platform differ from {draft.platforms[0]} by {100 * (draft.difference or 0):g} % or more?"
+    text = QUESTIONS[draft.question].replace("a program of mine", " ".join(draft.command) or "a program of mine")
+    return text[0].upper() + text[1:]
+
+
+def _guest(draft: Draft) -> str:
+    memory = "1GiB" if "memory" in draft.resources and draft.question != "density" else "512MiB"
+    return f'[guest]  # the same on every platform\nvcpus = 1\nmemory = "{memory}"\n'
+
+
+def _design(draft: Draft) -> str:
+    margin = f"margin = {draft.margin:.6g}  # ratios within 1 ± this count as equivalent"
+    if draft.question == "difference":
+        rule = f'stop = "verdict"  # until every comparison is decided\nmax_blocks = {draft.max_blocks}'
+    else:
+        rule = 'stop = "budget"  # as many blocks as fit\nspend = "evenly"  # over all cells'
+    return f"[design]\n{rule}\nbudget = {_quoted(draft.time)}\n{margin}\n"
+
+
+def _programs(draft: Draft) -> list[str]:
+    if draft.question != "program":
+        return []
+    names = {path: PurePath(path).name for path in draft.files}
+    argv = [f"{{files}}/{names[word]}" if word in names else _literal(word) for word in draft.command]
+    lines = ["[[program]]", 'name = "own-program"', f"argv = {{ guest = [{', '.join(map(_quoted, argv))}] }}"]
+    if draft.files:
+        lines.append(f"files = [{', '.join(map(_quoted, draft.files))}]  # beside this file, put into {{files}}")
+    else:
+        hashed = ["sh", "-c", 'sha256sum "$(command -v "$0")"', draft.command[0]]
+        lines.append(f"version = [{', '.join(map(_quoted, hashed))}]  # or a command that prints its version")
+    lines += [
+        "", "[[program.metric]]", 'name = "time"', 'unit = "s"', 'better = "lower"',
+        "elapsed = true  # or a pattern or pointer to a figure in its output", "",
+    ]  # fmt: skip
+    return ["\n".join(lines)]
+
+
+def _benchmarks(draft: Draft) -> list[str]:
+    if draft.question == "program":
+        return [_table('name = "own-program"')]
+    if draft.question == "network":
+        sizes = ", ".join(map(str, SIZES))
+        return [
+            _table(
+                'name = "iperf3"\nparameters = { duration_s = 2 }\n'
+                f'factors = {{ direction = ["send", "receive"], length = [{sizes}] }}  # bytes of one write'
+            )
+        ]
+    if draft.question == "density":
+        levels = ", ".join(map(str, levels_of(draft.guests)))
+        dense = {**TABLES, "memory": 'name = "stream"\nparameters = { array_size = "64MiB", repetitions = 5 }'}
+        return [_table(f"{dense[each]}\nguests = [{levels}]  # at once") for each in draft.resources]
+    return [_table(TABLES[each]) for each in draft.resources]
+
+
+def levels_of(guests: int) -> Sequence[int]:
+    """1, 2, 4, ... and the most."""
+    powers = [2**n for n in range(guests.bit_length()) if 2**n < guests]
+    return [*powers, guests]
+
+
+def _table(body: str) -> str:
+    return f"[[benchmark]]\n{body}\n"
+
+
+def _literal(word: str) -> str:
+    """A word of a command line as an argument: braces stand for themselves."""
+    return word.replace("{", "{{").replace("}", "}}")
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML, which JSON's escapes are valid in."""
+    return json.dumps(text, ensure_ascii=False)

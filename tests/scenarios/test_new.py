@@ -1,0 +1,203 @@
+"""`vtax new`: every question makes a study that parses and dry-runs; answers, refusals, what the time will see."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic_run
+from click.testing import CliRunner, Result
+
+from vtax.cli import new
+from vtax.cli.main import group
+from vtax.counters.host import machine_id
+from vtax.errors import BadInput
+from vtax.stats.planning import smallest_overhead
+from vtax.store.store import Store
+from vtax.study.drafts import QUESTIONS, TABLES, levels_of
+
+COMMON = ("-p", "podman", "-p", "lxc", "--time", "2h")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory of its own, without root, so that nothing is probed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    return tmp_path
+
+
+def invoked(*arguments: str, answers: str | None = None) -> Result:
+    return CliRunner().invoke(group, ["new", *arguments], input=answers)
+
+
+def refused(*arguments: str) -> str:
+    error = invoked(*arguments).exception
+    assert isinstance(error, BadInput), error
+    assert error.hint
+    assert not Path("mine.toml").exists()
+    return str(error)
+
+
+def made(*arguments: str) -> dict[str, Any]:
+    """The study that was written, after a dry run of it."""
+    found = invoked("mine", *arguments)
+    assert found.exit_code == 0, found.exception
+    planned = CliRunner().invoke(group, ["run", "mine.toml", "--dry-run"])
+    assert planned.exit_code == 0, planned.exception
+    return tomllib.loads(Path("mine.toml").read_text())
+
+
+@pytest.mark.parametrize("question", [name for name in QUESTIONS if name not in ("difference", "program")])
+def test_every_question_makes_a_study_that_dry_runs(question: str) -> None:
+    study = made("--question", question, *COMMON)
+    assert study["platforms"] == ["native", "podman", "lxc"]
+    assert study["design"]["budget"] == "2h"
+    assert study["design"]["margin"] == 0.02
+
+
+@pytest.mark.parametrize("resource", list(TABLES))
+@pytest.mark.parametrize("question", ["compare", "difference"])
+def test_every_resource_makes_a_study_that_dry_runs(question: str, resource: str) -> None:
+    more = ("--difference", "8%") if question == "difference" else ()
+    study = made("--question", question, "--resource", resource, *more, *COMMON)
+    assert len(study["benchmark"]) == 1
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory", "disk"])
+def test_density_places_guests(resource: str) -> None:
+    study = made("--question", "density", "--resource", resource, "--guests", "3", *COMMON)
+    assert study["benchmark"][0]["guests"] == [1, 2, 3]
+    assert [list(levels_of(guests)) for guests in (2, 4, 6)] == [[1, 2], [1, 2, 4], [1, 2, 4, 6]]
+
+
+def test_a_difference_runs_until_its_verdict() -> None:
+    study = made("--question", "difference", "--difference", "3 %", *COMMON)
+    assert study["question"] == "Does a platform differ from native by 3 % or more?"
+    assert study["design"]["stop"] == "verdict"
+    assert study["design"]["margin"] == 0.015
+    assert 30 < study["design"]["max_blocks"] <= 200
+
+
+def test_a_program_of_ones_own_with_its_file() -> None:
+    Path("zip.sh").write_text("#!/bin/sh\ntrue\n")
+    study = made(
+        "--question", "program", "--command", "sh ./zip.sh '{9} \"x\"'", "--file", "./zip.sh", *COMMON
+    )  # fmt: skip
+    (program,) = study["program"]
+    assert program["argv"] == {"guest": ["sh", "{files}/zip.sh", '{{9}} "x"']}
+    assert program["files"] == ["./zip.sh"]
+
+
+def test_a_program_of_the_image_prints_its_hash_as_version() -> None:
+    study = made("--question", "program", "--command", "sha256sum /usr/bin/python3", *COMMON)
+    assert study["program"][0]["version"][-1] == "sha256sum"
+
+
+def test_the_answers_of_a_terminal_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new, "is_terminal", lambda: True)
+    found = invoked("mine", answers="difference\ncpu, network\n10%\npodman, docker\n90min\n\n")
+    assert found.exit_code == 0, found.exception
+    study = tomllib.loads(Path("mine.toml").read_text())
+    assert study["platforms"] == ["native", "podman", "docker"]
+    assert [table["name"] for table in study["benchmark"]] == ["sysbench-cpu", "iperf3"]
+    assert study["design"]["budget"] == "90min"
+    assert study["design"]["margin"] == 0.02
+    assert "program: how much longer does a program of mine take?" in found.stderr
+
+
+def test_what_starts_here_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new, "is_terminal", lambda: True)
+    monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc", "nspawn"], ""))
+    found = invoked("mine", "--question", "network", "--time", "2h", "--margin", "5%", answers="\n")
+    assert "These start here: lxc, nspawn" in found.stderr
+    assert tomllib.loads(Path("mine.toml").read_text())["platforms"] == ["native", "lxc", "nspawn"]
+
+
+def test_without_a_terminal_what_is_missing_is_named() -> None:
+    assert "--question and --platform and --time are missing" in refused("mine")
+    assert "--time is missing, and there is no terminal to ask" in refused(
+        "mine", "--question", "compare", "-p", "lxc"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--question", "difference"), "the question difference needs --difference"),
+        (("--question", "program"), "the question program needs --command"),
+        (("--question", "program", "--command", " "), "the command line is empty"),
+        (("--question", "program", "--command", "a 'b"), "cannot be split"),
+        (("--question", "program", "--command", "a b", "--file", "c"), "does not name c"),
+        (("--question", "program", "--command", "a b", "--file", "b"), "b is no file here"),
+        (("--question", "compare", "--guests", "3"), "--guests has no effect on the question compare"),
+        (("--question", "network", "--resource", "cpu"), "--resource has no effect on the question network"),
+        (("--question", "density", "--resource", "network"), "density measures no network"),
+        (("--question", "compare", "--margin", "200%"), "'200%' is not between 0 and 100 %"),
+        (("--question", "compare", "--margin", "much"), "'much' is not between 0 and 100 %"),
+        (("--question", "difference", "--difference", "1%", "--margin", "2%"), "counts as none"),
+        (("--question", "compare", "--time", "3s"), "3s is too short for one block"),
+        (("--question", "compare", "--time", "soon"), "soon"),
+        (("--question", "compare", "--time", "0s"), "the time is 0s"),
+        (("--question", "compare", "-p", "dokcer"), "did you mean docker"),
+    ],
+)
+def test_wrong_options_are_refused_and_nothing_is_written(arguments: tuple[str, ...], error: str) -> None:
+    assert error in refused("mine", *COMMON, *arguments)
+
+
+def test_native_alone_and_wrong_names_are_refused() -> None:
+    assert "nothing to be compared with" in refused("mine", "--question", "network", "-p", "native", "--time", "2h")
+    assert "names are at most 64" in refused("Mine!", "--question", "network", *COMMON)
+    assert not Path("Mine!.toml").exists()
+
+
+def test_a_file_is_replaced_only_by_force() -> None:
+    Path("mine.toml").write_text("mine")
+    assert "mine.toml is there already" in str(invoked("mine", "--question", "network", *COMMON).exception)
+    assert Path("mine.toml").read_text() == "mine"
+    assert invoked("mine", "--question", "network", "--force", *COMMON).exit_code == 0
+    assert "iperf3" in Path("mine.toml").read_text()
+
+
+def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place: Path) -> None:
+    arguments = (
+        "mine",
+        "--force",
+        "--json",
+        "--question",
+        "compare",
+        "--resource",
+        "cpu",
+        "--resource",
+        "disk",
+        *COMMON,
+    )
+    assumed = json.loads(invoked(*arguments).output)
+    assert {each["noise"] for each in assumed["sees"]} == {0.05}
+    (place / "home").mkdir(exist_ok=True)
+    with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
+        other = {"machine_id": "another"}
+        synthetic_run.fill(synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()}))
+        synthetic_run.fill(synthetic_run.begin(store, name="tour-2", host=other))
+    found = json.loads(invoked(*arguments).output)
+    cpu, disk = found["sees"]
+    assert (cpu["label"], cpu["noise_from"]) == ("sysbench-cpu", "run tour-1")
+    assert 0.001 < cpu["noise"] < 0.01  # log-normal, 0.4 % on either side, of two trials
+    assert cpu["difference"] == pytest.approx(max(0.02, smallest_overhead(cpu["noise"], found["blocks"])))
+    assert cpu["shows_equality"] is True
+    assert disk["noise_from"] == "assumed: no run here has it"
+    assert found["blocks"] == math.floor(7200 / found["block_s"])
+
+
+def test_too_few_blocks_for_a_verdict_are_a_warning() -> None:
+    found = invoked("mine", "--question", "compare", "-p", "lxc", "--time", "90s")
+    assert "warning: a verdict needs 5 blocks, so " in found.output
+    assert "run it: sudo vtax run mine.toml" in found.output
