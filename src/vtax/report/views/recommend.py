@@ -47,10 +47,11 @@ def document(source: Source, options: Options) -> Document:
     """The ranking of the whole run, by the weights of the options; without them all resources count alike."""
     try:
         found = recommend(source.whole.analysis, options.weights, source.analysis.filter.platforms)
-    except BadInput as error:
+    except BadInput:
         if options.weights is not None:
             raise
-        return Document(VIEW.title, (Paragraph(error.what),), data=None, nothing=error.what)
+        nothing = msg("There is nothing to rank.")
+        return Document(VIEW.title, (Paragraph(nothing),), nothing=nothing)
     return document_of(found)
 
 
@@ -62,7 +63,7 @@ def document_of(found: Recommendation) -> Document:
     ]
     if found.contributions:
         parts.append(Titled(msg("What decides"), (_contributions(found), *_switches(found)), key="decides"))
-    parts += shared.warnings_part(found.warnings, shows_code=True)
+    parts += shared.warnings_part(found.warnings)
     return Document(VIEW.title, tuple(parts), (_weights(found),), data=_plain(found))
 
 
