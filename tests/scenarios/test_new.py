@@ -21,7 +21,7 @@ from vtax.stats.planning import smallest_overhead
 from vtax.store.store import Store
 from vtax.study.drafts import QUESTIONS, TABLES, levels_of
 
-COMMON = ("-p", "podman", "-p", "lxc", "--time", "2h")
+COMMON = ("--platforms", "podman,lxc", "--time", "2h")
 
 
 @pytest.fixture(autouse=True)
@@ -122,9 +122,9 @@ def test_what_starts_here_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_terminal_what_is_missing_is_named() -> None:
-    assert "--question and --platform and --time are missing" in refused("mine")
+    assert "--question and --platforms and --time are missing" in refused("mine")
     assert "--time is missing, and there is no terminal to ask" in refused(
-        "mine", "--question", "compare", "-p", "lxc"
+        "mine", "--question", "compare", "--platforms", "lxc"
     )
 
 
@@ -146,7 +146,7 @@ def test_without_a_terminal_what_is_missing_is_named() -> None:
         (("--question", "compare", "--time", "3s"), "3s is too short for one block"),
         (("--question", "compare", "--time", "soon"), "soon"),
         (("--question", "compare", "--time", "0s"), "the time is 0s"),
-        (("--question", "compare", "-p", "dokcer"), "did you mean docker"),
+        (("--question", "compare", "--platforms", "dokcer"), "did you mean docker"),
     ],
 )
 def test_wrong_options_are_refused_and_nothing_is_written(arguments: tuple[str, ...], error: str) -> None:
@@ -154,7 +154,9 @@ def test_wrong_options_are_refused_and_nothing_is_written(arguments: tuple[str, 
 
 
 def test_native_alone_and_wrong_names_are_refused() -> None:
-    assert "nothing to be compared with" in refused("mine", "--question", "network", "-p", "native", "--time", "2h")
+    assert "nothing to be compared with" in refused(
+        "mine", "--question", "network", "--platforms", "native", "--time", "2h"
+    )
     assert "names are at most 64" in refused("Mine!", "--question", "network", *COMMON)
     assert not Path("Mine!.toml").exists()
 
@@ -198,6 +200,6 @@ def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place: Path) -> No
 
 
 def test_too_few_blocks_for_a_verdict_are_a_warning() -> None:
-    found = invoked("mine", "--question", "compare", "-p", "lxc", "--time", "90s")
+    found = invoked("mine", "--question", "compare", "--platforms", "lxc", "--time", "90s")
     assert "warning: a verdict needs 5 blocks, so " in found.output
     assert "run it: sudo vtax run mine.toml" in found.output

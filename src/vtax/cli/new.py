@@ -21,15 +21,15 @@ from vtax.study.units import duration_s, format_count, format_duration, format_p
 
 BASELINE = "native"
 _PERCENT_HINT = "write a percentage such as 5%, or a fraction such as 0.05"
-_NEEDED = "--question, --platform and --time"
+_NEEDED = "--question, --platforms and --time"
 
 
 @click.command("new")
 @click.argument("name")
 @click.option("--question", type=click.Choice(list(QUESTIONS)), help="What the study answers.")
 @click.option(
-    "--platform", "-p", "platforms", multiple=True, shell_complete=platform_names,
-    help="Compare this platform with native (repeatable).",
+    "--platforms", metavar="P,...", shell_complete=platform_names,
+    help="Compare these platforms with native.",
 )  # fmt: skip
 @click.option("--time", "time", metavar="TIME", help="How long the run may take, e.g. 30min.")
 @click.option("--margin", metavar="PERCENT", help="Ratios within this of 1 are equivalent.  [default: 2%]")
@@ -55,8 +55,8 @@ def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
 
     \b
       vtax new mine
-      vtax new mine --question compare -p docker -p lxc --time 30min
-      vtax new zip --question program -p podman --time 20min --command "./zip.sh 9" --file ./zip.sh
+      vtax new mine --question compare --platforms docker,lxc --time 30min
+      vtax new zip --question program --platforms podman --time 20min --command "./zip.sh 9" --file ./zip.sh
     """
     path = Path(f"{name}.toml")
     if path.exists() and not force:
@@ -77,7 +77,7 @@ def is_terminal() -> bool:
 def _answers(name: str, given: dict[str, Any]) -> Draft:
     """The draft of options, and of answers where these are missing. Raises BadInput."""
     asks = is_terminal()
-    missing = [f"--{each}" for each in ("question", "platform", "time") if not given[_parameter(each)]]
+    missing = [f"--{each}" for each in ("question", "platforms", "time") if not given[each]]
     if missing and not asks:
         what = (
             f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing, and there is no terminal to ask"
@@ -104,10 +104,6 @@ def _answers(name: str, given: dict[str, Any]) -> Draft:
         name, question, platforms, time, margin, resources, difference, given["guests"] or 4,
         tuple(line), _files(given["files"], line),
     )  # fmt: skip
-
-
-def _parameter(option: str) -> str:
-    return "platforms" if option == "platform" else option
 
 
 def _ask(text: str, default: str) -> str:
@@ -186,15 +182,15 @@ def _files(named: tuple[str, ...], line: list[str]) -> tuple[str, ...]:
     return named
 
 
-def _platforms(named: tuple[str, ...]) -> tuple[str, ...]:
+def _platforms(named: str | None) -> tuple[str, ...]:
     """The baseline and the others. Raises BadInput for one that does not exist."""
-    chosen = [*named] or _words(_ask_platforms())
+    chosen = _words(named or _ask_platforms())
     for each in chosen:
         registry.get(each)
     found = tuple(dict.fromkeys([BASELINE, *chosen]))
     if len(found) == 1:
         raise BadInput(
-            f"{BASELINE} alone has nothing to be compared with", where="--platform", hint="name a platform"
+            f"{BASELINE} alone has nothing to be compared with", where="--platforms", hint="name a platform"
         )
     return found
 
