@@ -113,7 +113,7 @@ def test_without_weights_all_resources_count_alike() -> None:
     ]  # fmt: skip
 
 
-def test_a_native_baseline_is_no_choice_unless_it_is_named_or_needed() -> None:
+def test_the_baseline_is_no_choice_unless_it_is_named_or_needed() -> None:
     analysis = run_of()
     assert recommend(analysis).reference is NATIVE
     chosen = recommend(analysis, choices=["native", "docker"])
@@ -208,7 +208,7 @@ def test_warnings_travel() -> None:
     few = recommend(run_of(blocks=3, host={"cpu_emulated": True}))
     assert {"few-blocks-for-places", "emulated-host"} <= {warning.code for warning in few.warnings}
     fast = recommend(run_of({**SPEED, "docker": (1.0, 0.8, 3.0)}))
-    (warning,) = [each for each in fast.warnings if each.code == "better-than-native"]
+    (warning,) = [each for each in fast.warnings if each.code == "better-than-baseline"]
     assert [(p.platform, p.subject) for p in warning.places] == [("docker", "disk")]
     assert "kvm (nested)" in drawn(document_of(fast))
 

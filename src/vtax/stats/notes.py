@@ -37,8 +37,9 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
     "few-blocks-for-places": (
         "{blocks} blocks are few: places stay uncertain, and their probabilities take the noise as normal", "",
     ),
-    "better-than-native": (
-        "better than native beyond noise: find the reason, such as a cache below the guest, before it decides", "",
+    "better-than-baseline": (
+        "better than {baseline} beyond noise: where that is the bare host, find the reason, such as a cache below "
+        "the guest, before it decides", "",
     ),
     "dependent-places": (
         "neighbouring blocks correlate by {correlation}, so intervals are widened and probabilities less sure", "",

@@ -19,7 +19,6 @@ from vtax.store.records import PlatformRecord
 
 FEW_BLOCKS = 5  # as of ranks: below, an interval of blocks is at the mercy of their noise's shape
 _OF_VERDICTS = frozenset({"few-blocks", "one-block", "no-trial-went-well"})  # said here in other words
-NATIVE = "native"
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def recommend(
     """The ranking of the platforms for weights of resources.
 
     analysis: of the whole run. weights: resource -> weight; all measured resources alike where it is None. choices:
-    the platforms to rank; all where it is empty, without a native baseline where that leaves two. Raises BadInput for
+    the platforms to rank; all where it is empty, without the baseline where that leaves two. Raises BadInput for
     a resource or platform that the run does not have, for weights that are no weights, and for a run without two
     platforms to rank or without a figure of its baseline.
     """
@@ -146,13 +145,13 @@ def _used(weighted: Sequence[Weighted]) -> list[str]:
 def _choices(analysis: Analysis, choices: Sequence[str]) -> list[PlatformRecord]:
     """The platforms to rank.
 
-    A native baseline is what layers are compared with, and no layer that one could choose.
+    The baseline is what the others are compared with; it is a choice where it is named, or fewer than two are left.
     """
     there = {platform.name: platform for platform in analysis.platforms}
     if choices:
         return [there[name] for name in dict.fromkeys(choices)]
-    layers = [p for p in analysis.platforms if not (p.is_baseline and p.identity.get("driver") == NATIVE)]
-    return layers if sum(p.available for p in layers) > 1 else list(analysis.platforms)
+    others = [p for p in analysis.platforms if not p.is_baseline]
+    return others if sum(p.available for p in others) > 1 else list(analysis.platforms)
 
 
 def _reference(analysis: Analysis, named: Sequence[PlatformRecord]) -> PlatformRecord | None:
@@ -291,11 +290,9 @@ def _warnings(
     names = {each.platform.name for each in standings} | {analysis.baseline, ""}
     subjects = {"", *(f.section.label for f in figures), *(f.section.name for f in figures)}
     own = [noted(note) for note in given]
-    native = any(p.is_baseline and p.identity.get("driver") == NATIVE for p in analysis.platforms)
     own += [
-        noted(Note("better-than-native"), Place(each.platform.name, subject=resource))
+        noted(Note("better-than-baseline", baseline=analysis.baseline), Place(each.platform.name, subject=resource))
         for each in standings
-        if native
         for resource, ratio in each.resources.items()
         if ratio.estimate > 1 + analysis.rule.margin and ratio.low > 1
     ]
