@@ -10,7 +10,7 @@ from vtax.report.renderers.chart_layers import INK, PAPER, WIDTH, Drawn, interva
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec, colour_of
 
-_BAR, _GAP = 15, 10
+_BAR, _GAP, _TWO_LINES_HEIGHT = 15, 10, 32  # pixels; a label with a mark has two lines
 _LETTERS = string.ascii_letters + string.digits + "αβ"  # as many as a study may have platforms
 _TWO_LINES = (
     "split(datum.label, ' (')[1] ? [split(datum.label, ' (')[0], '(' + "
@@ -35,7 +35,9 @@ class _Bars(Drawn):
 
     def sides(self) -> list[Spec]:
         axis = value_axis(self.values, self.panel.scale, "x" in self.chart.log)
-        height = len(self.places) * ((len(self.series) if self.is_grouped else 1) * _BAR + _GAP)
+        row = (len(self.series) if self.is_grouped else 1) * _BAR + _GAP
+        if any(" (" in label for label in self.places.values()):
+            row = max(row, _TWO_LINES_HEIGHT)
         return [
             {
                 "data": {"values": [
@@ -43,7 +45,7 @@ class _Bars(Drawn):
                      "letter": self.letters[value.series], **record_of(value, axis, is_right=is_right)}
                     for value in self.values
                 ]},
-                "width": WIDTH, "height": height, "title": self.title(is_right),
+                "width": WIDTH, "height": len(self.places) * row, "title": self.title(is_right),
                 "layer": [only(layer) for layer in self._layers(axis)],
             }
             for is_right in (False, True)
