@@ -65,6 +65,31 @@ def test_the_current_entry_is_known_by_hypervisor_kernel_and_options(machine: Ma
     assert boot_loaders.current(loader, [native, xen]) is None
 
 
+def test_the_configuration_of_a_debian_host_with_xen_is_read(machine: Machine) -> None:
+    """The file that grub-mkconfig 2.06-13+deb12u2 wrote in the nested machine `grub`."""
+    file = Path(__file__).parent / "fixtures/boots/debian-12-xen.cfg"
+    (machine.root / "boot/grub/grub.cfg").write_text(file.read_text())
+    loader = boot_loaders.loader()
+    disk = "05ab17ad-5bac-4f0b-8087-1df6c9dd662c"
+    linux, xen = "gnulinux-6.1.0-50-amd64-advanced", "xen-gnulinux-6.1.0-50-amd64-advanced"
+    below_xen = "Advanced options for Debian GNU/Linux (with Xen hypervisor)>xen-hypervisor-4.17-amd64"
+    assert [entry.id for entry in loader.entries()] == [
+        f"gnulinux-simple-{disk}",
+        f"gnulinux-advanced-{disk}>{linux}-{disk}",
+        f"xen-gnulinux-simple-{disk}",
+        f"{below_xen}-{disk}>{xen}-{disk}",  # both submenus have the id gnulinux-advanced-DISK
+        f"{below_xen}.efi-{disk}>{xen}-{disk}",
+    ]
+    named = [loader.find("Debian GNU/Linux"), loader.find("Debian GNU/Linux, with Xen hypervisor")]
+    more = "net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false mitigations=off quiet"
+    command_line = machine.root / "proc/cmdline"
+    command_line.write_text(f"BOOT_IMAGE=/boot/vmlinuz-6.1.0-50-amd64 root=/dev/vda1 ro console=ttyS0 {more}\n")
+    assert boot_loaders.current(loader, named) == named[0]
+    machine.boot(XEN)
+    command_line.write_text(f"placeholder root=/dev/vda1 ro console=hvc0 {more}\n")
+    assert boot_loaders.current(loader, named) == named[1]
+
+
 def test_entries_that_boot_the_same_are_refused(machine: Machine) -> None:
     loader = boot_loaders.loader()
     with pytest.raises(BadInput, match="look the same") as caught:

@@ -71,10 +71,13 @@ class Nested:
             )
         return result
 
-    def await_reboot(self) -> None:
-        """Wait until the machine, which reboots by itself, answers in its next boot. Raises GuestError."""
+    def await_reboot(self, timeout_s: float = BOOT_S) -> None:
+        """Wait until the machine answers in its next boot. timeout_s: with what it does before that.
+
+        Raises GuestError.
+        """
         self.guest = Guest(self.channel)
-        self.guest.hello(BOOT_S)
+        self.guest.hello(timeout_s)
 
     def vtax(self, *arguments: str, timeout_s: float = 600.0, status: int | None = 0) -> CommandResult:
         """Run vtax in it."""

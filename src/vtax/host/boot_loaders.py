@@ -206,21 +206,35 @@ def _is_release(kernel: str, release: str) -> bool:
 
 
 def _grub_entries(lines: Sequence[str]) -> Iterator[Entry]:
-    """Entries of a grub.cfg. Braces of other blocks are counted, so that the end of each is found."""
+    """Entries of a grub.cfg. Braces of other blocks are counted, so that the end of each is found.
+
+    GRUB takes the first of a menu with an id or a title. Debian gives the submenus of Linux and of Xen one id, so
+    that a later one has its title in place of it.
+    """
     stack: list[tuple[str, str, str]] = []  # kind, id, title
+    taken: set[str] = set()
     body: list[list[str]] = []
     for line in map(str.strip, lines):
         if line.endswith("{"):
-            stack.append(_opened(line))
-            if stack[-1][0] == "menuentry":
+            kind, identity, title = _opened(line)
+            if kind and _path([*stack, (kind, identity, title)]) in taken:
+                identity = title.replace(">", ">>")
+            stack.append((kind, identity, title))
+            taken.add(_path(stack))
+            if kind == "menuentry":
                 body = []
         elif line == "}" and stack:
             kind, _, title = stack[-1]
             if kind == "menuentry":
-                yield _entry(">".join(each[1] for each in stack if each[0]), title, body)
+                yield _entry(_path(stack), title, body)
             stack.pop()
         elif stack and stack[-1][0] == "menuentry":
             body.append(_words(line))
+
+
+def _path(stack: Sequence[tuple[str, str, str]]) -> str:
+    """What GRUB calls the innermost of nested menus and entries."""
+    return ">".join(identity for kind, identity, _ in stack if kind)
 
 
 def _opened(line: str) -> tuple[str, str, str]:
@@ -230,7 +244,7 @@ def _opened(line: str) -> tuple[str, str, str]:
         return "", "", ""
     title = (_words(match[2]) or [""])[0]
     identity = _ID.search(match[2])
-    return match[1], identity[1] if identity else title, title
+    return match[1], identity[1] if identity else title.replace(">", ">>"), title
 
 
 def _entry(identity: str, title: str, body: Sequence[Sequence[str]]) -> Entry:
