@@ -52,7 +52,12 @@ MEASUREMENTS = (
     Field("status", "text", "", "`ok` or `failed`"),
     Field("error", "text", "", "why a trial failed; empty for one that did not"),
     Field("started", "time", "", "start of the trial"),
-    Field("started_at", "number", "s", "the same as Unix time; goes with the next release"),
+    Field(
+        "started_at",
+        "number",
+        "s",
+        "start of the trial as Unix time; in CSV and Parquet it goes with the next release",
+    ),
     Field(
         "outside_s", "number", "s", "duration of the tool by the controller's monotonic clock; empty when not known"
     ),
@@ -294,6 +299,13 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
     ),
 }
 """Path in the JSON of a result -> its keys."""
+
+_NOT_IN_SQL = ("factor_NAME", "started")
+SQL_MEASUREMENTS = (
+    *(field for field in MEASUREMENTS if field.name not in _NOT_IN_SQL),
+    Field("levels", "JSON", "", "factor -> level, of what varies"),
+)
+"""The columns of the SQL view `measurements`."""
 
 LISTED_RUN = (
     Field("name", "text", "", "name of the run"),

@@ -49,16 +49,25 @@ def write(
     """
     if file_format in _TEXTS:
         source = source_of(store, run_name, resamples=RESAMPLES, wanted=wanted)
-        text = _TEXTS[file_format](source, language, weights)
         with replacing(path) as new:
-            new.write_text(text, encoding="utf-8")
+            write_whole(source, file_format, new, language, weights)
         return
     run = store.open_run(run_name)
     only = EVERYTHING if wanted is None else filter_of(run, wanted)
     data = load(store.engine, run)
     table = tidy(narrowed(data, only.selects) if only else data, effective(store.engine, run))
     with replacing(path) as new:
-        (_write_csv if file_format == "csv" else _write_parquet)(table, new)
+        _write_table(table, file_format, new)
+
+
+def write_whole(
+    source: Source, file_format: str, path: Path, language: Language = ENGLISH, weights: Weights = None
+) -> None:
+    """Write all that a source shows, as `write` does, to a file that nobody reads yet."""
+    if file_format in _TEXTS:
+        path.write_text(_TEXTS[file_format](source, language, weights), encoding="utf-8")
+    else:
+        _write_table(tidy(source.data, source.effective), file_format, path)
 
 
 def _html(source: Source, language: Language, weights: Weights) -> str:
@@ -171,6 +180,10 @@ def _coded(texts: list[Any], index: Any) -> Any:
 
 def _repeated(text: str, rows: int) -> Any:
     return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([text]))
+
+
+def _write_table(table: pa.Table, file_format: str, path: Path) -> None:
+    (_write_csv if file_format == "csv" else _write_parquet)(table, path)
 
 
 def _write_csv(table: pa.Table, path: Path) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insert, inspect, select
+from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insert, inspect, select, text
 
 from vtax.errors import StoreError
 from vtax.store.database import reading, shown, writing
-from vtax.store.schema import VERSION, metadata
+from vtax.store.schema import MEASUREMENTS_VIEW, VERSION, metadata
 
 # Alembic's own table, of which it makes the same one.
 _version = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
@@ -38,8 +38,9 @@ def ensure_schema(engine: Engine) -> None:
 
 
 def create(connection: Connection) -> None:
-    """Make every table in an empty database."""
+    """Make every table, and the view, in an empty database."""
     metadata.create_all(connection)
+    connection.execute(text(MEASUREMENTS_VIEW))
     _version.create(connection)
     connection.execute(insert(_version).values(version_num=VERSION))
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0011"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0012"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -184,3 +184,17 @@ warning = Table(
     Column("code", String(40), nullable=False),
     Column("text", Text, nullable=False),
 )  # fmt: skip
+
+MEASUREMENTS_VIEW = """CREATE VIEW measurements AS
+SELECT run.name AS run, run.study AS study, platform.name AS platform, cell.benchmark AS benchmark,
+  cell.label AS label, cell.tool_version AS tool_version, cell.topology AS topology, cell.parameters AS parameters,
+  cell.link AS link, cell.key AS cell, cell.point AS point, cell.levels AS levels, trial.block + 1 AS block,
+  trial.session AS session, trial.number AS number, trial.position AS position, trial.is_warmup AS is_warmup,
+  trial.status AS status,
+  trial.error AS error, trial.started_at AS started_at, trial.outside_s AS outside_s, trial.inside_s AS inside_s,
+  trial.effective AS effective, metric.name AS metric, measurement.value AS value, metric.unit AS unit,
+  metric.better AS better
+FROM trial JOIN run ON run.id = trial.run_id JOIN cell ON cell.id = trial.cell_id
+  JOIN platform ON platform.id = cell.platform_id LEFT JOIN measurement ON measurement.trial_id = trial.id
+  LEFT JOIN metric ON metric.id = measurement.metric_id"""
+"""The view `measurements`, which docs/data.md describes: a row per measurement, and one per trial without any."""
