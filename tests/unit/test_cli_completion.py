@@ -61,6 +61,7 @@ def test_commands_are_offered_without_loading_them() -> None:
         (("resume", ""), ["tour-2"]),
         (("contrast", "tour-1", "tour"), ["tour-2", "tour-1"]),
         (("contrast", "do"), ["docker"]),
+        (("history", "t"), ["tour"]),
         (("show", "tour-1", "--platform", "l"), ["lxc"]),
         (("report", "--platform", "qemu"), ["qemu-tcg"]),
         (("show", "--tri"), ["--trials"]),

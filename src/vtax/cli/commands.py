@@ -13,6 +13,7 @@ COMMANDS = {
     "claims": "Judge the published findings of a study by a run.",
     "recommend": "Rank the platforms of a run for a workload.",
     "contrast": "Compare any platform, level or run with any other.",
+    "history": "Show a study over its runs, with what changed between them.",
     "figures": "Write the figures of a publication, drawn from a run, for print.",
     "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
     "export": "Write a run with its raw outputs as a bundle, for another host.",

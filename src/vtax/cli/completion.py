@@ -41,6 +41,14 @@ def unfinished_runs(_: click.Context, __: click.Parameter, incomplete: str) -> l
     return _with_prefix(incomplete, _runs("interrupted", "failed", "running", "paused"))
 
 
+def studies_with_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The studies of which a run is stored."""
+    from vtax.host.home import Home
+    from vtax.store import glance
+
+    return _with_prefix(incomplete, glance.studies(Home.from_environment().store_url))
+
+
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The platforms of the run in the command line."""
     return _with_prefix(incomplete, _platforms(str(context.params.get("run_name") or "last")))

@@ -14,12 +14,18 @@ from urllib.parse import quote
 
 _SQLITE = "sqlite:///"
 _RUNS = "SELECT name, status FROM run ORDER BY started_at DESC, id DESC"
+_STUDIES = "SELECT DISTINCT study FROM run ORDER BY study"
 _PLATFORMS = "SELECT p.name FROM platform p JOIN run ON run.id = p.run_id WHERE run.name = ? ORDER BY p.position"
 
 
 def run_names(place: str | Path, statuses: Sequence[str] = ()) -> list[str]:
     """Names of the runs, the newest first; of given statuses, where there are any."""
     return [str(name) for name, status in _rows(place, _RUNS) if not statuses or status in statuses]
+
+
+def studies(place: str | Path) -> list[str]:
+    """Names of the studies of the runs, in order."""
+    return [str(name) for (name,) in _rows(place, _STUDIES)]
 
 
 def platform_names(place: str | Path, run_name: str) -> list[str]:

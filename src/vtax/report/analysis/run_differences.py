@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from vtax.report.analysis.facts import fact_name
@@ -115,6 +116,27 @@ def setting_differences(
     )
     yield from _unlike(msg("parameters of {name}", name=treatment_cell.label), *parameters)
     yield from _unlike(msg("link of {name}", name=treatment_cell.label), *links)
+
+
+def design_differences(earlier: Analysis, later: Analysis, cells: tuple[CellRecord, CellRecord]) -> list[Inline]:
+    """What makes two runs measure different things at one point: baseline, guest, topology, parameters, link.
+
+    cells: of both runs. What only one of them recorded is not looked at, since another version may record more.
+    """
+    a, b = cells
+    found: list[Inline] = []
+    if earlier.baseline != later.baseline:
+        sides = {"treatment": earlier.baseline, "baseline": later.baseline}
+        found.append(msg("baselines differ: {treatment} and {baseline}", **sides))
+    guests = _shared(earlier.declared.get("guest") or {}, later.declared.get("guest") or {})
+    parameters, links = _shared(a.parameters, b.parameters), _shared(a.link, b.link)
+    alike = [replace(cell, parameters=parameters[n], link=links[n]) for n, cell in enumerate(cells)]
+    return [*found, *_unlike("guest", *guests), *setting_differences(alike[0], alike[1], ())]
+
+
+def _shared(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    keys = a.keys() & b.keys()
+    return {key: a[key] for key in keys}, {key: b[key] for key in keys}
 
 
 def _unlike(what: Inline, treatment: Mapping[str, Any], baseline: Mapping[str, Any]) -> Iterator[Inline]:

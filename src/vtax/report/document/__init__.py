@@ -25,7 +25,7 @@ from vtax.report.document.cells import (
     Verdict,
     scale_for,
 )
-from vtax.report.document.charts import Bounded, Chart, ChartPanel, ChartSeries, ChartValue
+from vtax.report.document.charts import Bounded, Chart, ChartEvent, ChartPanel, ChartSeries, ChartValue
 from vtax.report.document.parts import (
     Bullets,
     Code,
@@ -61,8 +61,8 @@ from vtax.report.document.text import (
 from vtax.report.document.warnings import Place, Warning, levels_of
 
 __all__ = [
-    "UNSCALED", "Bar", "Bounded", "Bullets", "Chart", "ChartPanel", "ChartSeries", "ChartValue", "Code", "Column",
-    "Count",
+    "UNSCALED", "Bar", "Bounded", "Bullets", "Chart", "ChartEvent", "ChartPanel", "ChartSeries", "ChartValue", "Code",
+    "Column", "Count",
     "Document", "Duration", "Efficiency", "Factor", "Figure", "FigureGroup", "FigureRow", "Group", "Inline",
     "Interval", "Joined", "Link", "Mean", "Message", "Moment", "Nothing", "Number", "Offset", "PValue",
     "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity", "Range", "Ratio", "Row", "Scale",

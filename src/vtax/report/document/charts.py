@@ -1,4 +1,7 @@
-"""A chart as data: a figure of a publication, twice side by side, with the statistics of each side named."""
+"""A chart as data: a figure of a publication, twice side by side, with the statistics of each side named.
+
+A history, values over time, has one side.
+"""
 
 from __future__ import annotations
 
@@ -46,15 +49,26 @@ class ChartSeries:
 
 
 @dataclass(frozen=True)
+class ChartEvent:
+    """Something that happened at an x of a panel, on the way between two values. label: what."""
+
+    panel: int
+    x: float
+    label: Inline
+
+
+@dataclass(frozen=True)
 class Chart:
     """A figure of a publication: on the left as the publication computes it, on the right with intervals from blocks.
+
+    A `history` has right sides alone: values over Unix times, and events.
 
     key: its id. notes: sentences below it. x_labels, y_labels: of indexes; of lines over numbers (number,
     label). printed: what the sign of printed values means, empty without any. bands: of lines over tests, the mean of
     each series with its interval, on the right. is_share: values are shown in percent.
     """
 
-    kind: Literal["bars", "lines", "heatmap", "table"]
+    kind: Literal["bars", "lines", "heatmap", "table", "history"]
     key: str
     title: Inline
     notes: tuple[Inline, ...]
@@ -67,5 +81,6 @@ class Chart:
     y_labels: tuple[Inline, ...] = ()
     printed: Inline = ""
     bands: tuple[ChartValue, ...] = ()
+    events: tuple[ChartEvent, ...] = ()
     log: tuple[Literal["x", "y"], ...] = ()
     is_share: bool = False

@@ -23,7 +23,29 @@ def lines(chart: Chart, formatter: Formatter, number: int) -> list[Spec]:
     return _Lines(chart, formatter, number).sides()
 
 
-class _Lines(Drawn):
+class Looks(Drawn):
+    """A panel whose series have a colour, a symbol and a dash each."""
+
+    def look(self, channel: str) -> Spec:
+        """The channel `color`, `strokeDash` or `shape`."""
+        colours = [colour_of(self.chart.series[each].colour) for each in self.used]
+        positions = range(len(self.used))
+        ranges: Mapping[str, Sequence[Any]] = {
+            "color": colours,
+            "strokeDash": [_DASHES[n % len(_DASHES)] for n in positions],
+            "shape": [_SHAPES[n % len(_SHAPES)] for n in positions],
+        }
+        domain = [self.labels[each] for each in self.used]
+        scale = {"domain": domain, "range": ranges[channel]}
+        legend = None if channel == "strokeDash" else {"title": None}  # dashes make the symbols illegible
+        return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
+
+    def aside(self, value: ChartValue) -> float:
+        """The part of the axis by which a value's interval stands aside from those of other series."""
+        return (self.used.index(value.series) - (len(self.used) - 1) / 2) * _DODGE
+
+
+class _Lines(Looks):
     def sides(self) -> list[Spec]:
         axis = value_axis([*self.values, *self.bands], self.panel.scale, "y" in self.chart.log)
         domain = _numbers_domain([value.x for value in self.values], "x" in self.chart.log)
@@ -44,7 +66,7 @@ class _Lines(Drawn):
 
     def _layers(self, axis: Axis, domain: list[float], dodged: list[Spec], *, is_banded: bool) -> list[Spec]:
         x, y = self._numbers(domain), self.scaled(axis)
-        look = {key: self._scale(key) for key in ("color", "strokeDash", "shape")}
+        look = {key: self.look(key) for key in ("color", "strokeDash", "shape")}
         at: Spec = {"x": {"field": "x", **x}}
         here: Spec = {**at, "y": {"field": "value", **y}, "color": look["color"]}
         faded = {"opacity": 0.3} if is_banded else {}
@@ -101,23 +123,10 @@ class _Lines(Drawn):
 
     def _dodged(self, value: ChartValue, domain: Sequence[float]) -> float:
         """x a little aside, so that intervals of several series stand beside each other."""
-        step = (self.used.index(value.series) - (len(self.used) - 1) / 2) * _DODGE
+        step = self.aside(value)
         if "x" in self.chart.log:
             return float(value.x * (domain[1] / domain[0]) ** step)
         return value.x + (domain[1] - domain[0]) * step
-
-    def _scale(self, channel: str) -> Spec:
-        colours = [colour_of(self.chart.series[each].colour) for each in self.used]
-        positions = range(len(self.used))
-        ranges: Mapping[str, Sequence[Any]] = {
-            "color": colours,
-            "strokeDash": [_DASHES[n % len(_DASHES)] for n in positions],
-            "shape": [_SHAPES[n % len(_SHAPES)] for n in positions],
-        }
-        domain = [self.labels[each] for each in self.used]
-        scale = {"domain": domain, "range": ranges[channel]}
-        legend = None if channel == "strokeDash" else {"title": None}  # dashes make the symbols illegible
-        return {"field": "series", "type": "nominal", "scale": scale, "legend": legend}
 
 
 def _numbers_domain(numbers: Iterable[float], is_log: bool) -> list[float]:

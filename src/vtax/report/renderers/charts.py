@@ -1,8 +1,9 @@
 """Charts as Vega-Lite specifications, and as files for print.
 
-Every panel is drawn twice, side by side on one scale: on the left as the publication computes it, on the right with
-intervals from blocks. Nothing rests on colour alone: lines have symbols and dashes, bars of groups have letters,
-cells have numbers. An interval that leaves the axis ends there in an arrow.
+A history has one drawing for each panel. Every other panel is drawn twice, side by side on one scale: on the left
+as the publication computes it, on the right with intervals from blocks. Nothing rests on colour alone: lines
+have symbols and dashes, bars of groups have letters, cells have numbers. An interval that leaves the axis ends there
+in an arrow.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Callable, Mapping
 from vtax.report.document import Chart
 from vtax.report.renderers.chart_bars import bars
 from vtax.report.renderers.chart_cells import cells
+from vtax.report.renderers.chart_history import history
 from vtax.report.renderers.chart_layers import GRID, INK, MUTED, PAPER
 from vtax.report.renderers.chart_lines import lines
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import SCHEMA, Spec
 
 _KINDS: Mapping[str, Callable[[Chart, Formatter, int], list[Spec]]] = {
-    "bars": bars, "lines": lines, "heatmap": cells, "table": cells,
+    "bars": bars, "lines": lines, "heatmap": cells, "table": cells, "history": history,
 }  # fmt: skip
 _TITLE_CHARS, _NOTE_CHARS = 88, 118
 _LEGEND_COLUMNS = 4

@@ -1,0 +1,113 @@
+"""`vtax history`: a study over its runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from vtax.cli.completion import studies_with_runs
+from vtax.cli.output import json_option, language_option, notify, print_json
+from vtax.cli.streams import StandardError
+from vtax.errors import BadInput, VtaxError
+from vtax.host.home import Home
+
+_FIRST_S, _TERMINAL_S, _PLAIN_S = 1.0, 0.5, 10.0
+
+
+@click.command("history")
+@click.argument("study", shell_complete=studies_with_runs)
+@click.option("--metric", default="", help="Show this metric; default: every primary one.")
+@click.option("--platform", "platforms", multiple=True, metavar="P", help="Show platform P only (repeatable).")
+@click.option("--since", metavar="DATE", help="Leave out runs that started before this day (2026-01-31, UTC).")
+@click.option(
+    "--value", type=click.Choice(("ratio", "mean")), default="ratio", show_default=True,
+    help="Show ratios to the baseline, or means in the unit of the metric.",
+)  # fmt: skip
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="Write an HTML file, with a chart of every metric."
+)
+@language_option
+@json_option
+def command(
+    study: str, metric: str, platforms: tuple[str, ...], since: str | None, value: Literal["ratio", "mean"],
+    output: Path | None, language: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Show the metrics of STUDY over its finished runs, with intervals and change points.
+
+    Runs stand in the order of time, whatever host they are of. Runs whose baseline, guest, topology, parameters or
+    link differ are shown apart, with the difference. At a change point, the command prints what else differs between
+    the runs before and after it: kernel, microcode, image, hypervisor, versions.
+
+    \b
+      vtax history tour
+      vtax history tour --metric throughput --platform podman
+      vtax history tour --since 2026-01-31 -o tour.html
+    """
+    from vtax.cli.show import console
+    from vtax.report.analysis.history import history
+    from vtax.report.renderers.format import english
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.terminal import render
+    from vtax.report.replacing import replacing
+    from vtax.report.views.history import document_of
+    from vtax.store.store import Store
+
+    if output and as_json:
+        raise BadInput("--output and --json exclude each other", hint="use one of them")
+    store = Store.existing(Home.from_environment().store_url)
+    found = history(
+        store, study, metric=metric, platforms=platforms, since=_moment(since), quantity=value, watch=_progress(study)
+    )
+    document = document_of(found)
+    if document.nothing != "":
+        raise VtaxError(
+            "there is nothing to show", where=english(document.nothing), hint=f"vtax show {found.runs[-1].name}"
+        )
+    if as_json:
+        print_json(values_of(document))
+    elif output:
+        from vtax.report.renderers.html import html
+
+        with replacing(output) as new:
+            new.write_text(html(document, chosen_language(language)), encoding="utf-8")
+        click.echo(output.resolve())
+    else:
+        render(document, console(), chosen_language(language))
+
+
+def _moment(day: str | None) -> float:
+    """The Unix time at which a day begins in UTC; 0 for none."""
+    if day is None:
+        return 0.0
+    try:
+        return datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
+    except ValueError as error:
+        raise BadInput(f"{day!r} is not a day", where="--since", hint="write it as 2026-01-31") from error
+
+
+def _progress(study: str) -> Callable[[int, int], None]:
+    """What shows how many runs were read, when that lasts."""
+    stream = sys.stderr
+    terminal = stream if isinstance(stream, StandardError) and stream.isatty() else None
+    due = time.monotonic() + (_FIRST_S if terminal else _PLAIN_S)
+
+    def watch(done: int, total: int) -> None:
+        nonlocal due
+        if done == total and terminal:
+            terminal.status_line("")
+        elif done < total and time.monotonic() >= due:
+            line = f"history of {study}: {done} of {total} runs read"
+            if terminal:
+                terminal.status_line(line)
+            else:
+                notify(line)
+            due = time.monotonic() + (_TERMINAL_S if terminal else _PLAIN_S)
+
+    return watch

@@ -1,0 +1,324 @@
+"""A study over its finished runs: one value with its interval from each, and the change points among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Literal
+
+import numpy as np
+
+from vtax.errors import BadInput
+from vtax.guest.audit import differences as guest_differences
+from vtax.guest.audit import started_alike
+from vtax.report.analysis.lookup import unknown
+from vtax.report.analysis.result import analyse
+from vtax.report.analysis.run_differences import design_differences, differences
+from vtax.report.analysis.values import Analysis, Floats, ResultPoint, Row, Section
+from vtax.report.document import Inline, msg
+from vtax.stats.change_points import FEWEST, change_points_of
+from vtax.store.provenance import merged_runs
+from vtax.store.records import CellRecord, PlatformRecord
+from vtax.store.store import Store
+
+LEVEL = 0.05
+"""Probability of a change point anywhere in a history in which nothing changed."""
+Quantity = Literal["ratio", "mean"]
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One run of a history. host: its machine id, shortened; empty when it is not known. started_at: Unix time."""
+
+    name: str
+    started_at: float
+    host: str
+    kernel: str
+    vtax_version: str
+    image_key: str
+    blocks: int
+    sessions: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value of one run. low, high: its interval, None where the run allows none."""
+
+    run: MeasuredRun
+    value: float
+    low: float | None
+    high: float | None
+    cell: CellRecord
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change point. index: of the first value after it. before, after: means of the values from the change point
+    before it, and to the next; geometric where all values are positive. p_value: of its test alone. differences: what
+    the two runs beside it do not have in common."""
+
+    index: int
+    p_value: float
+    before: float
+    after: float
+    differences: tuple[Inline, ...] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """One platform at one point, in the order of time."""
+
+    platform: PlatformRecord
+    colour: int
+    measured: tuple[Measured, ...]
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One metric at one point, of runs that measured the same. section: of the newest run, which names it.
+
+    differences: from the newest design of this point; empty for that one.
+    """
+
+    section: Section
+    levels: Mapping[str, object]
+    baseline: str
+    quantity: Quantity
+    series: tuple[Series, ...]
+    differences: tuple[Inline, ...] = ()
+
+
+@dataclass(frozen=True)
+class History:
+    """runs: in the order of time. unfinished, merged: names of runs left out, the latter because the runs that they
+    were merged from are here. tested: series with values enough for a change point."""
+
+    study: str
+    quantity: Quantity
+    confidence: float
+    runs: tuple[MeasuredRun, ...]
+    plots: tuple[Plot, ...]
+    unfinished: tuple[str, ...]
+    merged: tuple[str, ...]
+    tested: int
+
+
+@dataclass
+class _Design:
+    """first: the first run of a design, with a cell of it. section, levels: of the newest."""
+
+    first: Analysis
+    cell: CellRecord
+    section: Section
+    levels: Mapping[str, object]
+    found: dict[str, tuple[PlatformRecord, list[Measured]]]
+
+
+def history(
+    store: Store,
+    study: str,
+    *,
+    metric: str = "",
+    platforms: Collection[str] = (),
+    since: float = 0.0,
+    quantity: Quantity = "ratio",
+    watch: Callable[[int, int], None] = lambda done, total: None,
+) -> History:
+    """The history of a study in a store.
+
+    metric: this one, or every primary one. platforms: these, or all. since: Unix time of the oldest start.
+    watch(done, total): after every run that was read. Raises BadInput for unknown names and when nothing is left.
+    """
+    listed = [run for run in store.runs() if run.study == study]
+    if not listed:
+        studies = sorted({run.study for run in store.runs()})
+        near = get_close_matches(study, studies, n=3, cutoff=0.5) or studies
+        raise BadInput(f"no run of a study {study!r} is stored", hint=f"studies with runs: {', '.join(near)}")
+    finished = [run.name for run in listed if run.status == "finished" and run.started_at >= since]
+    merged = _merged(store, finished)
+    names = [name for name in finished if name not in merged]
+    if not names:
+        what = "has no finished run" if since == 0.0 else "has no finished run since then"
+        raise BadInput(f"{study} {what}", hint="see what there is: vtax list")
+    designs: dict[tuple[object, ...], list[_Design]] = {}
+    runs, confidence, order = [], 0.0, [""]
+    metrics, all_platforms = set[str](), set[str]()
+    for done, name in enumerate(names, 1):
+        analysis = analyse(store, name)
+        watch(done, len(names))
+        runs.append(_run(analysis))
+        confidence = max(confidence, analysis.rule.confidence)
+        order += [p.name for p in analysis.platforms if p.name not in order and not p.is_baseline]
+        metrics |= {section.metric.name for section in analysis.sections}
+        all_platforms |= {platform.name for platform in analysis.platforms}
+        _add(designs, analysis, runs[-1], metric, platforms, quantity)
+    if metric and metric not in metrics:
+        raise unknown("metric", metric, sorted(metrics), "--metric", study)
+    for platform in platforms:
+        if platform not in all_platforms:
+            raise unknown("platform", platform, sorted(all_platforms), "--platform", study)
+    plots = _with_changes(store, [*_plots(designs, order, quantity)])
+    tested = sum(_has_enough(series) for plot in plots for series in plot.series)
+    unfinished = tuple(run.name for run in listed if run.status != "finished" and run.started_at >= since)
+    return History(study, quantity, confidence, tuple(runs), plots, unfinished, merged, tested)
+
+
+def _has_enough(series: Series) -> bool:
+    return len(series.measured) >= FEWEST
+
+
+def _merged(store: Store, names: Iterable[str]) -> tuple[str, ...]:
+    """Those that were merged from runs that are among the names too: they would count twice."""
+    opened = {name: store.open_run(name) for name in names}
+    identities = {run.identity for run in opened.values()}
+    return tuple(
+        name
+        for name, run in opened.items()
+        if (of := merged_runs(run.provenance)) and {str(each.get("identity")) for each in of} <= identities
+    )
+
+
+def _run(analysis: Analysis) -> MeasuredRun:
+    host = analysis.host
+    return MeasuredRun(
+        analysis.name, analysis.started_at, str(host.get("machine_id", ""))[:8], str(host.get("kernel", "")),
+        analysis.vtax_version, analysis.image_key, analysis.blocks, len(analysis.sessions),
+    )  # fmt: skip
+
+
+def _add(
+    designs: dict[tuple[object, ...], list[_Design]],
+    analysis: Analysis,
+    run: MeasuredRun,
+    metric: str,
+    platforms: Collection[str],
+    quantity: Quantity,
+) -> None:
+    """Add what a run measured to the design that it belongs to, or to a new one."""
+    for section in analysis.sections:
+        if not (section.metric.name == metric if metric else section.metric.is_primary):
+            continue
+        for point in section.points:
+            values = [(row, found) for row in point.rows if (found := _measured(row, run, quantity))]
+            chosen = [(row, found) for row, found in values if not platforms or row.platform.name in platforms]
+            if not chosen:
+                continue
+            levels = tuple(sorted((factor, str(level)) for factor, level in point.levels.items()))
+            of_point = designs.setdefault(
+                (section.label, section.benchmark, section.metric.name, section.metric.unit, levels), []
+            )
+            design = _design_of(of_point, analysis, section, point, chosen[0][0].cell)
+            for row, found in chosen:
+                design.found.setdefault(row.platform.name, (row.platform, []))[1].append(found)
+
+
+def _design_of(
+    designs: list[_Design], analysis: Analysis, section: Section, point: ResultPoint, cell: CellRecord
+) -> _Design:
+    for design in designs:
+        if not design_differences(design.first, analysis, (design.cell, cell)):
+            design.section, design.levels = section, point.levels
+            return design
+    designs.append(_Design(analysis, cell, section, point.levels, {}))
+    return designs[-1]
+
+
+def _measured(row: Row, run: MeasuredRun, quantity: Quantity) -> Measured | None:
+    if quantity == "ratio":
+        if row.ratio is None:
+            return None
+        value, low, high = row.ratio.estimate, row.ratio.low, row.ratio.high
+        is_bounded = low > 0 and bool(np.isfinite(high))
+    elif row.summary is None:
+        return None
+    else:
+        value, low, high = row.summary.mean, row.summary.low, row.summary.high
+        is_bounded = bool(np.isfinite([low, high]).all())
+    return Measured(run, value, low if is_bounded else None, high if is_bounded else None, row.cell)
+
+
+def _plots(
+    designs: Mapping[tuple[object, ...], list[_Design]], order: Sequence[str], quantity: Quantity
+) -> Iterator[Plot]:
+    for of_point in designs.values():
+        newest = max(of_point, key=_last)
+        for design in sorted(of_point, key=_last, reverse=True):
+            series = tuple(
+                Series(platform, order.index(name) if name in order else 0, tuple(measured))
+                for name, (platform, measured) in sorted(
+                    design.found.items(), key=lambda each: order.index(each[0]) if each[0] in order else 0
+                )
+            )
+            unlike: list[Inline] = []
+            if design is not newest:
+                unlike = design_differences(design.first, newest.first, (design.cell, newest.cell))
+            yield Plot(design.section, design.levels, design.first.baseline, quantity, series, tuple(unlike))
+
+
+def _last(design: _Design) -> float:
+    return max(measured[-1].run.started_at for _, measured in design.found.values())
+
+
+def _with_changes(store: Store, plots: list[Plot]) -> tuple[Plot, ...]:
+    """All plots, tested as one family."""
+    series = [each for plot in plots for each in plot.series]
+    tested = [each for each in series if _has_enough(each)]
+    points = change_points_of([_tested(each) for each in tested], LEVEL)
+    found = dict(zip(map(id, tested), points, strict=True))
+    read: dict[str, Analysis] = {}
+
+    def analysis_of(name: str) -> Analysis:
+        if name not in read:
+            read[name] = analyse(store, name)
+        return read[name]
+
+    result = []
+    for plot in plots:
+        changed = []
+        for each in plot.series:
+            indexes = [point.index for point in found.get(id(each), ())]
+            edges = [0, *indexes, len(each.measured)]
+            changes = []
+            for number, point in enumerate(found.get(id(each), ())):
+                before, after = each.measured[point.index - 1], each.measured[point.index]
+                runs = analysis_of(before.run.name), analysis_of(after.run.name)
+                changes.append(Change(
+                    point.index, point.p_value, _mean(each, edges[number], edges[number + 1]),
+                    _mean(each, edges[number + 1], edges[number + 2]),
+                    tuple(_between(*runs, before.cell, after.cell)),
+                ))  # fmt: skip
+            changed.append(replace(each, changes=tuple(changes)))
+        result.append(replace(plot, series=tuple(changed)))
+    return tuple(result)
+
+
+def _tested(series: Series) -> Floats:
+    """Logarithms, of values that all have one."""
+    values = np.array([each.value for each in series.measured])
+    return np.log(values) if (values > 0).all() else values
+
+
+def _mean(series: Series, start: int, end: int) -> float:
+    values = np.array([each.value for each in series.measured])
+    if (values > 0).all():
+        return float(np.exp(np.log(values[start:end]).mean()))
+    return float(values[start:end].mean())
+
+
+def _between(before: Analysis, after: Analysis, old: CellRecord, new: CellRecord) -> Iterator[Inline]:
+    """What differs between two runs: host, image, versions, settings; then the facts of the platform's guests."""
+    yield from differences(before, after, {new.platform, after.baseline}, [(old, new)], ())
+    audits = [
+        started_alike((g.platform, g.facts) for g in run.guests if g.platform == new.platform and g.facts)
+        for run in (before, after)
+    ]
+    for how in audits[0].keys() & audits[1].keys():
+        first = [audit[how][new.platform][0] for audit in audits]
+        for each in guest_differences(dict(zip(("before", "after"), first, strict=True))):
+            yield msg(
+                "guests differ in {fact}: {before} and {after}",
+                fact=each.field, before=each.values["before"], after=each.values["after"],
+            )  # fmt: skip
+        return

@@ -1,0 +1,282 @@
+"""A study over its runs: what changed, a chart of every metric over time, and every value in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vtax.report.analysis.history import LEVEL, Change, History, Measured, MeasuredRun, Plot, Series
+from vtax.report.document import (
+    UNSCALED,
+    Bullets,
+    Chart,
+    ChartEvent,
+    ChartPanel,
+    ChartSeries,
+    ChartValue,
+    Column,
+    Count,
+    Document,
+    Factor,
+    Group,
+    Inline,
+    Interval,
+    Moment,
+    Nothing,
+    Paragraph,
+    Part,
+    PValue,
+    Quantity,
+    Ratio,
+    Row,
+    Scale,
+    Share,
+    Table,
+    joined,
+    levels_of,
+    msg,
+    plural,
+    scale_for,
+)
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.plain import moment
+from vtax.stats.change_points import FEWEST
+
+_MAX_NAMED = 8  # differences beside a change point
+
+
+def document_of(found: History) -> Document:
+    """The change points first, then a chapter for every metric and point."""
+    parts: list[Part] = [
+        Titled(msg("Summary"), (Bullets(tuple(_summary(found))), *_notes(found)), key="answer", role="summary")
+    ]
+    for number, plot in enumerate(found.plots):
+        notes: list[Part] = []
+        if plot.differences:
+            text = msg("Apart from the newest runs of this metric, which measure something else: {differences}.",
+                       differences=joined(plot.differences, "; "))  # fmt: skip
+            notes = [Paragraph(text, "caution")]
+        parts.append(Titled(
+            _title(plot), (*notes, _chart(plot, found, number), _table(plot, found), *_changes(plot)),
+            subtitle=shared.subtitle_of(plot.section),
+        ))  # fmt: skip
+    lead = plural(
+        "{count} finished run, in the order of time; intervals of {level} are of each run alone",
+        "{count} finished runs, in the order of time; intervals of {level} are of each run alone",
+        len(found.runs), level=Share(found.confidence, "declared"),
+    )  # fmt: skip
+    nothing = "" if found.plots else msg("No run measured this.")
+    title = msg("History of {study}", study=found.study)
+    return Document(title, tuple(parts), (lead,), data=_plain(found), nothing=nothing)
+
+
+def _summary(found: History) -> Iterator[Inline]:
+    changes = [(plot, series, change) for plot in found.plots for series in plot.series for change in series.changes]
+    for plot, series, change in changes:
+        yield joined([
+            msg("{platform}, {name}: {change}", platform=series.platform.name, name=_title(plot),
+                change=_change(plot, series, change)),
+            msg("between the runs beside it: {differences}", differences=_few(change))
+            if change.differences else msg("nothing that vtax records differs between the runs beside it"),
+        ], "; ")  # fmt: skip
+    if not found.tested:
+        if len(found.runs) == 1:
+            yield msg("One run: a history begins with the second, and a change point needs {fewest} runs.",
+                      fewest=Count(FEWEST))  # fmt: skip
+        else:
+            yield msg("No series has {fewest} runs, from which a change point can be found.", fewest=Count(FEWEST))
+    elif not changes:
+        yield msg(
+            "No change point in {count} series of at least {fewest} runs.",
+            count=Count(found.tested), fewest=Count(FEWEST),
+        )  # fmt: skip
+
+
+def _notes(found: History) -> Iterator[Part]:
+    if found.tested:
+        yield Paragraph(msg(
+            "Change points: E-divisive, permutation test; where nothing changed, the probability of one in any "
+            "series is {level} (Holm). The data choose the place of a change point, so its size has no interval.",
+            level=Share(LEVEL, "declared"),
+        ), "muted")  # fmt: skip
+    if found.unfinished:
+        yield Paragraph(plural(
+            "{count} run is not finished and left out: {names}.",
+            "{count} runs are not finished and left out: {names}.",
+            len(found.unfinished), names=", ".join(found.unfinished),
+        ), "muted")  # fmt: skip
+    if found.merged:
+        yield Paragraph(msg("Merged from runs that are shown, and left out: {names}.", names=", ".join(found.merged)),
+                        "muted")  # fmt: skip
+    if len({run.host for run in found.runs}) > 1:
+        yield Paragraph(msg("The runs are of several hosts: a change may be that of the host."), "caution")
+
+
+def _title(plot: Plot) -> Inline:
+    title = shared.title_of(plot.section)
+    return joined([title, Factor(levels_of(plot.levels))], ", ") if plot.levels else title
+
+
+def _change(plot: Plot, series: Series, change: Change) -> Inline:
+    """`changed with tour-9 from 0.981 to 0.934 (-4.8 %, p = 0.001)`."""
+    scale = _scale(plot)
+    sides = {"before": _value(change.before, scale), "after": _value(change.after, scale)}
+    run = series.measured[change.index].run.name
+    p_value = PValue(change.p_value, is_named=True)
+    if change.before > 0 and change.after > 0:
+        by = Share(change.after / change.before - 1, "change")
+        return msg(
+            "changed with {run} from {before} to {after} ({change}, {p})", run=run, change=by, p=p_value, **sides
+        )
+    return msg("changed with {run} from {before} to {after} ({p})", run=run, p=p_value, **sides)
+
+
+def _few(change: Change) -> Inline:
+    named = list(change.differences[:_MAX_NAMED])
+    if len(change.differences) > _MAX_NAMED:
+        named.append(msg("{count} more", count=Count(len(change.differences) - _MAX_NAMED)))
+    return joined(named, "; ")
+
+
+def _changes(plot: Plot) -> Iterator[Part]:
+    """All that differs at change points of which the summary names only some."""
+    for series in plot.series:
+        for change in series.changes:
+            if len(change.differences) > _MAX_NAMED:
+                before, after = (series.measured[change.index + step].run.name for step in (-1, 0))
+                title = msg("All differences of {after} from {before}", before=before, after=after)
+                yield Titled(title, (Bullets(change.differences),), is_folded=True)
+
+
+def _scale(plot: Plot) -> Scale:
+    """The unit of all values of a plot; of ratios none."""
+    if plot.quantity == "ratio":
+        return UNSCALED
+    return scale_for(plot.section.metric.unit, [each.value for series in plot.series for each in series.measured])
+
+
+def _value(value: float, scale: Scale) -> Inline:
+    return Ratio(value) if scale is UNSCALED else Quantity(value, scale, has_unit=True)
+
+
+def _axis(plot: Plot) -> Inline:
+    if plot.quantity == "ratio":
+        return msg("ratio to {baseline}", baseline=plot.baseline)
+    unit = _scale(plot).unit
+    return msg("mean ({unit})", unit=unit) if unit else msg("mean")
+
+
+def _chart(plot: Plot, found: History, number: int) -> Chart:
+    level = Share(found.confidence, "declared")
+    panel = ChartPanel("", _axis(plot), "", msg("values of runs, {level} intervals", level=level), _scale(plot))
+    values = [
+        ChartValue(0, each.run.started_at, position, right=(each.value, each.low, each.high))
+        for position, series in enumerate(plot.series)
+        for each in series.measured
+    ]
+    return Chart(
+        kind="history", key=f"history-{number}", title=_title(plot), notes=tuple(_chart_notes(plot)), panels=(panel,),
+        series=tuple(ChartSeries(series.platform.name, series.colour) for series in plot.series),
+        values=tuple(values),
+        x_title=msg("start of the run (UTC)"), events=tuple(_events(plot)),
+    )  # fmt: skip
+
+
+def _chart_notes(plot: Plot) -> Iterator[Inline]:
+    if any(series.changes for series in plot.series):
+        yield msg("A dashed line marks a change point, between the runs beside it.")
+    yield msg("The axis does not begin at zero.")
+
+
+def _events(plot: Plot) -> Iterator[ChartEvent]:
+    """One for each place, which may be that of several platforms."""
+    places: dict[float, list[str]] = {}
+    for series in plot.series:
+        for change in series.changes:
+            before, after = (series.measured[change.index + step].run.started_at for step in (-1, 0))
+            places.setdefault((before + after) / 2, []).append(series.platform.name)
+    for place, names in sorted(places.items()):
+        yield ChartEvent(0, place, ", ".join(names))
+
+
+def _table(plot: Plot, found: History) -> Table:
+    """A group for every platform, a row for every run."""
+    scale = _scale(plot)
+    has_hosts = len({run.host for run in found.runs}) > 1
+    columns = [
+        Column("run", msg("run")), Column("started", msg("started")),
+        *([Column("host", msg("host"))] if has_hosts else ()),
+        Column("kernel", msg("kernel"), room="wide"), Column("vtax_version", "vtax", room="wide"),
+        Column("blocks", msg("blocks"), is_number=True), Column("value", _axis(plot), is_number=True),
+        Column("interval", msg("{level} interval", level=Share(found.confidence, "declared")), is_number=True),
+        Column("change", msg("change point")),
+    ]  # fmt: skip
+    groups = tuple(
+        Group(tuple(_rows(plot, series, scale, has_hosts=has_hosts)), title=shared.platform_of(series.platform))
+        for series in plot.series
+    )
+    return Table(tuple(columns), groups, key="history", label=_title(plot))
+
+
+def _rows(plot: Plot, series: Series, scale: Scale, *, has_hosts: bool) -> Iterator[Row]:
+    changes = {change.index: change for change in series.changes}
+    for index, each in enumerate(series.measured):
+        value = Ratio(each.value) if plot.quantity == "ratio" else Quantity(each.value, scale)
+        change = changes.get(index)
+        yield Row((
+            each.run.name, Moment(each.run.started_at), *([each.run.host or Nothing()] if has_hosts else ()),
+            each.run.kernel, each.run.vtax_version, Count(each.run.blocks), value, _interval(plot, each, scale),
+            _step(change) if change else "",
+        ))  # fmt: skip
+
+
+def _interval(plot: Plot, each: Measured, scale: Scale) -> Inline:
+    if each.low is None or each.high is None:
+        return Nothing()
+    return Interval(each.low, each.high, "ratio" if plot.quantity == "ratio" else "quantity", scale)
+
+
+def _step(change: Change) -> Inline:
+    p_value = PValue(change.p_value, is_named=True)
+    if change.before > 0 and change.after > 0:
+        return msg("{change} ({p})", change=Share(change.after / change.before - 1, "change"), p=p_value)
+    return p_value
+
+
+def _plain(found: History) -> dict[str, Any]:
+    """Runs in the order of time; `series`: one entry for every platform of a metric at a point, in one design.
+
+    `values` are ratios or in the metric's unit, as `value` says; `first` of a change point is the run from which on
+    the values differ, `differences` what it does not have in common with `last`, the run before it.
+    """
+    return {
+        "schema": "vtax.history/1", "study": found.study, "value": found.quantity, "confidence": found.confidence,
+        "level": LEVEL, "tested": found.tested, "runs": [_run(run) for run in found.runs],
+        "unfinished": list(found.unfinished), "merged": list(found.merged),
+        "series": [_series(plot, series) for plot in found.plots for series in plot.series],
+    }  # fmt: skip
+
+
+def _run(run: MeasuredRun) -> Mapping[str, Any]:
+    return {**vars(run), "started_at": moment(run.started_at)}
+
+
+def _series(plot: Plot, series: Series) -> Mapping[str, Any]:
+    return {
+        **shared.named(plot.section), "unit": plot.section.metric.unit, "better": plot.section.metric.better,
+        "levels": dict(plot.levels), "platform": series.platform.name, "baseline": plot.baseline,
+        "design_differences": list(plot.differences),
+        "values": [
+            {"run": each.run.name, "value": each.value, "low": each.low, "high": each.high}
+            for each in series.measured
+        ],
+        "change_points": [
+            {
+                "last": series.measured[change.index - 1].run.name, "first": series.measured[change.index].run.name,
+                "before": change.before, "after": change.after, "p_value": change.p_value,
+                "differences": list(change.differences),
+            }
+            for change in series.changes
+        ],
+    }  # fmt: skip

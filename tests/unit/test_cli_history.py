@@ -1,0 +1,194 @@
+"""`vtax history STUDY`: a metric over runs. Figures here are invented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import output_of
+from shown import drawn, english
+from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
+
+from vtax.errors import BadInput
+from vtax.report.analysis.history import FEWEST, History, history
+from vtax.report.renderers.charts import chart_spec, file_of
+from vtax.report.renderers.format import Formatter
+from vtax.report.renderers.html import html
+from vtax.report.renderers.language import ENGLISH, language
+from vtax.report.views.history import document_of
+from vtax.store.store import Store
+
+DAY = 86_400.0
+START = 1_700_000_000.0
+RUNS, SLOWER_FROM, DOCKER = 12, 7, 0.90
+HOST = {"machine_id": "0f" * 16, "kernel": "6.1.0-1", "cpu_microcode": "0x1", "cpus": 2}
+
+
+def add(
+    store: Store, number: int, docker: float, *, host: dict[str, Any] = HOST, study: str = "tour", **changes: Any
+) -> None:
+    """A run of one metric, `docker` times native, with a noise of 1 % from run to run and of 0.3 % in it."""
+    random = np.random.default_rng(number)
+    status = changes.pop("status", "finished")
+    duration_s = changes.pop("duration_s", 1.0)
+    chosen = [
+        replace(cell, parameters={"duration_s": duration_s})
+        for cell in cells()
+        if cell.benchmark == "sysbench-cpu" and cell.platform in ("native", "docker")
+    ]
+    platforms = [p for p in PLATFORMS if p.name in ("native", "docker")]
+    run = begin(store, f"{study}-{number}", study=study, cells=chosen, platforms=platforms, host=host,
+                started_at=START + number * DAY, **changes)  # fmt: skip
+    of_run = random.normal(0, 0.01)
+    for block in range(5):
+        for cell in run.cells:
+            log = random.normal(0, 0.003) + (np.log(docker) + of_run if cell.platform == "docker" else 0.0)
+            values = {"events": 1000 * float(np.exp(log))}
+            run.add_trial(trial(cell, block=block, position=run.next_position(), values=values))
+    run.finish(status, "", START + number * DAY + 60)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """tour: docker loses 10 % with the microcode of tour-7; its last run is not finished. alone: of one run.
+    mixed: two of its runs measure longer."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'store.sqlite'}"
+    with Store.open(url) as opened, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VTAX_STORE", url)
+        for number in range(RUNS):
+            is_slower = number >= SLOWER_FROM
+            host = {**HOST, "cpu_microcode": "0x2"} if is_slower else HOST
+            add(opened, number, DOCKER if is_slower else 1.0, host=host)
+        add(opened, RUNS, 1.0, status="interrupted")
+        add(opened, 1, 1.0, study="alone")
+        for number in range(4):
+            add(opened, number, 1.0, study="mixed", duration_s=1.0 if number < 2 else 10.0,
+                declared={**DECLARED, "guest": {"vcpus": 1}})  # fmt: skip
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tour(store: Store) -> History:
+    return history(store, "tour")
+
+
+def test_finished_runs_are_in_the_order_of_time_with_their_own_intervals(tour: History, store: Store) -> None:
+    assert [run.name for run in tour.runs] == [f"tour-{number}" for number in range(RUNS)]
+    assert tour.unfinished == (f"tour-{RUNS}",)
+    (plot,) = tour.plots
+    (series,) = plot.series
+    assert series.platform.name == "docker"
+    for number, each in enumerate(series.measured):
+        assert each.low is not None
+        assert each.high is not None
+        assert each.low < each.value < each.high
+        assert each.value == pytest.approx(DOCKER if number >= SLOWER_FROM else 1.0, rel=0.05)
+
+
+def test_a_change_point_names_its_runs_its_size_and_what_else_changed(tour: History) -> None:
+    (change,) = tour.plots[0].series[0].changes
+    assert change.index == SLOWER_FROM
+    assert change.p_value <= 0.05
+    assert change.after / change.before == pytest.approx(DOCKER, rel=0.02)
+    assert list(map(english, change.differences)) == ["hosts differ in CPU microcode: 0x1 and 0x2"]
+    text = drawn(document_of(tour))
+    assert "changed with tour-7 from" in text
+    assert "hosts differ in CPU microcode: 0x1 and" in text
+
+
+def test_means_have_the_baseline_too_which_did_not_change(store: Store) -> None:
+    found = history(store, "tour", quantity="mean")
+    changes = {series.platform.name: series.changes for series in found.plots[0].series}
+    assert changes["native"] == ()
+    assert [change.index for change in changes["docker"]] == [SLOWER_FROM]
+    assert found.tested == 2
+
+
+def test_before_the_change_there_is_none(store: Store) -> None:
+    found = history(store, "tour", since=START + 3.5 * DAY)
+    assert len(found.runs) == RUNS - 4 == FEWEST
+    assert found.runs[0].name == "tour-4"
+    few = history(store, "tour", since=START + 7.5 * DAY)
+    assert few.tested == 0
+    assert not any(series.changes for plot in few.plots for series in plot.series)
+    assert f"No series has {FEWEST} runs" in drawn(document_of(few))
+
+
+def test_one_run_is_called_one_run() -> None:
+    text = output_of("history", "alone")
+    assert "One run: a history begins with the second" in text
+    assert "alone-1" in text
+
+
+def test_runs_that_measure_something_else_are_apart(store: Store) -> None:
+    found = history(store, "mixed")
+    newest, older = found.plots
+    assert [each.run.name for each in newest.series[0].measured] == ["mixed-2", "mixed-3"]
+    assert [each.run.name for each in older.series[0].measured] == ["mixed-0", "mixed-1"]
+    assert newest.differences == ()
+    assert [english(each) for each in older.differences] == [
+        "parameters of sysbench-cpu differs in duration_s: 1.0 and 10.0"
+    ]
+    assert "Apart from the newest runs of this metric" in drawn(document_of(found))
+
+
+def test_a_key_that_only_a_newer_version_records_does_not_part_runs(store: Store) -> None:
+    for number, guest in ((1, {"vcpus": 1}), (2, {"vcpus": 1, "memory": 1 << 30})):
+        add(store, number, 1.0, study="newer", declared={**DECLARED, "guest": guest})
+    assert len(history(store, "newer").plots) == 1
+
+
+def test_the_chart_shows_every_run_and_the_change(tour: History) -> None:
+    document = document_of(tour)
+    (chart,) = document.charts()
+    assert len(chart.values) == RUNS
+    (event,) = chart.events
+    assert START + 6 * DAY < event.x < START + 7 * DAY
+    spec = json.dumps(chart_spec(chart, Formatter(ENGLISH)))
+    assert '"strokeDash": [5, 3]' in spec
+    assert b"docker" in file_of(chart, Formatter(ENGLISH), "svg")
+    page = html(document, ENGLISH)
+    assert page.count("<figure") == 1
+    assert "History of tour" in page
+
+
+def test_the_page_is_in_portuguese() -> None:
+    text = output_of("history", "tour", "--language", "pt-BR")
+    assert "ponto de mudança" in text
+    assert "mudou com tour-7" in text
+    assert language("pt-BR").code == "pt-BR"
+
+
+def test_json_has_runs_values_and_change_points() -> None:
+    found = json.loads(output_of("history", "tour", "--json"))
+    assert found["schema"] == "vtax.history/1"
+    assert found["runs"][0]["started_at"].endswith("Z")
+    (series,) = found["series"]
+    assert [each["run"] for each in series["values"]] == [f"tour-{number}" for number in range(RUNS)]
+    (change,) = series["change_points"]
+    assert (change["last"], change["first"]) == ("tour-6", "tour-7")
+    assert change["differences"] == ["hosts differ in CPU microcode: 0x1 and 0x2"]
+
+
+def test_output_writes_a_page(tmp_path: Any) -> None:
+    path = tmp_path / "tour.html"
+    assert str(path) in output_of("history", "tour", "-o", str(path))
+    assert "History of tour" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"study": "tuor"}, "no run of a study 'tuor' is stored"),
+        ({"study": "tour", "metric": "event"}, "tour has no metric 'event'"),
+        ({"study": "tour", "platforms": ("dokcer",)}, "tour has no platform 'dokcer'"),
+        ({"study": "tour", "since": START + 99 * DAY}, "tour has no finished run since then"),
+    ],
+)
+def test_what_does_not_exist_is_refused(store: Store, arguments: dict[str, Any], expected: str) -> None:
+    with pytest.raises(BadInput, match=expected):
+        history(store, **arguments)
