@@ -48,7 +48,7 @@ _HOME = re.compile(r"/(?:home|Users)/([A-Za-z_][\w.-]*)")
 _UNAME = re.compile(r"\bLinux (\S+) \d+\.\d+\.\d+")
 _SERIAL = re.compile(r"\bserial(?:[ _-]?(?:number|no\.?))?\"?\s*[:=]\s*\"?([\w.-]{4,64})", re.IGNORECASE)
 _URI = re.compile(r"\b(?:ssh|\w+\+(?:ssh|tcp|tls|libssh2?))://(?:([\w.-]+)(?::[^@/\s]*)?@)?([A-Za-z][\w.-]*)")
-_LOGIN = re.compile(r"([A-Za-z_][\w.-]*)@([A-Za-z][\w.-]*)")
+_LOGIN = re.compile(r"([A-Za-z_][\w.-]*)@([A-Za-z][\w.-]*)(?![\w.=-])")  # with = it is a cell of a claim
 
 
 @dataclass
