@@ -12,6 +12,7 @@ COMMANDS = {
     "explain": "Show which counters moved together with a difference.",
     "claims": "Judge the published findings of a study by a run.",
     "recommend": "Rank the platforms of a run for a workload.",
+    "check": "Check that nothing is slower by more than a margin, for CI.",
     "contrast": "Compare any platform, level or run with any other.",
     "history": "Show a study over its runs, with what changed between them.",
     "figures": "Write the figures of a publication, drawn from a run, for print.",

@@ -25,8 +25,8 @@ _WRONG_PLACE = {
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A new file beside the path that takes its place once it is whole.
+def replacing(path: Path, option: str = "--output") -> Iterator[Path]:
+    """A new file beside the path that takes its place once it is whole. option: that names the path, for hints.
 
     Raises BadInput when no file can be written there, or when what is there is no file (such as /dev/stdout, which
     nothing may take the place of), StoreError when it could not be written to its end.
@@ -34,7 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         if path.exists() and not path.is_file():
             kind = "Is a directory" if path.is_dir() else "Is not a file"
-            raise BadInput(f"{path} cannot be written: {kind}", hint="choose another place with --output")
+            raise BadInput(f"{path} cannot be written: {kind}", hint=f"choose another place with {option}")
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
         new = Path(name)
@@ -47,7 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         wrong = BadInput if error.errno in _WRONG_PLACE else StoreError
         raise wrong(
-            f"{path} cannot be written: {error.strerror or error}", hint="choose another place with --output"
+            f"{path} cannot be written: {error.strerror or error}", hint=f"choose another place with {option}"
         ) from error
 
 

@@ -144,6 +144,9 @@ SENTENCES: Mapping[str, tuple[str, str]] = {
         "the verdict `equivalent` is withheld: a guest's clock ran off by more than the margin, and the figure is of "
         "that clock", "",
     ),
+    "withheld-clock-check": (
+        "not passed: a guest's clock ran off by more than the margin of the run, and the figure is of that clock", "",
+    ),
     "few-for-spread": (
         "one value is too few for a spread; at least {minimum} are needed",
         "{count} values are too few for a spread; at least {minimum} are needed",

@@ -43,7 +43,7 @@ def contrast(
     sides = sides_of(store, treatment, runs, name), sides_of(store, baseline, runs, name)
     _check_alike(sides)
     _check_names(sides, metric, label)
-    pairs = list(_pairs(sides[0], sides[1], metric, label))
+    pairs = list(pairs_of(sides[0], sides[1], metric, label))
     if not pairs:
         raise BadInput(
             f"{treatment} and {baseline} have nothing in common that was measured",
@@ -167,7 +167,7 @@ def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
             raise unknown("metric", metric, metrics, "--metric", side.analysis.name)
 
 
-def _pairs(treatment: Side, baseline: Side, metric: str, label: str) -> Iterator[Compared]:
+def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterator[Compared]:
     """Cells of the two sides that are alike but for what the sides say."""
     others = {(s.label, s.benchmark, s.metric.name): s for s in baseline.analysis.sections}
     fixed = (*treatment.levels, *baseline.levels)
@@ -199,11 +199,11 @@ def _of_all_runs(pair: Compared, sides: tuple[Side, Side], metric: str, label: s
     lead = (sides[0].analysis, pair.section, pair.treatment), (sides[1].analysis, pair.section, pair.baseline)
     found: tuple[list[Measured], list[Measured]] = [], []
     for run in sides[0].further:
-        for other in _pairs(run, sides[1], metric, label):
+        for other in pairs_of(run, sides[1], metric, label):
             if other.baseline is pair.baseline and other.treatment.platform.name == pair.treatment.platform.name:
                 found[0].append((run.analysis, other.section, other.treatment))
     for run in sides[1].further:
-        for other in _pairs(sides[0], run, metric, label):
+        for other in pairs_of(sides[0], run, metric, label):
             if other.treatment is pair.treatment and other.baseline.platform.name == pair.baseline.platform.name:
                 found[1].append((run.analysis, section_of(run.analysis, other.baseline), other.baseline))
     baseline = (sides[1].analysis, section_of(sides[1].analysis, pair.baseline), pair.baseline)

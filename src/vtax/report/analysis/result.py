@@ -279,7 +279,7 @@ def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[in
                 continue
             name = row.cell.key
             try:
-                contrasts[name] = _contrast(row, base, section, session_of)
+                contrasts[name] = row_contrast(row, base, section, session_of)
             except StatsError as error:
                 reason[name] = error.note
     found = judge(rule, contrasts, resamples=resamples if section.metric.is_primary else 0)
@@ -296,7 +296,8 @@ def _judged(section: Section, rule: Rule, resamples: int, session_of: Mapping[in
     return replace(section, points=points, family=len(contrasts))
 
 
-def _contrast(row: Row, base: Row | None, section: Section, session_of: Mapping[int, int]) -> Contrast:
+def row_contrast(row: Row, base: Row | None, section: Section, session_of: Mapping[int, int]) -> Contrast:
+    """One log-ratio per block of a row to another. session_of: block -> its session. Raises StatsError."""
     if base is None or base.summary is None:
         raise StatsError(Note("no-baseline-here"))
     found = paired_contrast(row.means_of_blocks, base.means_of_blocks, section.better, lending_group(row.platform))

@@ -42,6 +42,7 @@ from vtax.report.document.parts import (
     Table,
     Warnings,
 )
+from vtax.report.document.suite import Case, Suite
 from vtax.report.document.text import (
     Inline,
     Joined,
@@ -61,11 +62,12 @@ from vtax.report.document.text import (
 from vtax.report.document.warnings import Place, Warning, levels_of
 
 __all__ = [
-    "UNSCALED", "Bar", "Bounded", "Bullets", "Chart", "ChartEvent", "ChartPanel", "ChartSeries", "ChartValue", "Code",
+    "UNSCALED", "Bar", "Bounded", "Bullets", "Case", "Chart", "ChartEvent", "ChartPanel", "ChartSeries", "ChartValue",
+    "Code",
     "Column", "Count",
     "Document", "Duration", "Efficiency", "Factor", "Figure", "FigureGroup", "FigureRow", "Group", "Inline",
     "Interval", "Joined", "Link", "Mean", "Message", "Moment", "Nothing", "Number", "Offset", "PValue",
     "Paragraph", "Part", "Place", "Platform", "Probability", "Quantity", "Range", "Ratio", "Row", "Scale",
-    "Section", "Share", "Size", "Stored", "Styled", "Table", "Translated", "Verdict", "Warning", "Warnings",
+    "Section", "Share", "Size", "Stored", "Styled", "Suite", "Table", "Translated", "Verdict", "Warning", "Warnings",
     "joined", "levels_of", "listed", "msg", "muted", "plural", "scale_for", "stored", "styled",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from vtax.report.document.cells import UNSCALED, Scale
 from vtax.report.document.charts import Chart
+from vtax.report.document.suite import Suite
 from vtax.report.document.text import Inline, Role
 from vtax.report.document.warnings import Warning
 
@@ -153,7 +154,7 @@ Part = Paragraph | Bullets | Table | Figure | Chart | Code | Warnings | Section
 class Document:
     """What a view shows. lead: lines under the title. data: the same as plain values for programs; the tables when
     None. colours: name of a platform -> its number, see Platform. nothing: why the run has nothing to show here, then
-    a report leaves the document out."""
+    a report leaves the document out. suite: of a check, its cases."""
 
     title: Inline
     parts: tuple[Part, ...]
@@ -161,6 +162,7 @@ class Document:
     data: Any = None
     colours: Mapping[str, int] = field(default_factory=dict)
     nothing: Inline = ""
+    suite: Suite | None = None
 
     def tables(self) -> Iterator[Table]:
         """Every table, in order."""

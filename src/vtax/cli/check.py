@@ -1,0 +1,109 @@
+"""`vtax check`: a gate for CI, whose exit status says whether anything became slower."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vtax.cli.completion import platforms_of_run, run_names
+from vtax.cli.output import json_option, language_option, print_json
+from vtax.errors import BadInput
+from vtax.host.home import Home
+
+if TYPE_CHECKING:
+    from vtax.report.analysis.source import Source
+
+FAILED, UNDECIDED = 1, 3
+_MARGIN_FORM = "for example --margin 5% or --margin 0.05"
+_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", re.ASCII)
+
+
+@click.command("check")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.option(
+    "--margin", metavar="SHARE", help="Largest slowdown that passes, such as 5%; default: the study's margin."
+)
+@click.option("--strict", is_flag=True, help="Fail with exit status 3 where a comparison is undecided or not tested.")
+@click.option(
+    "--treatment", default="", metavar="P[@F=L,...]", shell_complete=platforms_of_run,
+    help="Check this platform; default: every platform but the baseline.",
+)  # fmt: skip
+@click.option(
+    "--baseline", default="", metavar="P[@F=L,...]", shell_complete=platforms_of_run,
+    help="Compare with this platform; default: the baseline of the run.",
+)  # fmt: skip
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write a JUnit file.")
+@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a summary in Markdown.")
+@language_option
+@json_option
+def command(
+    run_name: str, margin: str | None, strict: bool, treatment: str, baseline: str, junit: Path | None,
+    markdown: Path | None, language: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Check that nothing in RUN (default: the last run) is slower than the baseline by more than a margin.
+
+    A comparison fails when its interval, corrected for all comparisons, lies beyond the margin. It passes when the
+    interval lies on the other side, and is undecided where noise allows neither. Exit status: 0 when nothing failed,
+    1 when a comparison is slower or has no result, 3 with --strict when one is undecided or not tested, 2 for a wrong
+    command.
+
+    \b
+      vtax check tour-1 --margin 5% --junit check.xml --markdown check.md
+      vtax check tour-1 --treatment crun --baseline runc
+    """
+    from vtax.cli.show import console
+    from vtax.report.analysis.check import check
+    from vtax.report.analysis.source import source_of
+    from vtax.report.renderers.json import as_json as values_of
+    from vtax.report.renderers.junit import junit as as_junit
+    from vtax.report.renderers.language import language as chosen_language
+    from vtax.report.renderers.markdown import markdown as as_markdown
+    from vtax.report.renderers.terminal import render
+    from vtax.report.replacing import replacing
+    from vtax.report.views.check import document_of
+    from vtax.store.store import Store
+
+    given, chosen = margin_of(margin), chosen_language(language)
+    store = Store.existing(Home.from_environment().store_url)
+    source = source_of(store, run_name)
+    found = check(store, source.analysis, given, treatment, baseline)
+    document = document_of(found, _seconds(source))
+    for path, text_of, option in ((junit, as_junit, "--junit"), (markdown, as_markdown, "--markdown")):
+        if path is not None:
+            with replacing(path, option) as new:
+                new.write_text(text_of(document, chosen), encoding="utf-8")
+    if as_json:
+        print_json({
+            "schema": "vtax.check/1", "run": source.analysis.name, "study": source.analysis.study,
+            **values_of(document),
+        })  # fmt: skip
+    else:
+        render(document, console(), chosen)
+    sys.exit(FAILED if found.status == "failed" else UNDECIDED if strict and found.status == "undecided" else 0)
+
+
+def margin_of(text: str | None) -> float | None:
+    """0.05 of `5%` or `0.05`; None of None. Raises BadInput for what is no share between 0 and 1."""
+    if text is None:
+        return None
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"the margin {text!r} is not a number", where="--margin", hint=_MARGIN_FORM)
+    share = float(match[1]) / (100 if match[2] else 1)
+    if not 0 < share < 1:
+        raise BadInput(f"the margin {text!r} is not between 0 and 100 %", where="--margin", hint=_MARGIN_FORM)
+    return share
+
+
+def _seconds(source: Source) -> dict[str, float]:
+    """Key of a cell -> duration of its trials."""
+    found: dict[str, float] = defaultdict(float)
+    trials, cells = source.data.trials, source.data.run.cells
+    for cell, seconds in zip(trials.cell.tolist(), trials.outside_s.tolist(), strict=True):
+        found[cells[cell].key] += seconds if seconds == seconds else 0.0
+    return found

@@ -1,0 +1,241 @@
+"""Whether nothing became slower by more than a margin: each comparison of a run passed, slower or undecided.
+
+A comparison is judged as a published finding is (`stats.claims`), with one bound: the finding is that the ratio lies
+on the better side of the margin. It passes when its interval lies there, it is slower when the interval lies beyond
+the margin. All comparisons of a check are one family.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from vtax.errors import BadInput
+from vtax.report.analysis.compared import Compared, Side
+from vtax.report.analysis.contrast import pairs_of, side_of
+from vtax.report.analysis.result import row_contrast
+from vtax.report.analysis.values import Analysis
+from vtax.stats.checks import Better, StatsError
+from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
+from vtax.stats.contrasts import Contrast
+from vtax.stats.intervals import t_quantile
+from vtax.stats.moderation import MINIMUM_BLOCKS
+from vtax.stats.notes import Note
+from vtax.stats.ratio import Ratio, exp
+from vtax.store.store import Store
+
+Outcome = Literal["passed", "slower", "undecided", "no-result", "not-tested"]
+Status = Literal["passed", "failed", "undecided"]
+_POWER_80 = 0.8416  # standard normal quantile of a power of 0.8
+_WORDS: dict[str, Outcome] = {"reproduced": "passed", "contradicted": "slower", "inconclusive": "undecided"}
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """By how much a treatment is slower: less of a rate, more of a time, as a share of the baseline's figure.
+    Negative: it is faster."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A comparison with its outcome.
+
+    ratio: treatment / baseline, with its interval for this comparison alone; None without a result. p_slower,
+    p_passed: Holm-adjusted over the check. visible: the smallest true slowdown that this comparison finds with
+    probability 0.8, in its family; None where it can find none. blocks_needed_low, blocks_needed: the range of
+    further blocks that decides it; 0 when decided, None when not known. reasons: why it is undecided or has no
+    result. noise: standard deviation of the log-ratio from block to block.
+    """
+
+    pair: Compared
+    outcome: Outcome
+    ratio: Ratio | None = None
+    p_slower: float | None = None
+    p_passed: float | None = None
+    visible: float | None = None
+    blocks_needed_low: int | None = None
+    blocks_needed: int | None = None
+    reasons: tuple[str, ...] = ()
+    noise: float | None = None
+
+    @property
+    def slowdown(self) -> Slowdown | None:
+        """Of its ratio; the interval is unbounded from a single block."""
+        if self.ratio is None:
+            return None
+        better = self.pair.section.better
+        ends = [slowdown_of(each, better) for each in (self.ratio.low, self.ratio.high)]
+        return Slowdown(slowdown_of(self.ratio.estimate, better), min(ends), max(ends))
+
+
+@dataclass(frozen=True)
+class NotTested:
+    """What was not compared at all: a platform, or a point of it (label: of its benchmark). reason: why."""
+
+    platform: str
+    reason: str
+    hint: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """All comparisons of a check. treatments, baseline: as they were written. family: how many were judged."""
+
+    analysis: Analysis
+    treatments: tuple[str, ...]
+    baseline: str
+    margin: float
+    compared: tuple[Checked, ...]
+    not_tested: tuple[NotTested, ...]
+    family: int
+    alpha: float
+
+    @property
+    def status(self) -> Status:
+        """`failed` when a comparison is slower or has no result, `undecided` when one may be, else `passed`."""
+        found = {each.outcome for each in self.compared}
+        if found & {"slower", "no-result"}:
+            return "failed"
+        return "undecided" if "undecided" in found or self.not_tested else "passed"
+
+
+def check(
+    store: Store | None, analysis: Analysis, margin: float | None = None, treatment: str = "", baseline: str = ""
+) -> Checks:
+    """Every primary metric at every point of a run: treatments against a baseline.
+
+    margin: 0 to 1; the run's own by default. treatment: `PLATFORM[@factor=level,...]`; every other platform by
+    default. baseline: likewise; the run's by default. store: needed where either is named. Raises BadInput for names
+    that do not exist, a run without a finished block, and where nothing can be compared.
+    """
+    name, margin = analysis.name, analysis.rule.margin if margin is None else margin
+    if analysis.blocks < 1 or not any(row.summary for s in analysis.primary for p in s.points for row in p.rows):
+        raise BadInput(f"{name} has no finished block", hint="vtax list shows the blocks of every run")
+    if len(analysis.platforms) < 2 and not (treatment and baseline):
+        hint = "name two platforms in the study, or two versions of one with vtax run --ab"
+        raise BadInput(f"{name} has one platform, so there is nothing to compare", hint=hint)
+    to = _side(store, analysis, baseline, "--baseline") if baseline else Side(
+        analysis.baseline, analysis, analysis.baseline, {}
+    )  # fmt: skip
+    sides, not_tested = [_side(store, analysis, treatment, "--treatment")] if treatment else [], list[NotTested]()
+    if not treatment:
+        others = [p for p in analysis.platforms if p.name != to.platform]
+        sides = [Side(p.name, analysis, p.name, {}) for p in others if p.available]
+        not_tested = [NotTested(p.name, p.reason, p.hint) for p in others if not p.available]
+    named = {side.platform for side in sides}
+    not_tested += [
+        NotTested(each.platform, each.reason, each.hint, each.label)
+        for each in analysis.untested if each.platform in named
+    ]  # fmt: skip
+    pairs = [pair for side in sides for pair in pairs_of(side, to, "", "") if pair.treatment is not pair.baseline]
+    if not pairs:
+        written = ", ".join(side.text for side in sides) or "no other platform"
+        what = f"{written} and {to.text} have nothing in common that was measured in {name}"
+        raise BadInput(what, hint=f"vtax show {name} prints what was measured")
+    judged, family, alpha = _judged(analysis, pairs, margin)
+    return Checks(
+        analysis, tuple(side.text for side in sides), to.text, margin, tuple(judged), tuple(not_tested), family, alpha
+    )
+
+
+def _side(store: Store | None, analysis: Analysis, text: str, option: str) -> Side:
+    """A side of the run itself. Raises BadInput for one of another run, and for a whole run."""
+    if store is None:
+        raise BadInput("a run without a store cannot be asked for a side by name")
+    side = side_of(store, text, {analysis.name: analysis}, analysis.name)
+    if side.analysis.name != analysis.name or side.is_run:
+        hint = f"name one of {', '.join(p.name for p in analysis.platforms)}"
+        raise BadInput(f"{option} {text} is not a platform of {analysis.name}", hint=hint)
+    return side
+
+
+def _judged(analysis: Analysis, pairs: Sequence[Compared], margin: float) -> tuple[list[Checked], int, float]:
+    """(every comparison with its outcome, how many were judged, the error rate of all words together)."""
+    claims: dict[str, list[Check]] = {}
+    result: list[Checked | None] = [None] * len(pairs)
+    session_of = {block: session.number for session in analysis.sessions for block in session.blocks}
+    for number, pair in enumerate(pairs):
+        try:
+            contrast = _contrast(pair, session_of)
+        except StatsError as error:
+            result[number] = Checked(pair, "no-result", reasons=(error.note,))
+            continue
+        claims[str(number)] = [finding(contrast, margin)]
+    found = judge_claims(replace(analysis.rule, margin=margin), claims)
+    for key, judgement in found.items():
+        result[int(key)] = _checked(pairs[int(key)], judgement, margin)
+    alpha = next((each.alpha for each in found.values()), analysis.rule.alpha)
+    return [each for each in result if each is not None], len(claims), alpha
+
+
+def finding(contrast: Contrast, margin: float) -> Check:
+    """That a ratio lies on the better side of a margin: what `passed` confirms and `slower` contradicts."""
+    low, high = (1 - margin, math.inf) if contrast.better == "higher" else (0.0, 1 + margin)
+    return Check((Claimed(contrast, low, high),))
+
+
+def _contrast(pair: Compared, session_of: dict[int, int]) -> Contrast:
+    if pair.treatment.summary is None:
+        raise StatsError(Note("treatment-without-values"))
+    if pair.baseline.summary is None:
+        raise StatsError(Note("baseline-without-values"))
+    contrast = row_contrast(pair.treatment, pair.baseline, pair.section, session_of)
+    if np.isnan(contrast.logs).all():
+        raise StatsError(Note("no-shared-block"))
+    return contrast
+
+
+def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
+    ((tested,),) = judgement.tested
+    if isinstance(tested, StatsError):
+        return Checked(pair, "no-result", reasons=(tested.note,))
+    outcome, reasons = _WORDS[judgement.kind], list(_reasons(judgement.warnings))
+    blocks = judgement.blocks_low, judgement.blocks_needed
+    if outcome == "passed" and pair.clock_is_wrong:
+        outcome, blocks = "undecided", (None, None)
+        reasons.append(Note("withheld-clock-check"))
+    return Checked(
+        pair, outcome, tested.ratio, judgement.p_contradicted, judgement.p_reproduced,
+        _visible(tested, judgement, margin, pair.section.better), *blocks, tuple(reasons), _noise(tested.ratio),
+    )  # fmt: skip
+
+
+def _reasons(notes: Sequence[str]) -> Iterator[str]:
+    """What is said of findings, said of a comparison."""
+    for note in notes:
+        if isinstance(note, Note) and note.code == "few-blocks-for-claim":
+            yield Note("few-blocks", **note.data)
+        else:
+            yield note
+
+
+def _visible(tested: Tested, judgement: Judgement, margin: float, better: Better) -> float | None:
+    """The smallest slowdown found with probability 0.8: the margin, and (t + 0.84) standard errors beyond it."""
+    ratio = tested.ratio
+    if ratio.n_blocks < MINIMUM_BLOCKS:
+        return None
+    level = 1 - judgement.alpha / judgement.family / 2
+    spreads = [(ratio.se_log, ratio.df), *([ratio.within] if ratio.within is not None else [])]
+    beyond = max((t_quantile(level, df) + _POWER_80) * se for se, df in spreads)
+    if better == "higher":
+        return slowdown_of(exp(math.log1p(-margin) - beyond), better)
+    return slowdown_of(exp(math.log1p(margin) + beyond), better)
+
+
+def _noise(ratio: Ratio) -> float | None:
+    """Standard deviation of the log-ratio from block to block; None over sessions and from a single block."""
+    return ratio.se_log * math.sqrt(ratio.n_blocks) if ratio.n_blocks > 1 and ratio.n_sessions == 1 else None
+
+
+def slowdown_of(ratio: float, better: Better) -> float:
+    """How much slower a ratio is: 1 - ratio of a rate, ratio - 1 of a time."""
+    return 1 - ratio if better == "higher" else ratio - 1

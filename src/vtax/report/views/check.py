@@ -1,0 +1,305 @@
+"""Whether anything became slower by more than a margin: the table, the summary, and the cases of a test report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from vtax.errors import BadInput
+from vtax.report.analysis.check import Checked, Checks, NotTested, check
+from vtax.report.analysis.source import Source
+from vtax.report.analysis.values import place_of
+from vtax.report.analysis.warnings import merged, noted
+from vtax.report.document import (
+    Bullets,
+    Case,
+    Column,
+    Count,
+    Document,
+    Factor,
+    Group,
+    Inline,
+    Interval,
+    Message,
+    Nothing,
+    Paragraph,
+    Part,
+    Place,
+    Share,
+    Suite,
+    Table,
+    Warning,
+    joined,
+    levels_of,
+    msg,
+    muted,
+    plural,
+    stored,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.base import Options, View
+
+_MAX_NAMED = 8
+_OUTCOMES: Mapping[str, Message] = {
+    "passed": msg("passed"), "slower": msg("slower"), "undecided": msg("undecided"), "no-result": msg("no result"),
+    "not-tested": msg("not tested"),
+}  # fmt: skip
+_ROLES: Mapping[str, Any] = {"slower": "error", "no-result": "error", "undecided": "caution"}
+_CASES: Mapping[str, Any] = {
+    "passed": "passed", "slower": "failed", "undecided": "skipped", "no-result": "error", "not-tested": "skipped",
+}  # fmt: skip
+
+
+def document(source: Source, _: Options) -> Document:
+    """Every platform against the baseline of the run, with the run's margin."""
+    try:
+        return document_of(check(source.store, source.whole.analysis))
+    except BadInput:
+        nothing = msg("There is nothing to check.")
+        return Document(VIEW.title, (Paragraph(nothing),), nothing=nothing)
+
+
+def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Document:
+    """The summary, the table and the warnings. seconds: key of a cell -> duration of its trials, for test reports."""
+    parts: list[Part] = [
+        Titled(msg("Summary"), (Bullets(tuple(_summary(found))),), key="answer", role="summary"),
+        Titled(msg("Comparisons"), (_table(found), *_below(found)), key="comparisons"),
+    ]
+    warnings = _warnings(found)
+    parts += shared.warnings_part(warnings)
+    name = f"vtax check {found.analysis.name}"
+    suite = Suite(name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found))
+    return Document(VIEW.title, tuple(parts), (_lead(found),), data=_plain(found, warnings), suite=suite)
+
+
+def _lead(found: Checks) -> Inline:
+    return plural(
+        "{run}: {treatments} against {baseline}, margin {margin}; Holm-corrected over {count} comparison",
+        "{run}: {treatments} against {baseline}, margin {margin}; Holm-corrected over {count} comparisons",
+        found.family, run=found.analysis.name, treatments=joined(found.treatments), baseline=found.baseline,
+        margin=Share(found.margin, "declared"),
+    )  # fmt: skip
+
+
+def _summary(found: Checks) -> Iterator[Inline]:
+    yield {
+        "failed": styled(msg("The check failed."), "error"), "passed": msg("The check passed."),
+        "undecided": styled(msg("Nothing failed, and not everything passed."), "caution"),
+    }[found.status]  # fmt: skip
+    margin = Share(found.margin, "declared")
+    for outcome in ("slower", "no-result", "undecided", "passed"):
+        these = [each for each in found.compared if each.outcome == outcome]
+        if these:
+            text = _counted(outcome, len(these), margin)
+            names = () if outcome == "passed" else _named([_name(each) for each in these])
+            yield joined([text, joined(tuple(names), "; ")], ": ")
+    if found.not_tested:
+        names = _named([joined([each.platform, each.label]) for each in found.not_tested])
+        text = plural("{count} was not tested", "{count} were not tested", len(found.not_tested))
+        yield joined([text, joined(tuple(names), "; ")], ": ")
+
+
+def _counted(outcome: str, count: int, margin: Share) -> Inline:
+    if outcome == "slower":
+        return plural(
+            "{count} comparison is slower by more than {margin}",
+            "{count} comparisons are slower by more than {margin}", count, margin=margin,
+        )  # fmt: skip
+    if outcome == "no-result":
+        return plural("{count} comparison has no result", "{count} comparisons have no result", count)
+    if outcome == "undecided":
+        return plural("{count} comparison is undecided", "{count} comparisons are undecided", count)
+    return plural(
+        "{count} comparison passed: not slower by {margin}",
+        "{count} comparisons passed: not slower by {margin}", count, margin=margin,
+    )  # fmt: skip
+
+
+def _named(names: Sequence[Inline]) -> Iterator[Inline]:
+    """The first of them, and how many more there are."""
+    yield from names[:_MAX_NAMED]
+    if len(names) > _MAX_NAMED:
+        yield msg("{count} more", count=Count(len(names) - _MAX_NAMED))
+
+
+def _name(each: Checked) -> Inline:
+    """`crun, iperf3 throughput, direction=send`."""
+    return joined([each.pair.treatment.platform.name, _what(each)])
+
+
+def _what(each: Checked) -> Inline:
+    levels = each.pair.levels
+    return joined([each.pair.section.name, Factor(levels_of(levels)) if levels else ""])
+
+
+def _table(found: Checks) -> Table:
+    columns = (
+        shared.PLATFORM,
+        Column("comparison", msg("comparison")),
+        Column("slowdown", msg("slowdown"), is_number=True),
+        Column("interval", msg("{level}\ninterval", level=found.analysis.level), joins=True),
+        Column("visible", msg("visible\nfrom"), is_number=True),
+        Column("outcome", msg("outcome")),
+        Column("detail", msg("what would decide"), wraps=True),
+    )
+    rows = [_row(each) for each in found.compared]
+    rows += [
+        TableRow((each.platform, each.label, Nothing(), "", Nothing(), _word("not-tested"), _why(each)))
+        for each in found.not_tested
+    ]
+    return Table(columns, (Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check"))
+
+
+def _row(each: Checked) -> TableRow:
+    slowdown = each.slowdown
+    estimate: Inline = Share(slowdown.estimate, "change") if slowdown else Nothing()
+    interval: Inline = ""
+    if slowdown and math.isfinite(slowdown.high - slowdown.low) and each.ratio and each.ratio.n_blocks > 1:
+        interval = muted(Interval(slowdown.low, slowdown.high, "change"))
+    visible: Inline = Share(each.visible) if each.visible is not None else Nothing()
+    platform = shared.platform_of(each.pair.treatment.platform)
+    return TableRow((platform, _what(each), styled(estimate, "strong"), interval, visible, _word(each.outcome),
+                     joined(list(_details(each)), "; ")))  # fmt: skip
+
+
+def _word(outcome: str) -> Inline:
+    return styled(_OUTCOMES[outcome], _ROLES.get(outcome, ""))
+
+
+def _why(each: NotTested) -> Inline:
+    return joined([stored(each.reason), stored(each.hint)], "; ")
+
+
+def _details(each: Checked) -> Iterator[Inline]:
+    """Why it is undecided or has no result, and what would decide it."""
+    yield from each.reasons
+    if each.outcome != "undecided" or each.ratio is None:
+        return
+    if each.ratio.n_sessions > 1:
+        yield msg("only more sessions would decide")
+    elif each.blocks_needed_low is not None and each.blocks_needed:
+        low, high = each.blocks_needed_low, each.blocks_needed
+        blocks = plural("about {count} more block", "about {count} more blocks", high)
+        if low < high:
+            blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=Count(low))
+        yield msg("{blocks} would decide it", blocks=blocks)
+    elif each.noise is not None and not each.reasons:
+        yield msg(
+            "noise of the ratio from block to block ({noise}) leaves open how many more blocks would decide",
+            noise=Share(each.noise),
+        )
+
+
+def _below(found: Checks) -> Iterator[Part]:
+    yield Paragraph(
+        msg(
+            "slowdown: how much less of a rate, or more of a time, than {baseline}; negative: faster. Slower: the "
+            "interval, corrected for all comparisons, lies beyond {margin}; passed: it lies below. Visible from: the "
+            "smallest slowdown that this comparison would have found with a probability of 80 %",
+            baseline=found.baseline, margin=Share(found.margin, "declared"),
+        ), "muted",
+    )  # fmt: skip
+
+
+def _warnings(found: Checks) -> tuple[Warning, ...]:
+    """About the run, then about figures."""
+    about_run = [each for each in found.analysis.warnings if not each.places]
+    given = [
+        noted(text, _place(each)) for each in found.compared if each.ratio is not None for text in each.ratio.warnings
+    ]
+    return (*about_run, *merged(given))
+
+
+def _place(each: Checked) -> Place:
+    pair = each.pair
+    point = next(p for p in pair.section.points if any(row is pair.treatment for row in p.rows))
+    return place_of(pair.section, point, pair.treatment)
+
+
+def _cases(found: Checks, seconds: Mapping[str, float]) -> Iterator[Case]:
+    for each in found.compared:
+        duration = seconds.get(each.pair.treatment.cell.key, 0.0)
+        yield Case(each.pair.treatment.platform.name, _what(each), _CASES[each.outcome], each.outcome,
+                   "" if each.outcome == "passed" else _finding(each, found), duration)  # fmt: skip
+    for untested in found.not_tested:
+        name: Inline = untested.label or msg("all comparisons")
+        yield Case(untested.platform, name, "skipped", "not-tested", _why(untested))
+
+
+def _finding(each: Checked, found: Checks) -> Inline:
+    """`slowdown +9 % [+7, +11], margin 5 %`, what was visible, and what would decide."""
+    parts: list[Inline] = []
+    slowdown = each.slowdown
+    if slowdown is not None:
+        bounded = math.isfinite(slowdown.high - slowdown.low)
+        interval = Interval(slowdown.low, slowdown.high, "change") if bounded else ""
+        parts.append(
+            msg(
+                "slowdown {slowdown}, margin {margin}",
+                slowdown=joined([Share(slowdown.estimate, "change"), interval], " "),
+                margin=Share(found.margin, "declared"),
+            )
+        )
+    if each.visible is not None:
+        parts.append(msg("visible from {share}", share=Share(each.visible)))
+    return joined([*parts, *_details(each)], "; ")
+
+
+def _properties(found: Checks) -> dict[str, Inline]:
+    return {
+        "run": found.analysis.name, "study": found.analysis.study, "baseline": found.baseline,
+        "margin": Share(found.margin, "declared"), "confidence": found.analysis.level, "status": found.status,
+    }  # fmt: skip
+
+
+def _plain(found: Checks, warnings: Sequence[Warning]) -> dict[str, Any]:
+    return {
+        "status": found.status,
+        "baseline": found.baseline,
+        "treatments": list(found.treatments),
+        "margin": found.margin,
+        "confidence": found.analysis.rule.confidence,
+        "alpha": found.alpha,
+        "family": found.family,
+        "comparisons": [_plain_of(each) for each in found.compared],
+        "not_tested": [
+            {"platform": each.platform, "label": each.label, "reason": each.reason, "hint": each.hint}
+            for each in found.not_tested
+        ],
+        "warnings": tuple(warnings),
+    }
+
+
+def _plain_of(each: Checked) -> dict[str, Any]:
+    pair, ratio = each.pair, each.ratio
+    return {
+        **shared.named(pair.section),
+        "platform": pair.treatment.platform.name,
+        "marks": list(pair.treatment.platform.marks),
+        "unit": pair.section.metric.unit,
+        "better": pair.section.metric.better,
+        "levels": dict(pair.levels),
+        "outcome": each.outcome,
+        "ratio": {"estimate": ratio.estimate, "low": ratio.low, "high": ratio.high} if ratio else None,
+        "slowdown": vars(each.slowdown) if each.slowdown else None,
+        "blocks": ratio.n_blocks if ratio else 0,
+        "sessions": ratio.n_sessions if ratio else 0,
+        "p_slower": each.p_slower,
+        "p_passed": each.p_passed,
+        "visible_slowdown": each.visible,
+        "blocks_needed_low": each.blocks_needed_low,
+        "blocks_needed": each.blocks_needed,
+        "reasons": list(each.reasons),
+    }
+
+
+VIEW = View(
+    "check",
+    msg("Check"),
+    msg("Whether a platform is slower than the baseline by more than the margin; vtax check has an exit status."),
+    document,
+)

@@ -1,0 +1,186 @@
+"""Outcomes of checks of runs with invented figures, and their cases as JUnit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from measured_run import measured
+from shown import drawn, source_of, view
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.check import Checks, check, slowdown_of
+from vtax.report.document import Case, Document, Suite, msg
+from vtax.report.renderers.json import as_json
+from vtax.report.renderers.junit import junit
+from vtax.report.renderers.language import language
+from vtax.report.views.base import Options
+from vtax.report.views.check import VIEW, document_of
+
+Speed = Callable[[str], float]
+
+
+def run_of(
+    first: float = 1.0, second: float = 1.0, *, noise: float = 0.005, blocks: int = 8, seed: int = 2, **design: Any
+) -> Analysis:
+    """A run whose platforms reach these shares of native's rate."""
+    random, speed = np.random.default_rng(seed), {"native": 1.0, "first": first, "second": second}
+
+    def value(platform: str, size: int, block: int, number: int) -> float:
+        return 100 * size * speed[platform] * math.exp(random.normal(0, noise))
+
+    return measured(value, blocks, 1, **design)[1]
+
+
+def outcomes(found: Checks) -> dict[str, set[str]]:
+    result: dict[str, set[str]] = {}
+    for each in found.compared:
+        result.setdefault(each.pair.treatment.platform.name, set()).add(each.outcome)
+    return result
+
+
+def test_slower_means_beyond_the_margin() -> None:
+    analysis = run_of(0.9, 0.97)
+    found = check(None, analysis, 0.05)
+    assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
+    assert (found.status, found.family) == ("failed", 4)
+    assert outcomes(check(None, analysis, 0.15)) == {"first": {"passed"}, "second": {"passed"}}
+    assert outcomes(check(None, analysis, 0.01)) == {"first": {"slower"}, "second": {"slower"}}
+
+
+def test_at_the_margin_it_is_undecided_and_says_why() -> None:
+    found = check(None, run_of(0.95, noise=0.02), 0.05)
+    assert outcomes(found)["first"] == {"undecided"}
+    assert found.status == "undecided"
+    each = found.compared[0]
+    assert each.p_slower is not None
+    assert each.p_passed is not None
+    assert min(each.p_slower, each.p_passed) > found.alpha
+    assert each.visible is not None
+    assert each.visible > 0.05
+
+
+def test_p_values_are_corrected_for_the_family() -> None:
+    analysis = run_of(0.93, 0.95, noise=0.012)
+    alone = replace(analysis, platforms=analysis.platforms[:2])
+    many, few = (check(None, each, 0.05).compared[0] for each in (analysis, alone))
+    assert many.ratio == few.ratio
+    assert many.p_slower is not None
+    assert few.p_slower is not None
+    assert many.p_slower > few.p_slower
+
+
+def test_noise_raises_what_is_visible() -> None:
+    quiet, noisy = (check(None, run_of(noise=each), 0.05).compared[0].visible for each in (0.002, 0.05))
+    assert quiet is not None
+    assert noisy is not None
+    assert 0.05 < quiet < 0.06 < noisy
+
+
+def test_what_is_visible_is_found_in_four_of_five() -> None:
+    def comparison(speed: float, seed: int) -> Any:
+        analysis = run_of(speed, noise=0.01, seed=seed)
+        return check(None, replace(analysis, platforms=analysis.platforms[:2]), 0.05).compared[0]
+
+    typical = float(np.median([comparison(1.0, seed).visible for seed in range(8)]))
+    found = np.mean([comparison(1 - typical, seed).outcome == "slower" for seed in range(8, 38)])
+    assert 0.5 < found < 1  # 0.8, and four standard errors of 30 studies
+
+
+def test_few_blocks_decide_nothing() -> None:
+    found = check(None, run_of(0.5, blocks=3), 0.05)
+    assert {each.outcome for each in found.compared} == {"undecided"}
+    assert "3 blocks are too few for a verdict; at least 5 are needed" in found.compared[0].reasons
+    assert found.compared[0].visible is None
+    one = document_of(check(None, run_of(0.5, blocks=1), 0.05))
+    assert "undecided" in drawn(one)
+    assert as_json(one)["comparisons"][0]["slowdown"]["low"] is None
+
+
+def test_a_treatment_without_values_fails() -> None:
+    def value(platform: str, size: int, block: int, number: int) -> float:
+        return math.nan if platform == "first" and size == 64 else 100.0 + block + size
+
+    found = check(None, measured(value)[1], 0.05)
+    lost = [each for each in found.compared if each.outcome == "no-result"]
+    assert [each.pair.treatment.cell.key for each in lost] == ["first-64"]
+    assert lost[0].reasons == ("the treatment has no values",)
+    assert found.status == "failed"
+    assert '<error message="the treatment has no values" type="no-result">' in junit(document_of(found))
+
+
+def test_more_failures_of_the_treatment_are_no_pass() -> None:
+    analysis = run_of(method=2)
+    section = analysis.sections[0]
+    points = tuple(
+        replace(p, rows=tuple(replace(r, failed=4 * (r.platform.name == "first")) for r in p.rows))
+        for p in section.points
+    )
+    found = check(None, replace(analysis, sections=(replace(section, points=points),)), 0.05)
+    assert outcomes(found)["first"] == {"undecided"}
+    first = [each for each in found.compared if each.pair.treatment.platform.name == "first"]
+    assert all("more trials failed on" in each.reasons[0] for each in first)
+
+
+def test_a_wrong_clock_is_no_pass() -> None:
+    analysis = run_of()
+    section = analysis.sections[0]
+    points = tuple(
+        replace(p, rows=tuple(replace(r, clock_is_wrong=r.platform.name == "first") for r in p.rows))
+        for p in section.points
+    )
+    found = check(None, replace(analysis, sections=(replace(section, points=points),)), 0.05)
+    assert outcomes(found) == {"first": {"undecided"}, "second": {"passed"}}
+    assert "not passed: a guest's clock ran off" in found.compared[0].reasons[0]
+
+
+def test_slowdown_of_rates_and_times() -> None:
+    assert slowdown_of(0.9, "higher") == pytest.approx(0.1)
+    assert slowdown_of(1.1, "lower") == pytest.approx(0.1)
+    assert slowdown_of(1.1, "higher") == pytest.approx(-0.1)
+
+
+def test_a_time_is_slower_above_one() -> None:
+    analysis = run_of(1.2)
+    metric = replace(analysis.sections[0].metric, better="lower", unit="s")
+    section = replace(analysis.sections[0], metric=metric)
+    found = check(None, replace(analysis, sections=(section,)), 0.05)
+    assert outcomes(found) == {"first": {"slower"}, "second": {"passed"}}
+    slowdown = found.compared[0].slowdown
+    assert slowdown is not None
+    assert slowdown.estimate == pytest.approx(0.2, abs=0.02)
+    assert slowdown.low < slowdown.estimate < slowdown.high
+
+
+def test_the_view_uses_the_margin_of_the_run() -> None:
+    shown = view("check", run_of(0.9))
+    assert shown.data["margin"] == 0.02
+    empty = replace(run_of(), blocks=0)
+    assert view("check", empty).nothing == msg("There is nothing to check.")
+    assert VIEW.document(source_of(run_of()), Options()).data["status"] == "passed"
+
+
+def test_junit_holds_what_xml_can() -> None:
+    suite = Suite("a <run> & more", 0.0, (Case("p", "x\x00\ny", "skipped", "undecided", "\x1b[31m\ud800"),))
+    root = ElementTree.fromstring(junit(Document(msg("Check"), (), suite=suite)))
+    case = root.find("testsuite/testcase")
+    assert root.find("testsuite") is not None
+    assert case is not None
+    assert case.get("name") == "x\ufffd y"
+    skipped = case.find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "\ufffd[31m\ufffd"
+    assert skipped.text is None
+    with pytest.raises(ValueError, match="no suite"):
+        junit(Document(msg("Check"), ()))
+
+
+def test_junit_speaks_the_language() -> None:
+    text = junit(document_of(check(None, run_of(0.9), 0.05)), language("pt-BR"))
+    assert "lentidão +1" in text
+    assert 'type="slower"' in text
