@@ -97,8 +97,8 @@ def test_figures_are_written_in_every_format(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("store")
 def test_json_lists_what_was_written_and_what_was_not(tmp_path: Path) -> None:
-    (tmp_path / "print").mkdir()
-    done = CliRunner().invoke(group, ["figures", "tour-1", "--output", "print", "--json"], catch_exceptions=False)
+    arguments = ["figures", "tour-1", "--output", "new/print", "--json"]  # a directory that does not exist
+    done = CliRunner().invoke(group, arguments, catch_exceptions=False)
     found = json.loads(done.stdout)
     assert (found["schema"], found["run"], found["format"]) == ("vtax.figures/1", "tour-1", "svg")
     assert [(each["id"], Path(each["path"]).is_file()) for each in found["written"]] == [
@@ -114,6 +114,7 @@ def test_a_mapped_platform_is_written_and_named() -> None:
     assert done.exit_code == 0, done.output
     texts = texts_of_svg(Path("tour-1-figure-3.svg").read_bytes())
     assert any(text.endswith("docker for kvm-virtio") for text in texts)
+    assert "docker stands for kvm-virtio, by request." in texts
 
 
 @pytest.mark.usefixtures("store")
@@ -122,7 +123,8 @@ def test_a_mapped_platform_is_written_and_named() -> None:
     [
         (("--format", "gif"), "'gif' is not one of 'svg', 'pdf', 'png'"),
         (("--only", "figure-9"), "the study of tour-1 has no figure 'figure-9'"),
-        (("--output", "nowhere"), "there is no directory nowhere"),
+        (("--only", "figure-3"), "figure-3 is not drawn: no value of kvm-virtio"),
+        (("--output", "/proc/nowhere"), "cannot make the directory /proc/nowhere"),
         (("--map", "gone=docker"), "no figure of tour names the platform 'gone'"),
         (("tour-9",), "tour-9"),
     ],
@@ -173,7 +175,7 @@ def chart(study: str, figure: str) -> Chart:
     [
         ("ufla2010", "figure-5.3", "pt-BR", ("vazão dos hipervisores e nativa, teste a teste, ambiente 1",
                                              "qemu-tcg-e1000 (emulada)", "número do teste")),
-        ("santos2008", "figure-2", "en", ("xen-hvm", "512 B", "request_size", "rate, one direction (Mbit/s)")),
+        ("santos2008", "figure-2", "en", ("xen-hvm", "512 B", "request size", "rate, one direction (Mbit/s)")),
         ("santos2008", "table-1", "en", ("UDP medium", "◇ 60 %", "kvm-virtio")),
         ("mauricio2013", "figure-7", "en", ("a  rate at the sender", "b  throughput", "kvm-emulated")),
         ("trindade2018", "figure-5", "en", ("triad: a = b + s c", "kvm-virtio")),

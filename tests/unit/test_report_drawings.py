@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,7 +13,12 @@ from drawn_run import run_of
 from vtax.errors import BadInput
 from vtax.report.analysis.drawings import Drawing, Place, cell_tests, drawings, finished_blocks
 from vtax.report.analysis.source import Source
+from vtax.report.renderers.format import english
+from vtax.report.renderers.html import html
+from vtax.report.views.figure_charts import chart_of
+from vtax.report.views.paper_figures import document_of
 from vtax.study.claims import METRIC
+from vtax.study.load import Chosen, load
 
 STUDIES = ("ufla2010", "santos2008", "mauricio2013", "trindade2018")
 
@@ -137,6 +143,54 @@ def test_a_mapped_platform_is_drawn_in_place_of_the_publications() -> None:
         figures(source, lxc="kvm-virtio")
     with pytest.raises(BadInput, match="did not measure xen-hvm"):
         figures(run("santos2008", without=("xen-hvm", "xen-pv")), xen_pv="xen-hvm")
+
+
+def notes(drawing: Drawing, source: Source) -> list[str]:
+    return [english(note) for note in chart_of(drawing, source.analysis).notes]
+
+
+def test_a_chart_names_what_stands_for_the_publications_platforms() -> None:
+    """A heatmap has no legend, so that its notes are the only place that says it."""
+    source = run("urschei2007", without=("xen-dom0", "xen-pv"))
+    found = figures(source, xen_dom0="docker", xen_pv="kvm-virtio")
+    assert notes(found["figure-7"], source)[0] == "docker stands for xen-dom0, by request."
+    assert notes(found["figure-3"], source)[0] == "kvm-virtio stands for xen-pv, by request."
+    assert found["figure-2"].mapped == {}
+    assert found["figure-5"].mapped == {"xen-dom0": "docker", "xen-pv": "kvm-virtio"}
+    assert document_of(list(found.values()), source.analysis, is_full=False).data["figures"][5]["mapped"] == {
+        "xen-dom0": "docker"
+    }
+
+
+def test_a_chart_says_what_the_scale_changed_and_left_out() -> None:
+    source = run("urschei2007")
+    study = load("urschei2007", chosen=Chosen(scale="quick")).study.model_dump(mode="json")
+    declared = {**source.analysis.declared, "figure": study["figure"], "changed_by": study["changed_by"]}
+    source = Source(source.data, replace(source.analysis, declared=declared))
+    found = notes(figures(source)["figure-5"], source)
+    (changed,) = [note for note in found if note.startswith("the study was changed by --scale quick: ")]
+    assert "message_size 512, 65536 of 8 levels" in changed
+    assert [note for note in found if note.startswith("Left out")] == ["Left out by --scale: message size 1 MiB."]
+    assert not [note for note in notes(figures(source)["figure-4"], source) if note.startswith("Left out")]
+    page = html(document_of(list(figures(source).values()), source.analysis, is_full=True))
+    assert page.count("the study was changed by --scale quick") == 1 + len(study["figure"])
+
+
+def test_a_chart_says_what_the_scale_changed_of_its_own_benchmarks_alone() -> None:
+    source = run("santos2008")
+    changed_by = ["--scale quick: TCP small: request_size 1; memory: repetitions ÷ 2; 5 blocks"]
+    source = Source(source.data, replace(source.analysis, declared={**source.analysis.declared,
+                                                                    "changed_by": changed_by}))  # fmt: skip
+    found = notes(figures(source)["figure-7"], source)
+    assert "the study was changed by --scale quick: memory: repetitions ÷ 2; 5 blocks" in found
+
+
+def test_a_figure_of_the_publications_platforms_draws_no_others() -> None:
+    source = run("ufla2010", without=("virtualbox",))
+    assert "Without a value in this run: virtualbox." in notes(figures(source)["figure-5.1"], source)
+    for name in ("figure-5.1", "figure-5.3", "figure-5.5"):
+        assert not figures(source)[name].figure.shows_platform("docker")
+    assert figures(source)["others"].figure.shows_platform("docker")
 
 
 def test_efficiency_of_times_is_the_inverse_of_their_ratio() -> None:

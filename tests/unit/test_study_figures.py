@@ -26,7 +26,7 @@ FIGURE = {
     "x": "direction", "panel": "link.mtu",
 }  # fmt: skip
 IN_PAPERS = {
-    "ufla2010": {"figure-5.1", "figure-5.2", "figure-5.3", "figure-5.4", "figure-5.5"},
+    "ufla2010": {"figure-5.1", "figure-5.2", "figure-5.3", "figure-5.4", "figure-5.5", "others"},
     "santos2008": {*(f"figure-{n}" for n in range(2, 10)), "cpu", "table-1"},
     "urschei2007": {*(f"figure-{n}" for n in range(2, 8)), "others-mtu-500", "others-mtu-1500"},
     "mauricio2013": {"figure-3-cpu", "figure-3-memory", "figure-4", "figure-5", "figure-7", "figure-10"},

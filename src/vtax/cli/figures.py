@@ -29,7 +29,7 @@ _FORMATS = ("svg", "pdf", "png")
 @click.option("--format", "file_format", type=click.Choice(_FORMATS), default="svg", show_default=True)
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path, file_okay=False), default=Path(),
-    help="Write into this directory; default: the current one.",
+    help="Write into this directory, made if absent; default: the current one.",
 )  # fmt: skip
 @click.option(
     "--map", "mapped", multiple=True, metavar="THERE=HERE",
@@ -64,8 +64,11 @@ def command(
         hint = resume_hint(store, analysis.name, analysis.status) or "run the study again"
         raise BadInput(f"{analysis.name} has no finished block to draw", hint=hint)
     chosen = _chosen(found, only, analysis.name)
-    if not output.is_dir():
-        raise BadInput(f"there is no directory {output}", where="--output", hint="create it, or name another one")
+    _refuse_without_value(chosen if only else ())
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"cannot make the directory {output}: {error.strerror}", where="--output") from None
     written, left_out = _write(chosen, analysis, Formatter(chosen_language(language)), file_format, output)
     if as_json:
         print_json({
@@ -75,6 +78,17 @@ def command(
         return
     for each in written:
         click.echo(each["path"])
+
+
+def _refuse_without_value(named: Sequence[Drawing]) -> None:
+    """Raise BadInput for a figure that was asked for by its name and has no value."""
+    from vtax.report.renderers.format import english
+    from vtax.report.views.paper_figures import why_not
+
+    for each in named:
+        if not each.is_measured:
+            hint = "--map THERE=HERE draws another platform of the run in its place"
+            raise BadInput(f"{each.figure.id} is {english(why_not(each))}", where="--only", hint=hint)
 
 
 def _write(

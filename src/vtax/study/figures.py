@@ -59,6 +59,9 @@ class FigureTable(Table):
         "coefficient of variation, or Student's t-interval",
     )
     note: str = Field("", description="what is chosen here, or to beware of")
+    left_out: Where = Field(
+        default_factory=dict, description="factor -> levels of `where` that --scale left out; written by vtax run"
+    )
 
     @model_validator(mode="after")
     def _axes_agree(self) -> FigureTable:

@@ -239,9 +239,22 @@ def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
         else:
             del claim["check"]
             claim["not_tested"] = f"--scale {name} leaves out levels that it compares"
-    for key in ("published", "figure"):
-        left = [_pruned_where(table, _labels_of(table), moved) for table in changed.get(key, ())]
+    for key, prune in (("published", _pruned_where), ("figure", _pruned_figure)):
+        left = [prune(table, _labels_of(table), moved) for table in changed.get(key, ())]
         changed[key] = [table for table in left if table is not None]
+
+
+def _pruned_figure(table: Mapping[str, Any], labels: Sequence[str], moved: Moved) -> dict[str, Any] | None:
+    """A figure of the levels that are left, with those that are not."""
+    found = _pruned_where(table, labels, moved)
+    gone = {
+        factor: [level for level in (given if isinstance(given, list) else [given])
+                 if _left(factor, level, labels, moved) is None]
+        for factor, given in _flat_where(table.get("where", {})).items()
+    }  # fmt: skip
+    if found is not None and any(gone.values()):
+        found["left_out"] = {factor: levels for factor, levels in gone.items() if levels}
+    return found
 
 
 def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ answer: the mean of the blocks' means, or the ratio to the baseline within block
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -76,8 +76,9 @@ class Place:
 class Drawing:
     """A figure of the publication with what a run has for it. places: in the order of sections, points, platforms.
 
-    single: of x = `test`, every test; places are then of whole cells. absent: platforms without any value of this
-    run. hosts: how many the run has.
+    single: of x = `test`, every test; places are then of whole cells. absent: platforms of the figure, or of the
+    publication, without any value of this run. hosts: how many the run has. mapped: of what is drawn, platform or
+    host of the publication -> the one of the run that stands for it.
     """
 
     figure: FigureTable
@@ -85,6 +86,7 @@ class Drawing:
     single: tuple[Place, ...]
     absent: tuple[str, ...]
     hosts: int
+    mapped: Mapped = field(default_factory=dict)
 
     @property
     def is_measured(self) -> bool:
@@ -112,9 +114,13 @@ def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) ->
 
 def _named(analysis: Analysis, tables: Sequence[FigureTable]) -> list[str]:
     """The platforms of the publication."""
-    paper = (analysis.declared.get("paper") or {}).get("platforms") or {}
     named = [name for table in tables for name in (*table.platforms, *table.without)]
-    return list(dict.fromkeys([*paper, *named]))
+    return list(dict.fromkeys([*_of_paper(analysis), *named]))
+
+
+def _of_paper(analysis: Analysis) -> list[str]:
+    """The platforms that the study describes as the publication's."""
+    return list((analysis.declared.get("paper") or {}).get("platforms") or ())
 
 
 def finished_blocks(data: RunData) -> int:
@@ -159,9 +165,13 @@ class _Selection:
         single = [test for place in places for test in self._single(place)] if self.figure.x == "test" else []
         drawn = {place.platform for place in places if place.here or place.tests}
         known = [p.name for p in self.analysis.platforms if self._there(p.name) is not None]
-        known += [self.mapped.get(name, name) for name in self.figure.platforms]
+        published = [name for name in _of_paper(self.analysis) if self.figure.shows_platform(name)]
+        known += [self.mapped.get(name, name) for name in (*self.figure.platforms, *published)]
         absent = tuple(name for name in dict.fromkeys(known) if name not in drawn)
-        return Drawing(self.figure, tuple(places), tuple(single), absent, len(self.hosts))
+        stands = {place.there: place.platform for place in places if place.platform in drawn}
+        named = {*(there for there, here in stands.items() if there != here), f"host-{self.figure.host}"}
+        mapped = {there: here for there, here in self.mapped.items() if there in named}
+        return Drawing(self.figure, tuple(places), tuple(single), absent, len(self.hosts), mapped)
 
     def _there(self, here: str) -> str | None:
         """What a platform of the run is called in the publication; None where the figure leaves it out."""

@@ -86,6 +86,21 @@ def chart_of(drawing: Drawing, analysis: Analysis) -> Chart:
     return _Builder(drawing, analysis).chart()
 
 
+def mapping_of(mapped: Mapping[str, str]) -> list[Inline]:
+    """What stands for a platform or host of the publication, a sentence each."""
+    return [msg("{here} stands for {there}, by request.", here=here, there=there) for there, here in mapped.items()]
+
+
+def changes_of(analysis: Analysis, labels: Sequence[str] | None = None) -> list[Inline]:
+    """What --scale and --protocol changed of the study; labels: of these benchmarks only, None for all."""
+    others = {section.label for section in analysis.sections} - set(labels or ())
+    found: list[Inline] = []
+    for option, _, text in (each.partition(": ") for each in analysis.declared.get("changed_by", ())):
+        parts = [part for part in text.split("; ") if labels is None or part.partition(": ")[0] not in others]
+        found.append(stored(f"the study was changed by {option}: {'; '.join(parts)}"))
+    return found
+
+
 class _Builder:
     """Axes, panels and values of one figure."""
 
@@ -205,7 +220,7 @@ class _Builder:
     def _axis_title(self, axis: str) -> Inline:
         if axis == TEST:
             return msg("test number")
-        return "" if axis in (*NAMED_AXES, _ROW) else axis.removeprefix("link.")
+        return "" if axis in (*NAMED_AXES, _ROW) else _words(axis)
 
     def _panel(self, key: str, scale: Scale, places: Sequence[Place]) -> ChartPanel:
         """A panel with the title of its values. places: its own."""
@@ -214,7 +229,7 @@ class _Builder:
         axis = msg("{metric} ({unit})", metric=value, unit=scale.unit) if value != "" else scale.unit
         title = self._label(key, self.figure.panel, places) if self.figure.panel else ""
         if self.figure.panel and self.figure.panel not in (PLATFORM, METRIC, BENCHMARK, QUANTITY, HOST):
-            title = msg("{name}: {value}", name=self.figure.panel.removeprefix("link."), value=title)
+            title = msg("{name}: {value}", name=_words(self.figure.panel), value=title)
         if self.figure.kind == "heatmap":
             title = axis if self.figure.panel == QUANTITY else joined([title, axis], ", ")
         quantity = places[0].quantity
@@ -246,8 +261,16 @@ class _Builder:
         """Sentences below the chart: the run, what is marked, what is absent, what the study chose."""
         analysis, figure = self.analysis, self.figure
         found: list[Inline] = [
-            plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name)
+            *mapping_of(self.drawing.mapped),
+            plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name),
+            *changes_of(analysis, figure.benchmarks),
         ]
+        for factor, levels in figure.left_out.items():
+            shown = levels if isinstance(levels, list) else [levels]
+            names = listed([self._label(str(level), factor, ()) for level in shown])
+            found.append(
+                msg("Left out by --scale: {factor} {levels}.", factor=self._axis_title(factor), levels=names)
+            )
         drawn = {place.platform for place in self.drawing.places if place.here or place.tests}
         marked = [Platform(name, marks) for name, marks in self.marks.items() if marks and name in drawn]
         if marked:
@@ -262,6 +285,11 @@ class _Builder:
         if figure.note:
             found.append(stored(figure.note))
         return found
+
+
+def _words(factor: str) -> str:
+    """A factor as words: `link.mtu` is `mtu`, `socket_buffer` is `socket buffer`."""
+    return factor.removeprefix("link.").replace("_", " ")
 
 
 def _number(key: str) -> float:

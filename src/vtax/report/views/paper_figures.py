@@ -37,7 +37,7 @@ from vtax.report.document import (
 )
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
-from vtax.report.views.figure_charts import chart_of, left_of, right_of, title_of
+from vtax.report.views.figure_charts import changes_of, chart_of, left_of, mapping_of, right_of, title_of
 from vtax.study.claims import BENCHMARK, METRIC
 
 
@@ -52,7 +52,9 @@ def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool) 
     if not found:
         text = msg("the study of this run declares no figures")
         return Document(VIEW.title, (Paragraph(text),), data=_plain(found, analysis), nothing=text)
-    parts: list[Part] = [_overview(found)]
+    changes = [Paragraph(text, "caution") for text in changes_of(analysis)]
+    mapping = mapping_of({there: here for each in found for there, here in each.mapped.items()})
+    parts: list[Part] = [*changes, *(Paragraph(text, "caution") for text in mapping), _overview(found)]
     if is_full:
         parts += [_section(each, analysis) for each in found if each.is_measured]
     else:
@@ -198,7 +200,12 @@ def _printed(printed: Estimate | None, is_share: bool) -> Inline:
 
 
 def _plain(found: Sequence[Drawing], analysis: Analysis) -> dict[str, Any]:
-    return {"confidence": analysis.rule.confidence, "figures": [plain_of(each, analysis) for each in found]}
+    changed_by = list(analysis.declared.get("changed_by", ()))
+    return {
+        "confidence": analysis.rule.confidence,
+        "changed_by": changed_by,
+        "figures": [plain_of(each, analysis) for each in found],
+    }
 
 
 def plain_of(each: Drawing, analysis: Analysis) -> dict[str, Any]:
@@ -222,6 +229,8 @@ def plain_of(each: Drawing, analysis: Analysis) -> dict[str, Any]:
         "is_drawn": each.is_measured,
         "why_not": "" if each.is_measured else why_not(each),
         "absent": list(each.absent),
+        "mapped": dict(each.mapped),
+        "left_out": dict(figure.left_out),
         "values": [_plain_place(place, analysis) for place in (*each.places, *each.single)],
     }
 
