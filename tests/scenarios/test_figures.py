@@ -192,11 +192,34 @@ def test_a_heatmap_has_the_value_and_the_interval_of_every_point() -> None:
     spec = chart_spec(heatmap(), Formatter())
     left, right = spec["vconcat"][0]["hconcat"]
     assert left["data"]["values"][0]["text"] == "92.0"
-    assert right["data"]["values"][0]["text"] == "90.0\n± 5.0\u00a0%"
+    assert right["data"]["values"][0]["text"] == "90.0\n[86, 94]"
     assert [value["dark"] for value in right["data"]["values"]] == [True, False]
     assert right["data"]["values"][1]["text"] == "–"
     texts = texts_of_svg(file_of(heatmap(), Formatter(), "svg"))
-    assert [text for text in texts if text.startswith("90.0")] == ["90.0± 5.0 %"]
+    assert [text for text in texts if text.startswith("90.0")] == ["90.0[86, 94]"]
+
+
+def test_efficiencies_are_white_at_the_baseline() -> None:
+    panel = replace(heatmap().panels[0], middle=1.0)
+    values = tuple(ChartValue(0, float(x), 0, 0, (v, None, None)) for x, v in enumerate((0.3, 1.02)))
+    side = chart_spec(replace(heatmap(), panels=(panel,), values=values), Formatter())["vconcat"][0]["hconcat"][0]
+    assert side["layer"][0]["encoding"]["fill"]["scale"]["domain"][1] == 1.0
+    assert [value["dark"] for value in side["data"]["values"]] == [True, False]
+
+
+def test_bars_of_one_host_have_no_letters() -> None:
+    found = layers(chart_spec(chart("ufla2010", "figure-5.5"), Formatter()))
+    assert "letter" not in [layer["encoding"].get("text", {}).get("field") for layer in found]
+
+
+def test_points_and_intervals_of_a_series_stand_at_one_place_inside_the_axis() -> None:
+    drawn = chart("santos2008", "figure-8")
+    side = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"][1]
+    assert all("data" not in layer for layer in side["layer"])
+    places = [value["x"] for value in side["data"]["values"]]
+    assert len(set(places)) == len(places)
+    low, high = side["layer"][0]["encoding"]["x"]["scale"]["domain"]
+    assert low < min(places) < max(places) < high
 
 
 def heatmap() -> Chart:
@@ -234,6 +257,7 @@ def test_an_interval_that_leaves_the_axis_ends_there_in_an_arrow(study: str, fig
     assert (record["low"], record["high"]) == (low, high)
     assert record["low_beyond"] is record["high_beyond"] is True
     assert high <= 3 * max(value.right[0] for value in drawn.values if value.right) / drawn.panels[0].scale.divisor
+    assert "an arrow: the interval goes on" in json.dumps(side["title"]).replace('", "', " ")
     signs = [layer["mark"].get("text") for layer in side["layer"]]
     assert {"◀", "▶"} <= set(signs) or {"▼", "▲"} <= set(signs)
 

@@ -31,13 +31,17 @@ class ChartValue:
 
 @dataclass(frozen=True)
 class ChartPanel:
-    """One drawing of a chart. axis: title of the values, with their unit. left, right: titles of the sides."""
+    """One drawing of a chart. axis: title of the values, with their unit. left, right: titles of the sides.
+
+    middle: of a heatmap, the value that is neither colour, such as 1 of efficiencies; None for none.
+    """
 
     title: Inline
     axis: Inline
     left: Inline
     right: Inline
     scale: Scale = UNSCALED
+    middle: float | None = None
 
 
 @dataclass(frozen=True)

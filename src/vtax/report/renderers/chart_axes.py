@@ -40,6 +40,11 @@ class Axis:
             found["low_beyond"], found["high_beyond"] = low < self.low, high > self.high
         return found
 
+    def cuts(self, values: Sequence[ChartValue]) -> bool:
+        """Whether an interval of some value goes on beyond the axis."""
+        shown = [self.record(each) for value in values for each in (value.left, value.right)]
+        return any(each.get("low_beyond") or each.get("high_beyond") for each in shown)
+
     def arrows(self, base: Spec, scale: Spec, channel: str) -> list[Spec]:
         """Layers with an arrow at the end of the axis for every interval that goes on beyond it."""
         signs = {"x": ("◀", "▶"), "y": ("▼", "▲")}[channel]

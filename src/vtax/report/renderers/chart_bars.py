@@ -31,7 +31,10 @@ class _Bars(Drawn):
         self.series = sorted({value.series for value in self.values})
         self.letters = dict(zip(self.series, _LETTERS, strict=False))
         names = sorted(self.labels[each] for each in self.series)
-        self.is_grouped = sorted(self.places.values()) != names  # else the places name the series
+        is_named = (
+            names == [""] or sorted(self.places.values()) == names
+        )  # by the places, or there is nothing to name
+        self.is_grouped = not is_named
 
     def sides(self) -> list[Spec]:
         axis = value_axis(self.values, self.panel.scale, "x" in self.chart.log)
@@ -45,7 +48,8 @@ class _Bars(Drawn):
                      "letter": self.letters[value.series], **record_of(value, axis, is_right=is_right)}
                     for value in self.values
                 ]},
-                "width": WIDTH, "height": len(self.places) * row, "title": self.title(is_right),
+                "width": WIDTH, "height": len(self.places) * row,
+                "title": self.title(is_right, is_cut=axis.cuts(self.values)),
                 "layer": [only(layer) for layer in self._layers(axis)],
             }
             for is_right in (False, True)

@@ -7,7 +7,9 @@ from vtax.report.renderers.chart_layers import INK, PAPER, WIDTH, Drawn
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec
 
-_CELL_HEIGHT = 30
+_CELL_HEIGHT, _CELL_WIDTH = 30, 58
+_FILLS = ["#f4f7fb", "#9db8d9", "#10325f"]
+_BELOW, _MIDDLE, _ABOVE = "#8a3b12", "#f7f7f7", "#10325f"  # of values that have a middle
 _DARK = 0.55  # of the range of a heatmap, from which its numbers are white
 
 
@@ -32,14 +34,14 @@ class _Cells(Drawn):
                 bounded = value.right if is_right else value.left
                 printed = None if is_right else value.printed
                 text = self._cell(bounded, printed)
-                share = (bounded[0] - low) / (high - low) if bounded is not None and high > low else 0.0
+                share = self._darkness(bounded[0], low, high) if bounded is not None else 0.0
                 records.append({
                     "x": columns[places.index(value.x)], "y": rows[value.y], "text": text,
                     "fill": bounded[0] if bounded is not None and not is_table else None,
                     "dark": bool(share > _DARK and not is_table),
                 })  # fmt: skip
             layers = self._layers(columns, rows, low, high)
-            width = max(WIDTH, 44 * len(columns))
+            width = max(WIDTH, _CELL_WIDTH * len(columns))
             sides.append({
                 "data": {"values": records}, "width": width, "height": _CELL_HEIGHT * len(rows), "layer": layers,
                 "title": self.title(is_right), "resolve": {"scale": {"fill": "independent"}},
@@ -56,8 +58,12 @@ class _Cells(Drawn):
                   "axis": {"title": self.text(self.chart.y_title) or None, "domain": False, "ticks": False,
                            "grid": False}},
         }  # fmt: skip
-        fill: Spec = {"field": "fill", "type": "quantitative", "legend": None,
-                      "scale": {"domain": [low, high], "range": ["#f4f7fb", "#9db8d9", "#10325f"]}}  # fmt: skip
+        middle = self.panel.middle
+        reach = 1.0 if middle is None else self._reach(middle, low, high)
+        scale: Spec = {"domain": [low, high], "range": _FILLS}
+        if middle is not None:
+            scale = {"domain": [middle - reach, middle, middle + reach], "range": [_BELOW, _MIDDLE, _ABOVE]}
+        fill: Spec = {"field": "fill", "type": "quantitative", "legend": None, "scale": scale}
         return [
             {"transform": [{"filter": "isValid(datum.fill)"}],
              "mark": {"type": "rect", "stroke": PAPER}, "encoding": {**at, "fill": fill}},
@@ -67,6 +73,17 @@ class _Cells(Drawn):
                  "condition": {"test": "datum.dark", "value": PAPER}, "value": INK}}},
         ]  # fmt: skip
 
+    def _darkness(self, value: float, low: float, high: float) -> float:
+        """From 0, the lightest fill of the values from low to high, to 1."""
+        middle = self.panel.middle
+        if middle is not None:
+            return abs(value - middle) / self._reach(middle, low, high)
+        return (value - low) / (high - low) if high > low else 0.0
+
+    def _reach(self, middle: float, low: float, high: float) -> float:
+        """The largest distance from the middle, for which colours are darkest."""
+        return max(high - middle, middle - low) or 1.0
+
     def _cell(self, bounded: Bounded | None, printed: Bounded | None) -> str:
         lines = []
         if bounded is not None:
@@ -74,7 +91,8 @@ class _Cells(Drawn):
             text = Share(value) if self.chart.is_share else Number(value / self.panel.scale.divisor, 3)
             lines.append(self.text(text))
             if low is not None and high is not None and value:
-                lines.append(self.text(joined(["±", Share((high - low) / 2 / abs(value))], " ")))
+                bounds = [Number(bound / self.panel.scale.divisor, 2) for bound in (low, high)]
+                lines.append(self.text(joined(["[", joined(bounds, ", "), "]"], "")))
         if printed is not None:
             text = Share(printed[0]) if self.chart.is_share else Number(printed[0] / self.panel.scale.divisor, 3)
             lines.append(self.text(joined(["◇", text], " ")))

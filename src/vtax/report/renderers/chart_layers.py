@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from vtax.report.document import Bounded, Chart, ChartValue, joined
+from vtax.report.document import Bounded, Chart, ChartValue, joined, msg
 from vtax.report.renderers.chart_axes import Axis
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import PLACEHOLDERS, Spec
@@ -31,10 +31,13 @@ class Drawn:
         title = {"title": self.text(self.panel.axis), "tickCount": 5, "labelExpr": SPACED}
         return {"type": "quantitative", "scale": axis.scale, "axis": title}
 
-    def title(self, is_right: bool) -> Spec:
-        """The title of a side; both have as many lines."""
-        sides = [textwrap.wrap(self.text(side), _SIDE_CHARS)
-                 for side in (joined([self.panel.left, self.chart.printed], "; "), self.panel.right)]  # fmt: skip
+    def title(self, is_right: bool, *, is_cut: bool = False) -> Spec:
+        """The title of a side; both have as many lines. is_cut: arrows are there, which it explains."""
+        arrow = msg("an arrow: the interval goes on") if is_cut else ""
+        sides = [
+            textwrap.wrap(self.text(joined(texts, "; ")), _SIDE_CHARS)
+            for texts in ([self.panel.left, self.chart.printed, arrow], [self.panel.right, arrow])
+        ]
         lines = sides[is_right] + [" "] * (max(map(len, sides)) - len(sides[is_right]))
         if self.panel.title == "":
             return {"text": lines, "fontWeight": 400, "color": MUTED, "fontSize": 10.5}

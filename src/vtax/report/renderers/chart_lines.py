@@ -48,23 +48,25 @@ class Looks(Drawn):
 class _Lines(Looks):
     def sides(self) -> list[Spec]:
         axis = value_axis([*self.values, *self.bands], self.panel.scale, "y" in self.chart.log)
-        domain = _numbers_domain([value.x for value in self.values], "x" in self.chart.log)
+        aside = _DODGE * (len(self.used) - 1) / 2
+        domain = _numbers_domain([value.x for value in self.values], "x" in self.chart.log, aside)
         sides = []
         for is_right in (False, True):
             rows = [
-                {"series": self.labels[value.series], "x": value.x, **record_of(value, axis, is_right=is_right)}
+                {"series": self.labels[value.series], "x": self._dodged(value, domain),
+                 **record_of(value, axis, is_right=is_right)}
                 for value in self.values
-            ]
-            dodged = [{**row, "x": self._dodged(value, domain)} for row, value in zip(rows, self.values, strict=True)]
-            layers = self._layers(axis, domain, dodged, is_banded=bool(self.bands) and is_right)
+            ]  # fmt: skip
+            layers = self._layers(axis, domain, is_banded=bool(self.bands) and is_right)
             sides.append({
-                "data": {"values": rows}, "width": WIDTH, "title": self.title(is_right),
+                "data": {"values": rows}, "width": WIDTH,
+                "title": self.title(is_right, is_cut=axis.cuts(self.values)),
                 "height": _HEIGHT if len(self.chart.panels) < _MANY else _LOW,
                 "layer": [only(layer) for layer in layers],
             })  # fmt: skip
         return sides
 
-    def _layers(self, axis: Axis, domain: list[float], dodged: list[Spec], *, is_banded: bool) -> list[Spec]:
+    def _layers(self, axis: Axis, domain: list[float], *, is_banded: bool) -> list[Spec]:
         x, y = self._numbers(domain), self.scaled(axis)
         look = {key: self.look(key) for key in ("color", "strokeDash", "shape")}
         at: Spec = {"x": {"field": "x", **x}}
@@ -79,10 +81,10 @@ class _Lines(Looks):
         if is_banded:
             return [*layers, *self._bands(axis, domain, x, y, look)]
         beside = [
-            {"data": {"values": dodged}, **each, "encoding": {**each["encoding"], "color": look["color"]}}
-            for each in intervals(at, y, "y")
+            {**each, "encoding": {**each["encoding"], "color": look["color"]}}
+            for each in (*intervals(at, y, "y"), *axis.arrows(at, y, "y"))
         ]
-        return [*layers, *beside, *printed(at, y, "y"), *axis.arrows(at, y, "y")]
+        return [*layers, *beside, *printed(at, y, "y")]
 
     def _numbers(self, domain: list[float]) -> Spec:
         """The channel of the numbers, with the levels as they are written."""
@@ -122,19 +124,21 @@ class _Lines(Looks):
         return [*layers, *({**own, **each} for each in arrows)]
 
     def _dodged(self, value: ChartValue, domain: Sequence[float]) -> float:
-        """x a little aside, so that intervals of several series stand beside each other."""
+        """x a little aside, so that series stand beside each other; tests stay at their numbers."""
+        if self.chart.bands:
+            return value.x
         step = self.aside(value)
         if "x" in self.chart.log:
             return float(value.x * (domain[1] / domain[0]) ** step)
         return value.x + (domain[1] - domain[0]) * step
 
 
-def _numbers_domain(numbers: Iterable[float], is_log: bool) -> list[float]:
-    """A little more than all numbers on an axis."""
+def _numbers_domain(numbers: Iterable[float], is_log: bool, aside: float) -> list[float]:
+    """A little more than all numbers on an axis. aside: share of the axis that series stand aside of them."""
     found = sorted(set(numbers)) or [1.0]
     low, high = found[0], found[-1]
     if is_log:
-        room = (high / low) ** 0.04 if high > low else 1.5
+        room = (high / low) ** (0.04 + 1.5 * aside) if high > low else 1.5
         return [low / room, high * room]
-    room = (high - low) * 0.05 or 0.5
+    room = (high - low) * (0.05 + 1.5 * aside) or 0.5
     return [low - room, high + room]

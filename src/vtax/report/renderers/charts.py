@@ -52,7 +52,7 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True) -
             "axis": {
                 "labelColor": INK, "titleColor": INK, "gridColor": GRID, "tickColor": MUTED, "domainColor": MUTED,
                 "labelFontSize": 10.5, "titleFontSize": 11, "titleFontWeight": 400, "labelLimit": 190,
-                "titleLimit": 0,
+                "titleLimit": 0, "titlePadding": 8,
             },
             "legend": {
                 "orient": "bottom", "direction": "horizontal", "columns": _LEGEND_COLUMNS, "labelFontSize": 10.5,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -203,7 +204,7 @@ class _Builder:
             name: Inline = Platform(key, self.marks.get(key, ()))
             return msg("{here} for {there}", here=name, there=there) if there != key else name
         if axis == HOST:
-            return msg("host {number}", number=key) if key != "0" else ""
+            return msg("host {number}", number=key) if key != "0" and self.drawing.hosts > 1 else ""
         if axis == METRIC:
             return next((title for (_, metric), title in self.titles.items() if metric == key), key)
         if axis == QUANTITY:
@@ -233,8 +234,11 @@ class _Builder:
         if self.figure.kind == "heatmap":
             title = axis if self.figure.panel == QUANTITY else joined([title, axis], ", ")
         quantity = places[0].quantity
+        middle = 1.0 if self.figure.kind == "heatmap" and quantity == "efficiency" else None
         left, right = left_of(self.drawing, self.analysis, quantity), right_of(self.drawing, self.analysis, quantity)
-        return ChartPanel(title, axis, left, right, scale)
+        if middle is not None:
+            left, right = (msg("{side}; white at 100 %", side=side) for side in (left, right))
+        return ChartPanel(title, axis, left, right, scale, middle)
 
     def _value_title(self, place: Place) -> Inline:
         if place.quantity == "value":
@@ -248,14 +252,29 @@ class _Builder:
             return UNSCALED
         if any(place.quantity == "efficiency" for place in places):
             return _PERCENT
-        shown = [
-            e.value for place in places for e in (place.here, place.tests and place.tests.drawn, place.printed) if e
-        ]
-        return scale_for(next((place.unit for place in places if place.unit), ""), shown)
+        unit = next((place.unit for place in places if place.unit), "")
+        drawn = {(place.levels.get(BENCHMARK), place.levels.get(METRIC)) for place in places}
+        shown = [  # all of the run, so that figures of one metric have one unit
+            row.summary.mean for section in self.analysis.sections if (section.label, section.metric.name) in drawn
+            for point in section.points for row in point.rows if row.summary is not None
+        ]  # fmt: skip
+        return scale_for(unit, [*shown, *(place.printed.value for place in places if place.printed)])
 
     def _colour(self, key: str, number: int) -> int:
         """Of platforms as in all of the report; of other series by their order."""
         return self.colours.get(key, 0) if self.figure.series == PLATFORM else number + 1
+
+    def _is_same_on_both_sides(self) -> bool:
+        """Whether there is one test in a block, so that the mean of all tests is that of the blocks."""
+        pairs = [(p.tests, p.here, p.blocks) for p in self.drawing.places if p.quantity == "value" and p.tests]
+        return (
+            bool(pairs)
+            and self.figure.x != TEST
+            and all(
+                here is not None and tests.n == blocks and math.isclose(tests.mean, here.value)
+                for tests, here, blocks in pairs
+            )
+        )
 
     def _notes(self) -> list[Inline]:
         """Sentences below the chart: the run, what is marked, what is absent, what the study chose."""
@@ -277,6 +296,8 @@ class _Builder:
             found.append(msg("Rates of {platforms} are not those of hardware.", platforms=listed(marked)))
         if self.drawing.absent:
             found.append(msg("Without a value in this run: {platforms}.", platforms=", ".join(self.drawing.absent)))
+        if self._is_same_on_both_sides():
+            found.append(msg("Every block has one test here, so that the means of both sides are the same."))
         if HOST in figure.axes or figure.host:
             hosts = plural("{count} host", "{count} hosts", self.drawing.hosts)
             found.append(
