@@ -157,6 +157,7 @@ def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[st
     if scale.blocks is not None:
         changes.append(_fewer_blocks(changed, scale.blocks))
     _prune_claims(changed, name, moved)
+    _name_left_out(changed, data, moved)
     return _noted(changed, f"--scale {name}: {'; '.join(filter(None, changes))}")
 
 
@@ -189,6 +190,19 @@ def _scaled(
                 table[kind] = left
     if notes:
         yield f"{label}: {', '.join(notes)}"
+
+
+def _name_left_out(changed: dict[str, Any], data: Mapping[str, Any], moved: Moved) -> None:
+    """Keep with every figure the levels of its `where` that are not measured. data: of the whole study."""
+    before = {table["id"]: _flat_where(table.get("where", {})) for table in data.get("figure", ())}
+    for table in changed.get("figure", ()):
+        gone: dict[str, list[Level]] = {}
+        for factor, given in before[table["id"]].items():
+            for level in given if isinstance(given, list) else [given]:
+                if _left(factor, level, _labels_of(table), moved) is None:
+                    gone.setdefault(factor, []).append(level)
+        if gone:
+            table["left_out"] = gone
 
 
 def divided(value: Level, divisor: float) -> Level:
@@ -239,22 +253,9 @@ def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
         else:
             del claim["check"]
             claim["not_tested"] = f"--scale {name} leaves out levels that it compares"
-    for key, prune in (("published", _pruned_where), ("figure", _pruned_figure)):
-        left = [prune(table, _labels_of(table), moved) for table in changed.get(key, ())]
+    for key in ("published", "figure"):
+        left = [_pruned_where(table, _labels_of(table), moved) for table in changed.get(key, ())]
         changed[key] = [table for table in left if table is not None]
-
-
-def _pruned_figure(table: Mapping[str, Any], labels: Sequence[str], moved: Moved) -> dict[str, Any] | None:
-    """A figure of the levels that are left, with those that are not."""
-    found = _pruned_where(table, labels, moved)
-    gone = {
-        factor: [level for level in (given if isinstance(given, list) else [given])
-                 if _left(factor, level, labels, moved) is None]
-        for factor, given in _flat_where(table.get("where", {})).items()
-    }  # fmt: skip
-    if found is not None and any(gone.values()):
-        found["left_out"] = {factor: levels for factor, levels in gone.items() if levels}
-    return found
 
 
 def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
