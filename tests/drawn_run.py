@@ -22,7 +22,7 @@ from vtax.study.load import load
 
 SPEED: Mapping[str, float] = {
     "native": 1.0, "docker": 0.99, "lxc": 1.0, "xen-pv": 0.93, "xen-dom0": 0.9, "xen-hvm": 0.4, "virtualbox": 0.6,
-    "qemu-tcg-e1000": 0.3, "kvm-virtio": 0.85, "kvm-emulated": 0.5, "kvm-e1000": 0.45,
+    "qemu-tcg-e1000": 0.3, "kvm-virtio": 0.85, "kvm-virtio-user": 0.8, "kvm-emulated": 0.5, "kvm-e1000": 0.45,
 }  # fmt: skip
 MARKS = {"qemu-tcg-e1000": ("emulated",), "virtualbox": ("nested",)}
 

@@ -28,7 +28,7 @@ def test_a_stored_run_estimates_the_time_of_the_next(driver: ScriptedDriver, sto
     plan = planned()
     by_default = plan.expected_block_s()
     assert with_costs(plan, store) is plan
-    assert "in total (estimated from defaults, too long for containers: no stored run" in announced(plan)
+    assert "in total (a rough estimate, too high for containers, since no stored run" in announced(plan)
     assert as_json(plan)["block_s_from"] is None
     first, second = executed(plan, store, home), executed(plan, store, home)
     estimated = with_costs(plan, store)

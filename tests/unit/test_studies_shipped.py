@@ -17,7 +17,7 @@ from vtax.image.image import Image
 from vtax.platforms.base import Probe
 from vtax.runner.plan import make_plan
 from vtax.runner.points import Point
-from vtax.study.load import load, shipped
+from vtax.study.load import Chosen, load, shipped
 
 MIB = 1 << 20
 CACHES_MIB = (1, 8, 32, 36, 64, 69)  # of processors from laptops to servers
@@ -72,3 +72,21 @@ def test_dd_measures_the_disk_and_no_cache_but_where_a_paper_did(name: str) -> N
         warnings = point.benchmark.parse(point.parameters, context, {"single": result}).warnings
         declared = paper is not None and any("page cache" in default for default in paper.defaults)
         assert bool(warnings) == declared
+
+
+@pytest.mark.parametrize("name", ["urschei2007", "folklore"])
+def test_what_is_printed_of_a_study_has_its_claims_defaults_figures_and_what_a_scale_changes(name: str) -> None:
+    study = load(name).study
+    result = CliRunner().invoke(group, ["studies", name], catch_exceptions=False, env={"COLUMNS": "200"})
+    assert study.paper is not None
+    for text in [*study.paper.defaults, *(claim.id for claim in study.claim), *(each.id for each in study.figure)]:
+        assert text in result.output
+    for scale in study.scale:
+        (changed,) = load(name, chosen=Chosen(scale=scale)).study.changed_by
+        assert changed in result.output
+
+
+@pytest.mark.parametrize("name", ["ufla2010", "urschei2007", "mauricio2013"])
+def test_links_of_papers_with_gigabit_interfaces_have_that_rate(name: str) -> None:
+    rates = {table.link.get("rate_mbit_s") for table in load(name).study.benchmark if table.topology}
+    assert rates == {1000}

@@ -151,7 +151,7 @@ def test_an_unknown_scale_or_protocol_names_those_there_are(tmp_path: Path) -> N
     with pytest.raises(BadInput, match="mine has no scale 'quik'; it has quick") as refused:
         load(written(tmp_path), chosen=Chosen(scale="quik"))
     assert refused.value.where == "--scale"
-    with pytest.raises(BadInput, match=r"tour has no protocol 'paper'; it has no \[protocol.NAME\]"):
+    with pytest.raises(BadInput, match=r"tour has no protocol 'paper'; its file declares none"):
         load("tour", chosen=Chosen(protocol="paper"))
 
 

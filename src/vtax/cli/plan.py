@@ -313,7 +313,7 @@ def _source(plan: Plan) -> str:
     """What the estimated time was made from."""
     if plan.stored_costs:
         return f" (estimated from {plan.stored_costs.source})"
-    return " (estimated from defaults, too long for containers: no stored run of this host has these cells)"
+    return " (a rough estimate, too high for containers, since no stored run of this host has these cells)"
 
 
 def longest_s(plan: Plan) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from vtax.cli.completion import study_names
 from vtax.cli.output import json_option, print_json, print_table
+from vtax.study.claims import ClaimTable
 from vtax.study.expand import count_points
-from vtax.study.load import load, shipped
+from vtax.study.load import Chosen, load, shipped
 from vtax.study.model import BenchmarkTable, Study
 from vtax.study.units import about_size, format_count, format_levels
 
@@ -18,7 +21,8 @@ from vtax.study.units import about_size, format_count, format_levels
 def command(name: str | None, as_json: bool) -> None:
     """List the shipped studies.
 
-    With NAME of a study, or a TOML file: print its question, platforms, design and benchmarks.
+    With NAME of a study, or a TOML file: print its question, platforms, design and benchmarks, what its scales
+    and protocols change, what its publication leaves open, its claims and its figures.
     """
     if name:
         _explain(load(name).study, name, as_json=as_json)
@@ -48,8 +52,6 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
         "guest": f"{format_count(study.guest.vcpus, 'vCPU')}, {about_size(study.guest.memory)}",
         "tuning": ", ".join(study.tuning),
         "design": f"rule {rule}, {blocks}, trials = {design.trials}, warmup = {design.warmup}, {design.order} order",
-        "scales": ", ".join(f"--scale {name}" for name in study.scale),
-        "protocols": ", ".join(f"--protocol {name}" for name in study.protocol),
         "cells": f"{_cells(study)}, when all platforms run here",
     }
     for what, text in facts.items():
@@ -68,7 +70,32 @@ def _explain(study: Study, reference: str, *, as_json: bool) -> None:
             for table in study.benchmark
         ],
     )
+    _list("scales and protocols", _variants(study, reference))
+    _list("what the publication leaves open, and what is done here", study.paper.defaults if study.paper else [])
+    if study.claim:
+        print_table(
+            ("claim", "finding", "source"),
+            [(each.id, _finding(each), each.source) for each in study.claim],
+        )
+    if study.figure:
+        print_table(("figure", "shows", "kind"), [(each.id, each.title, each.kind) for each in study.figure])
     click.echo(f"vtax run {reference} --dry-run prints its plan on this host")
+
+
+def _variants(study: Study, reference: str) -> list[str]:
+    """What each scale and each protocol of the study changes, by the option that chooses it."""
+    chosen = [Chosen(scale=name) for name in study.scale] + [Chosen(protocol=name) for name in study.protocol]
+    return [text for each in chosen for text in load(reference, chosen=each).study.changed_by]
+
+
+def _list(heading: str, lines: Sequence[str]) -> None:
+    """A heading and its lines, and an empty line; nothing without lines."""
+    if lines:
+        click.echo("\n".join([f"{heading}:", *(f"  {line}" for line in lines), ""]))
+
+
+def _finding(claim: ClaimTable) -> str:
+    return f"{claim.statement} (not tested: {claim.not_tested})" if claim.not_tested else claim.statement
 
 
 def _settings(table: BenchmarkTable) -> str:

@@ -130,7 +130,7 @@ def _named(kind: str, name: str, known: Mapping[str, Variant], study: str) -> Va
     """The scale or protocol of a name. Raises BadInput with those that the study has."""
     if name in known:
         return known[name]
-    has = f"it has {', '.join(known)}" if known else f"it has no [{kind}.NAME]"
+    has = f"it has {', '.join(known)}" if known else "its file declares none"
     raise BadInput(
         f"{study} has no {kind} {name!r}; {has}",
         where=f"--{kind}",
