@@ -145,3 +145,37 @@ def test_a_new_run_writes_down_that_a_killed_one_ended() -> None:
         begin(store, "tour-1")
     prepare_host(home)
     assert statuses() == {"tour-1": "interrupted"}
+
+
+def names(*conditions: str) -> list[str]:
+    """The runs that `vtax list` shows under these conditions."""
+    options = [part for condition in conditions for part in ("--where", condition)]
+    return [run["name"] for run in json.loads(output_of("list", "--json", *options))]
+
+
+def test_the_list_shows_the_runs_that_meet_all_conditions() -> None:
+    with Store.open(Home.from_environment().ensure().store_url) as store:
+        begin(store, "tour-1", started_at=1_600_000_000.0).finish("finished", "all blocks", 1.7e9)
+        begin(store, "tour-2", started_at=1_700_000_000.0).finish("failed", "disk full", 1.7e9)
+        begin(store, "other-1", study="other", started_at=1_700_000_000.0).finish("finished", "all blocks", 1.7e9)
+    assert names() == ["tour-1", "tour-2", "other-1"]
+    assert names("study=tour") == ["tour-1", "tour-2"]
+    assert names("study=tour", "study=other", "status=finished") == ["tour-1", "other-1"]
+    assert names("since=2023-01-01", "platform=docker") == ["tour-2", "other-1"]
+    assert names("platform=doc") == []
+    assert output_of("list", "--where", "study=<script>") == "no run with study=<script>\n"
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("study", "is no condition on a run"),
+        ("seed=5", "study, platform, status, origin, since"),
+        ("since=yesterday", "since='yesterday' is no date"),
+    ],
+)
+def test_a_condition_that_is_none_is_refused(condition: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["list", "--where", condition])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err

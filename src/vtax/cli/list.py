@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import click
@@ -18,17 +19,30 @@ from vtax.study.units import format_duration
 
 
 @click.command("list")
+@click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="List only runs with this study, platform, status or origin, or since=YYYY-MM-DD (repeatable; values of one "
+    "key are alternatives).",
+)
 @json_option
-def command(as_json: bool) -> None:
+def command(conditions: tuple[str, ...], as_json: bool) -> None:
     """List the runs in the store, newest last."""
+    is_wanted = _wanted(conditions)
     try:
         store = Store.existing(Home.from_environment().store_url)
         runs = store.runs()
     except BadInput:  # there is no store yet
         runs = []
+    there, runs = bool(runs), [run for run in runs if is_wanted(run)]
     how = {run.name: text for run in runs if (text := resume_hint(store, run.name, run.status))}
     if as_json:
         print_json([_plain(run, how.get(run.name, "")) for run in runs])
+        return
+    if there and not runs:
+        click.echo(f"no run with {', '.join(conditions)}")
         return
     if not runs:
         click.echo(with_program_path("no runs yet; start one with: sudo vtax run tour"))
@@ -53,6 +67,45 @@ def command(as_json: bool) -> None:
         if run.name in how:
             because = (run.stopped_because or run.status).splitlines()[0]
             click.echo(f"{run.name} was not finished: {because}; {how[run.name]}")
+
+
+_TEXTS: dict[str, Callable[[RunSummary], tuple[str, ...]]] = {
+    "study": lambda run: (run.study,),
+    "platform": lambda run: run.platforms,
+    "status": lambda run: (run.status,),
+    "origin": lambda run: (run.origin or "measured here",),
+}
+"""Key of --where -> the values that a run has of it."""
+
+
+def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
+    """Whether a run meets the conditions as typed. Raises BadInput for one that is none."""
+    values: dict[str, list[str]] = {}
+    since = float("-inf")
+    for condition in conditions:
+        key, equals, value = condition.partition("=")
+        if not equals or key not in (*_TEXTS, "since"):
+            raise BadInput(
+                f"--where {condition!r} is no condition on a run",
+                hint=f"write KEY=VALUE with one of the keys {', '.join((*_TEXTS, 'since'))}",
+            )
+        if key == "since":
+            since = max(since, _moment_of(value))
+        else:
+            values.setdefault(key, []).append(value)
+    return lambda run: (
+        run.started_at >= since and all(set(_TEXTS[key](run)) & set(wanted) for key, wanted in values.items())
+    )
+
+
+def _moment_of(text: str) -> float:
+    """A date or a time of this host's time zone as Unix time. Raises BadInput."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(
+            f"since={text!r} is no date", hint="write since=2026-03-01 or since=2026-03-01T12:30"
+        ) from None
 
 
 def _plain(run: RunSummary, how: str) -> dict[str, Any]:

@@ -123,9 +123,9 @@ def _root(analysis: Analysis, license_url: str) -> dict[str, Any]:
 
 
 def _times(analysis: Analysis) -> dict[str, str]:
-    """Start and end in ISO 8601, whole seconds; what is no time is left out."""
+    """Start and end in ISO 8601, in the form that Process Run Crate has; what is no time is left out."""
     found = {"startTime": moment(analysis.started_at), "endTime": moment(analysis.ended_at)}
-    return {name: f"{text.partition('.')[0]}Z" for name, text in found.items() if text}
+    return {name: f"{text.removesuffix('Z')}+00:00" for name, text in found.items() if text}
 
 
 def _file(name: str, size: int) -> dict[str, Any]:
