@@ -15,6 +15,7 @@ from shown import source_of as source
 from vtax.errors import BadInput
 from vtax.report.analysis import analyse_data
 from vtax.report.analysis.claims import Claims, claims
+from vtax.report.analysis.published import published
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.json import as_json
 from vtax.report.renderers.language import Language
@@ -258,7 +259,7 @@ def test_what_noise_leaves_open_names_the_noisiest_comparison() -> None:
     check = {"kind": "ratio", "of": ["near", "far"], "above": 1, "where": {"size": 256}, "benchmark": "bulk"}
     run = measured({"check": [check]}, {"id": "two", "check": [{**check, "of": "far"}]}, blocks=5, noise=0.2)
     text = " ".join(drawn(VIEW.document(source(run), Options())).split())
-    assert "noise of far / native, size=256 from block to block leaves open how many more blocks would decide" in text
+    assert "more blocks would decide is open, since far / native, size=256 varies from block to block" in text
 
 
 def test_statements_are_in_the_language_of_the_reader() -> None:
@@ -314,7 +315,7 @@ def test_a_side_that_names_a_host_is_compared_in_its_blocks() -> None:
 def test_hosts_that_a_run_does_not_have_are_not_tested_and_may_be_mapped() -> None:
     found = judged({**EFFICIENCY, "above": 1.5})
     assert found.word == "not tested"
-    assert "it compares 2 hosts, and this run has sessions of 1" in Formatter().text(found.why)
+    assert "it compares 2 hosts, and this run is of 1 host;" in Formatter().text(found.why)
     exchanged = {"host-1": "host-2", "host-2": "host-1"}
     assert judged({**EFFICIENCY, "below": 0.7}, far_on={"b": 0.5}, mapped=exchanged, **HOSTS).word == "reproduced"
     assert judged({**EFFICIENCY, "below": 0.7}, mapped={"host-1": "host-2"}, **HOSTS).word == "not tested"
@@ -343,6 +344,16 @@ def test_published_numbers_are_beside_ours() -> None:
     assert "511.0 1/s ± 31.6" in text
     (figure,) = document.figures()
     assert [name for name, _ in figure.groups[0].rows] == ["published", "here"]
+
+
+def test_a_published_number_has_the_unit_of_its_benchmark() -> None:
+    """Two benchmarks may call their metrics alike, such as the rate of a disk and that of a CPU."""
+    analysis = measured(published=({**PUBLISHED, "benchmark": "bulk"},))
+    first, second = (replace(s, metric=replace(s.metric, unit=unit)) for s, unit in zip(
+        sorted(analysis.sections, key=lambda s: s.label == "bulk"), ("MB/s", "Mflop/s"), strict=True
+    ))  # fmt: skip
+    found = published(replace(analysis, sections=(first, second)), {})
+    assert [(each.platform, each.unit) for each in found] == [("native", "Mflop/s"), ("gone", "Mflop/s")]
 
 
 def test_a_study_without_claims_has_no_chapter() -> None:

@@ -66,6 +66,11 @@ class Tested:
     outlook: Outlook = DECIDED
 
     @property
+    def n_blocks(self) -> int:
+        """The blocks that its logarithms are of: of a spread over blocks two each."""
+        return self.ratio.n_blocks * self.claimed.blocks_each
+
+    @property
     def is_above(self) -> bool:
         """Whether the estimate lies above the middle of the range, or above its only bound."""
         low, high = _logs(self.claimed)
@@ -219,9 +224,10 @@ def _judgement(
         notes = _objections(rule, checks, tested, kind, alpha, family)
         kind = "inconclusive" if notes else kind
     answers = [a for each in tested for a in each if isinstance(a, Tested)]
-    fewest = min((a.ratio.n_blocks for a in answers), default=0)
-    if 0 < fewest < MINIMUM_BLOCKS:
-        notes.append(Note("few-blocks-for-claim", count=fewest, minimum=MINIMUM_BLOCKS))
+    fewest = min(answers, key=lambda a: a.ratio.n_blocks, default=None)
+    if fewest and fewest.ratio.n_blocks < MINIMUM_BLOCKS:
+        minimum = MINIMUM_BLOCKS * fewest.claimed.blocks_each
+        notes.append(Note("few-blocks-for-claim", count=fewest.n_blocks, minimum=minimum))
     notes += [a.note for each in tested for a in each if isinstance(a, StatsError)]
     if any(a.claimed.apart and a.ratio.n_sessions == 1 for a in answers):
         notes.append(Note("one-session"))

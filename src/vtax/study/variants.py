@@ -58,8 +58,9 @@ class ProtocolTable(Table):
 
 
 Variant = TypeVar("Variant", ScaleTable, ProtocolTable)
-Moved = Mapping[tuple[str, str], Mapping[str, Level]]
-"""(label, factor) -> canonical level of the study -> the level that is measured in its place."""
+Moved = Mapping[tuple[str, str], Mapping[str, tuple[Level, Level | None]]]
+"""(label, factor) -> canonical level of the study -> (that level as written, the one that is measured in its place;
+None: left out)."""
 Scales = dict[Name, ScaleTable]
 Protocols = dict[Name, ProtocolTable]
 
@@ -145,11 +146,11 @@ def with_protocol(data: Mapping[str, Any], name: str, protocol: ProtocolTable) -
 
 
 def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[str, Any]:
-    """The values of a study at one of its scales; claims keep what is still measured."""
+    """The values of a study at one of its scales; a claim about levels that are not measured is not tested."""
     changed = deepcopy(dict(data))
     changes = [f"{key} ÷ {divisor:g}" for key, divisor in scale.divide.items()]
     own = {each.label: each for each in scale.benchmark}
-    moved: dict[tuple[str, str], dict[str, Level]] = {}
+    moved: dict[tuple[str, str], dict[str, tuple[Level, Level | None]]] = {}
     for table in changed["benchmark"]:
         label = table.get("label") or table["name"]
         each = own.get(label, ScaledBenchmark(label=label))
@@ -163,9 +164,9 @@ def with_scale(data: Mapping[str, Any], name: str, scale: ScaleTable) -> dict[st
 
 def _scaled(
     table: dict[str, Any], label: str, each: ScaledBenchmark, everywhere: Mapping[str, float],
-    moved: dict[tuple[str, str], dict[str, Level]],
+    moved: dict[tuple[str, str], dict[str, tuple[Level, Level | None]]],
 ) -> Iterator[str]:  # fmt: skip
-    """Shrink one benchmark; what was changed. moved: (label, factor) -> canonical level -> what is left of it."""
+    """Shrink one benchmark; what was changed. moved: see Moved, of all factors."""
     divisors = {**everywhere, **each.divide}
     notes = [f"{key} ÷ {divisor:g}" for key, divisor in each.divide.items()]
     parameters = table.get("parameters", {})
@@ -183,7 +184,8 @@ def _scaled(
                 notes.append(f"{name} {', '.join(map(str, kept))} of {len(levels)} levels")
             divisor = divisors.get(factor, 1.0) if kind == "factors" else 1.0
             left = [divided(level, divisor) if divisor != 1 else level for level in kept]
-            moved[label, name] = {canonical(old): new for old, new in zip(kept, left, strict=True)}
+            changes = {canonical(old): new for old, new in zip(kept, left, strict=True)}
+            moved[label, name] = {canonical(old): (old, changes.get(canonical(old))) for old in levels}
             if isinstance(given, dict):
                 given[factor] = left
             else:
@@ -242,20 +244,22 @@ def _noted(changed: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
-    """Leave out levels that are not measured; a claim that a check of it loses its cells is not tested.
+    """A claim about levels that are left out or divided is not tested, and one over fewer levels has a note of it.
 
-    Printed numbers and figures without any level left are left out.
+    Published numbers of such levels are left out, and figures without any level left.
     """
     for claim in changed.get("claim", ()):
-        checks = [_pruned(check, moved) for check in claim.get("check", ())]
-        if all(checks):
-            claim["check"] = checks
-        else:
+        checks = claim.get("check", ())
+        if lost := _lost(checks, moved):
             del claim["check"]
-            claim["not_tested"] = f"--scale {name} leaves out levels that it compares"
-    for key in ("published", "figure"):
-        left = [_pruned_where(table, _labels_of(table), moved) for table in changed.get(key, ())]
-        changed[key] = [table for table in left if table is not None]
+            claim["not_tested"] = f"--scale {name} {lost}"
+        else:
+            _note_fewer(claim, name, checks, moved)
+    changed["published"] = [each for each in changed.get("published", ()) if not _lost([each], moved)]
+    for table in changed["published"]:
+        _note_fewer(table, name, [table], moved)
+    figures = [_pruned_where(table, _labels_of(table), moved) for table in changed.get("figure", ())]
+    changed["figure"] = [table for table in figures if table is not None]
 
 
 def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
@@ -263,24 +267,72 @@ def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _pruned(check: dict[str, Any], moved: Moved) -> dict[str, Any] | None:
-    """A check over the levels that are left; None when it compares nothing any more."""
-    labels = _labels_of(check)
-    found = _pruned_where(check, labels, moved)
-    if found is None:
-        return None
+def _lost(checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
+    """What a scale took of the levels that checks, or a published number, compare; empty when they are all there.
+
+    Of a level that one names, that it is left out or divided; of other factors of its benchmarks, that all levels are
+    divided, or that fewer than two are left of the one that it goes along.
+    """
+    gone: dict[str, dict[str, None]] = {}
+    smaller: dict[str, dict[str, None]] = {}
+    for check in checks:
+        named = _named(check)
+        lines: list[Level] = []
+        for (_, factor), levels in _of(check, moved).items():
+            for level, (old, new) in levels.items():
+                if new is None and level in named.get(factor, ()):
+                    gone.setdefault(factor, {})[str(old)] = None
+                elif new is not None and canonical(new) != level and level in named.get(factor, (level,)):
+                    smaller.setdefault(factor, {})[f"{old} to {new}"] = None
+            if factor == check.get("along"):
+                lines += [new for _, new in levels.values() if new is not None]
+        if "along" in check and len({*map(canonical, lines)}) < 2:
+            gone.setdefault(check["along"], {})["all but one"] = None
+    return "; ".join(
+        f"{verb} levels that it compares: " + ", ".join(f"{f} {', '.join(texts)}" for f, texts in found.items())
+        for verb, found in (("leaves out", gone), ("divides", smaller))
+        if found
+    )
+
+
+def _note_fewer(table: dict[str, Any], name: str, checks: Sequence[Mapping[str, Any]], moved: Moved) -> None:
+    if fewer := ", ".join(dict.fromkeys(text for check in checks for text in _fewer(check, moved))):
+        table["note"] = "; ".join(filter(None, [table.get("note", ""), f"--scale {name} measures {fewer}"]))
+
+
+def _fewer(check: Mapping[str, Any], moved: Moved) -> Iterator[str]:
+    """`3 of 7 levels of socket_buffer`: factors of which a check names no level, and some are left out."""
+    named = _named(check)
+    by_factor: dict[str, list[Level | None]] = {}
+    for (_, factor), levels in _of(check, moved).items():
+        by_factor.setdefault(factor, []).extend(new for _, new in levels.values())
+    for factor, lefts in by_factor.items():
+        if None in lefts and factor not in named:
+            yield f"{len(lefts) - lefts.count(None)} of {len(lefts)} levels of {factor}"
+
+
+def _sides(table: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
+    """The levels of every side of a check."""
     for key in ("of", "to"):
-        if key in check:
-            sides = [check[key]] if isinstance(check[key], str) else check[key]
-            kept = [side for each in sides if (side := _pruned_side(each, labels, moved))]
-            if not kept:
-                return None
-            found[key] = kept if isinstance(check[key], list) else kept[0]
-    if along := check.get("along"):
-        lefts = [left for (label, factor), left in moved.items() if factor == along and label in (labels or [label])]
-        if len({canonical(level) for left in lefts for level in left.values()}) < 2:
-            return None
+        given = table.get(key, ())
+        for text in [given] if isinstance(given, str) else given:
+            yield side_of(text).levels
+
+
+def _named(table: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Factor -> canonical levels, of all that a check or a published number names."""
+    found: dict[str, set[str]] = {}
+    for levels in (_flat_where(table.get("where", {})), *_sides(table)):
+        for factor, given in levels.items():
+            each = given if isinstance(given, list) else [given]
+            found.setdefault(factor, set()).update(map(canonical, each))
     return found
+
+
+def _of(table: Mapping[str, Any], moved: Moved) -> Moved:
+    """The factors of the benchmarks that a check or a published number is of; all, where it names none."""
+    labels = {*_labels_of(table), *(levels[BENCHMARK] for levels in _sides(table) if BENCHMARK in levels)}
+    return {key: levels for key, levels in moved.items() if not labels or key[0] in labels}
 
 
 def _left(factor: str, level: Level, labels: Sequence[str], moved: Moved) -> Level | None:
@@ -288,7 +340,7 @@ def _left(factor: str, level: Level, labels: Sequence[str], moved: Moved) -> Lev
     tables = [left for (label, name), left in moved.items() if name == factor and (not labels or label in labels)]
     if not tables:
         return level
-    return next((left[canonical(level)] for left in tables if canonical(level) in left), None)
+    return next((new for left in tables if (new := left.get(canonical(level), (level, None))[1]) is not None), None)
 
 
 def _pruned_where(table: Mapping[str, Any], labels: Sequence[str], moved: Moved) -> dict[str, Any] | None:
@@ -308,13 +360,3 @@ def _pruned_where(table: Mapping[str, Any], labels: Sequence[str], moved: Moved)
 def _flat_where(where: Mapping[str, Any]) -> dict[str, Any]:
     rest = {factor: levels for factor, levels in where.items() if factor != "link"}
     return {**rest, **{f"link.{name}": levels for name, levels in where.get("link", {}).items()}}
-
-
-def _pruned_side(text: str, labels: Sequence[str], moved: Moved) -> str:
-    """A side with its levels as they are now; empty when one is not measured."""
-    side = side_of(text)
-    of = (side.levels[BENCHMARK],) if BENCHMARK in side.levels else labels
-    left = {factor: _left(factor, level, of, moved) for factor, level in side.levels.items()}
-    if None in left.values():
-        return ""
-    return f"{side.platform}@{','.join(f'{f}={v}' for f, v in left.items())}" if left else text

@@ -20,6 +20,7 @@ from vtax.stats.checks import Better, StatsError
 from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.notes import Note
+from vtax.stats.ratio import Ratio
 from vtax.stats.spread import BLOCKS_OF_A_SPREAD
 from vtax.study.claims import BENCHMARK, HOST, METRIC, OVER_BLOCKS, CheckTable, ClaimTable, PublishedTable, Side
 from vtax.study.limits import MAX_POINTS
@@ -41,6 +42,25 @@ class Compared:
     high: float
     tested: Tested | None = None
     reason: str = ""
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether its interval lies inside the claimed range."""
+        if (ratio := self._ratio) is None:
+            return False
+        return self.low <= ratio.low and ratio.high <= self.high
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its interval lies outside the claimed range."""
+        if (ratio := self._ratio) is None:
+            return False
+        return ratio.high < self.low or self.high < ratio.low
+
+    @property
+    def _ratio(self) -> Ratio | None:
+        """Its ratio, where blocks are enough for an interval."""
+        return self.tested.ratio if self.tested and self.tested.ratio.n_blocks > 1 else None
 
 
 @dataclass(frozen=True)
@@ -190,9 +210,10 @@ def _why_not(analysis: Analysis, claim: ClaimTable, mapped: Mapped) -> Inline:
     hosts = {host for check in claim.check for host in check.hosts}
     needed, count = max((host_here(host, mapped) for host in hosts), default=1), len(of_hosts(analysis.sessions))
     if needed > count:
-        return msg(
-            "it compares {needed} hosts, and this run has sessions of {count}; vtax merge combines runs of several",
-            needed=Count(needed), count=Count(count),
+        return plural(
+            "it compares {needed} hosts, and this run is of {count} host; vtax merge combines runs of several",
+            "it compares {needed} hosts, and this run is of {count} hosts; vtax merge combines runs of several",
+            count, needed=Count(needed),
         )  # fmt: skip
     if len({host_here(host, mapped) for host in hosts}) < len(hosts):
         return msg("two hosts are mapped to one")

@@ -40,7 +40,9 @@ def published(analysis: Analysis, mapped: Mapping[str, str]) -> list[Published]:
 def _of_table(
     analysis: Analysis, table: PublishedTable, entries: Sequence[Entry], mapped: Mapping[str, str]
 ) -> Iterator[Published]:
-    unit = next((s.metric.unit for s in analysis.sections if s.metric.name == table.metric), "")
+    named = (table.benchmark.casefold(), table.metric.casefold())
+    sections = ((s.label.casefold(), s.metric.name.casefold(), s.metric.unit) for s in analysis.sections)
+    unit = next((unit for *names, unit in sections if tuple(names) == named), "")
     point = tuple((factor, _shown(level)) for factor, level in table.where.items())
     for platform, value in table.values.items():
         here = mapped.get(platform, platform)

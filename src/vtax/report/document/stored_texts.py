@@ -40,5 +40,13 @@ REASONS = (
     "the time budget of {budget} ends before another block would, after {blocks} blocks",
 )
 """Why a run ended: what stats.stopping says."""
+LOST = (
+    "--scale {name} leaves out levels that it compares: {levels}",
+    "--scale {name} divides levels that it compares: {levels}",
+    "--scale {name} leaves out levels that it compares: {levels}; divides levels that it compares: {others}",
+    "--scale {name} leaves out levels that it compares",
+    "--scale {name} measures {levels}",
+)
+"""What a scale took of a claim, see study.variants; the fourth of runs until November 2026."""
 MARKS = ("emulated", "nested", "remote")
-TEXTS = (*REASONS, *MARKS)
+TEXTS = (*REASONS, *LOST, *MARKS)

@@ -38,7 +38,8 @@ from vtax.report.document import Section as Titled
 from vtax.report.views import published as published_numbers
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
-from vtax.study.claims import BENCHMARK, METRIC
+from vtax.stats.claims import Judgement
+from vtax.study.claims import BENCHMARK, METRIC, CheckTable
 
 Marks = Mapping[str, Sequence[str]]
 _BRIEF = 6  # comparisons of a claim
@@ -65,7 +66,7 @@ def document_of(found: Claims, analysis: Analysis, *, is_full: bool) -> Document
         return Document(VIEW.title, (Paragraph(text),), data=_plain(found, numbers, analysis), nothing=text)
     parts: list[Part] = []
     if found.claims:
-        parts += [*_changed(analysis), *_mapping(found), _overview(found), *_method(found, analysis)]
+        parts += [*_changed(analysis), *_mapping(found), _overview(found, analysis), *_method(found, analysis)]
         marks = {platform.name: platform.marks for platform in analysis.platforms}
         shown = [each for each in found.claims if is_full or each.judgement is not None]
         parts += [_section(each, found, marks, is_full=is_full) for each in shown]
@@ -88,14 +89,16 @@ def _mapping(found: Claims) -> Iterator[Part]:
         yield Paragraph(text, "caution")
 
 
-def _overview(found: Claims) -> Table:
+def _overview(found: Claims, analysis: Analysis) -> Table:
     columns = (
         Column("claim", msg("claim"), wraps=True),
         Column("finding", msg("finding"), wraps=True),
         Column("judgement", msg("judgement")),
         Column("why", msg("why, or what decides it"), wraps=True),
     )
-    rows = [TableRow((each.claim.id, _statement(each), _WORDS[each.word], _why(each))) for each in found.claims]
+    rows = [
+        TableRow((each.claim.id, _statement(each), _WORDS[each.word], _why(each, analysis))) for each in found.claims
+    ]
     return Table(columns, (Group(tuple(rows)),), key="claims", label=msg("judged claims"))
 
 
@@ -103,32 +106,69 @@ def _statement(each: JudgedClaim) -> Inline:
     return Translated(each.claim.statement, {"pt": each.claim.statement_pt})
 
 
-def _why(each: JudgedClaim) -> Inline:
-    """Why there is no word, and how many further blocks decide."""
+def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
+    """Why there is no word, and how many further blocks decide; of a word, on how many intervals it rests."""
     found = each.judgement
     if found is None:
         return each.why
     if found.kind != "inconclusive":
-        inside = sum(c.tested is not None and _is_inside(c) for c in each.compared)
-        total = len(each.compared)
-        return msg("{inside} of {total} estimates in range", inside=Count(inside), total=Count(total))
-    needed: list[Inline] = [*found.warnings]
+        total = Count(len(each.compared))
+        if found.kind == "reproduced":
+            inside = Count(sum(c.is_inside for c in each.compared))
+            return msg("{inside} of {total} intervals inside the range", inside=inside, total=total)
+        outside = Count(sum(c.is_outside for c in each.compared))
+        return msg("{outside} of {total} intervals outside the range", outside=outside, total=total)
+    needed: list[Inline] = [*_although(each, found, analysis), *found.warnings]
     if found.blocks_low and found.blocks_needed:
         low, high = Count(found.blocks_low), found.blocks_needed
         blocks = plural("about {count} more block", "about {count} more blocks", high)
         if found.blocks_low < high:
             blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", high, low=low)
         needed.append(msg("{blocks} would decide it", blocks=blocks))
-    elif not needed and any(c.tested and c.tested.ratio.n_sessions > 1 for c in each.compared):
+    elif not found.warnings and any(c.tested and c.tested.ratio.n_sessions > 1 for c in each.compared):
         needed.append(msg("only more sessions would decide"))
-    elif not needed and (noisiest := _noisiest(each.compared)):
+    elif not found.warnings and (noisiest := _noisiest(each.compared)):
         needed.append(
             msg(
-                "noise of {comparison} from block to block leaves open how many more blocks would decide",
+                "how many more blocks would decide is open, since {comparison} varies from block to block",
                 comparison=_named(noisiest),
             )
         )
     return joined([*needed, *each.notes], "; ")
+
+
+def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterator[Inline]:
+    """What intervals at their own level would say, where the correction or an objection leaves the claim open."""
+    is_inside = all(
+        sum(c.is_inside for c in each.compared if c.check == check) >= _needed(each, check)
+        for check in each.claim.check
+    )
+    outside = sum(c.is_outside for c in each.compared)
+    is_outside = outside and any(
+        sum(not c.is_outside for c in each.compared if c.check == check) < _needed(each, check)
+        for check in each.claim.check
+    )
+    if not (is_inside or is_outside):
+        return
+    total, level = Count(len(each.compared)), analysis.level
+    if is_inside:
+        yield msg("intervals inside the range at {level}", level=level)
+    else:
+        yield msg(
+            "{outside} of {total} intervals outside the range at {level}", outside=Count(outside), total=total,
+            level=level,
+        )  # fmt: skip
+    if not found.warnings:
+        yield msg(
+            "not after the correction for multiple comparisons (claims: {family}, comparisons of this one: {total})",
+            total=total, family=Count(found.family),
+        )  # fmt: skip
+
+
+def _needed(each: JudgedClaim, check: CheckTable) -> int:
+    """How many comparisons of a check must be inside."""
+    total = sum(c.check == check for c in each.compared)
+    return total if check.needs == "each" else total // 2 + 1
 
 
 def _noisiest(compared: Sequence[Compared]) -> Compared | None:
@@ -149,9 +189,10 @@ def _method(found: Claims, analysis: Analysis) -> Iterator[Part]:
         return
     yield Paragraph(
         msg(
-            "Reproduced: the interval lies inside the claimed range. Contradicted: it lies outside. Words are "
+            "Reproduced: the interval lies inside the claimed range. Contradicted: it lies outside. Judgements are "
             "corrected for the number of claims, {family} (Holm): at most {alpha} of such tables hold a false one. "
-            "The intervals, from blocks, hold at {level} for each ratio alone.",
+            "The intervals, from blocks, hold at {level} for each ratio alone. So an interval may lie inside or "
+            "outside and its claim be inconclusive: after the correction, or for the reason that stands beside it.",
             family=Count(found.family), alpha=Share(found.alpha, "declared"), level=analysis.level,
         ), "muted",
     )  # fmt: skip
@@ -160,8 +201,9 @@ def _method(found: Claims, analysis: Analysis) -> Iterator[Part]:
 def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -> Titled:
     """One claim: where it stands, how it was judged, and its comparisons."""
     parts: list[Part] = [Paragraph(_statement(each))]
-    source = msg("Source: {source}", source=each.claim.source)
-    parts.append(Paragraph(joined([source, stored(each.claim.note)], ". "), "muted"))
+    parts.append(Paragraph(msg("Source: {source}", source=each.claim.source), "muted"))
+    if each.claim.note:
+        parts.append(Paragraph(msg("Note: {note}", note=stored(each.claim.note)), "muted"))
     if each.judgement is None:
         parts.append(Paragraph(msg("Not tested here: {reason}", reason=each.why)))
     elif each.compared:
@@ -179,10 +221,6 @@ def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -
 def _certainty(compared: Compared) -> float:
     """Comparisons that speak least for the claim come first."""
     return -compared.tested.p_inside if compared.tested else -2.0
-
-
-def _is_inside(compared: Compared) -> bool:
-    return compared.tested is not None and compared.low <= compared.tested.ratio.estimate <= compared.high
 
 
 def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims, marks: Marks) -> Table:
@@ -206,7 +244,7 @@ def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims, ma
         if compared.tested is not None:
             ratio = compared.tested.ratio
             interval: Inline = Interval(ratio.low, ratio.high, "ratio") if math.isfinite(ratio.high) else Nothing()
-            cells = (Ratio(ratio.estimate), muted(interval), Count(ratio.n_blocks))
+            cells = (Ratio(ratio.estimate), muted(interval), Count(compared.tested.n_blocks))
         rows.append(TableRow((_what(compared, found, marks, alike), _range(compared), *published_here, *cells)))
     return Table(
         columns, (Group(tuple(rows)),), key=each.claim.id, label=msg("comparisons of {claim}", claim=each.claim.id)
@@ -270,7 +308,7 @@ def _range(compared: Compared) -> Inline:
 def _plain(found: Claims, numbers: Sequence[Published], analysis: Analysis) -> dict[str, Any]:
     return {
         "confidence": analysis.rule.confidence,
-        "alpha": found.alpha,
+        "alpha": round(found.alpha, 12),
         "family": found.family,
         "changed_by": list(analysis.declared.get("changed_by", ())),
         "map": dict(found.mapped),
@@ -289,7 +327,7 @@ def _plain_claim(each: JudgedClaim, analysis: Analysis) -> dict[str, Any]:
         "note": each.claim.note,
         "platforms": list(each.claim.platforms(analysis.baseline)),
         "judgement": each.word,
-        "why": _why(each),
+        "why": _why(each, analysis),
         "p_reproduced": found.p_reproduced if found else None,
         "p_contradicted": found.p_contradicted if found else None,
         "blocks_needed_low": found.blocks_low if found else None,
@@ -315,7 +353,7 @@ def _plain_comparison(compared: Compared) -> dict[str, Any]:
         "estimate": tested.ratio.estimate if tested else None,
         "low": tested.ratio.low if tested else None,
         "high": tested.ratio.high if tested else None,
-        "blocks": tested.ratio.n_blocks if tested else None,
+        "blocks": tested.n_blocks if tested else None,
         "p_inside": tested.p_inside if tested else None,
         "p_outside": tested.p_outside if tested else None,
         "reason": compared.reason,

@@ -1,0 +1,42 @@
+"""What a table of claims says beside a judgement: on what it rests, or what left it open."""
+
+from __future__ import annotations
+
+from claimed_run import measured
+from shown import source_of as source
+
+from vtax.report.analysis.claims import claims
+from vtax.report.renderers.json import as_json
+from vtax.report.views.base import Options
+from vtax.report.views.claims import VIEW
+
+
+def test_an_inconclusive_claim_says_what_its_intervals_alone_would() -> None:
+    """One interval of twenty claims that lies inside at 95 % does not after the correction."""
+    check = {"kind": "ratio", "of": "near", "above": 1.0, "where": {"size": 64}, "benchmark": "small"}
+    tight = {**check, "above": 0.98}
+    open_ = [{"id": f"n{n}", "check": [check]} for n in range(19)]
+    for noise in (0.012, 0.015, 0.02, 0.025, 0.03):
+        run = measured({"check": [tight]}, *open_, blocks=12, noise=noise)
+        first = claims(run).claims[0]
+        if first.word == "inconclusive" and first.compared[0].is_inside:
+            why = next(c for c in as_json(VIEW.document(source(run), Options()))["claims"])["why"]
+            assert why.startswith("intervals inside the range at 95\N{NO-BREAK SPACE}%; not after the correction")
+            assert "(claims: 20, comparisons of this one: 1)" in why
+            return
+    raise AssertionError("no run is inside at its own level and open after the correction")
+
+
+def test_a_word_says_on_how_many_intervals_it_rests() -> None:
+    for below, expected in ((0.75, "3 of 3 intervals inside the range"), (0.6, "1 of 3 intervals outside the range")):
+        analysis = measured({"check": [{"kind": "ratio", "of": "far", "below": below, "benchmark": "small"}]})
+        (found,) = as_json(VIEW.document(source(analysis), Options()))["claims"]
+        assert found["why"] == expected
+
+
+def test_blocks_of_a_spread_are_those_of_the_run() -> None:
+    check = {"kind": "spread", "over": "blocks", "of": "far", "to": "near", "above": 2.0, "where": {"size": 64}}
+    analysis = measured({"check": [{**check, "benchmark": "bulk"}]}, blocks=8)
+    (found,) = as_json(VIEW.document(source(analysis), Options()))["claims"]
+    assert found["comparisons"][0]["blocks"] == 8
+    assert "8 blocks are too few to judge a finding; at least 10 are needed" in found["why"]
