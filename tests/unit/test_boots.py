@@ -266,6 +266,28 @@ def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path: Path, monkeypat
     assert found["boots"] == {"plain": ["native"], "xen": ["lxc"]}
     assert found["max_reboots"] == len(found["order"]) == 6
     assert [each["session"] for each in found["order"]] == [1, 1, 2, 2, 3, 3]
+    assert "each assumed at 2 min 00 s" in printed
+
+
+@pytest.mark.usefixtures("unmade_home")
+def test_a_plan_orders_guests_as_its_boots_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    several = STUDY.replace('platforms = ["lxc"]', 'platforms = ["lxc", "podman"]')
+    (file := tmp_path / "two.toml").write_text(several)
+    command = ("run", str(file), "--plan", "--sessions", "2", "--blocks", "4")
+    orders = set()
+    for seed in range(4):
+        found = json.loads(output_of(*command, "--seed", str(seed), "--json"))
+        order = [(each["session"], each["boot"]) for each in found["order"]]
+        assert list(dict.fromkeys(order)) == [(b["session"], b["boot"]) for b in found["host_boots"]["order"]]
+        assert {(each["session"], each["block"]) for each in found["order"]} == {(1, 1), (1, 2), (2, 3), (2, 4)}
+        assert {(each["boot"], each["platform"]) for each in found["order"]} == {("plain", "native"), ("xen", "lxc")}
+        session, boot = order[0]
+        printed = output_of(*command, "--seed", str(seed))
+        assert f"\norder: session {session}, boot {boot}, block 1: {found['order'][0]['platform']}; " in printed
+        orders.add(boot)
+    assert orders == {"plain", "xen"}
+    assert "boot xen names podman too, which this run does not measure" in printed
 
 
 @pytest.mark.usefixtures("unmade_home")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,6 +49,7 @@ def run_of(
     speed: Mapping[str, tuple[float | None, ...]] = SPEED, *, blocks: int = 8, noise: float = 0.01,
     platforms: tuple[PlatformRecord, ...] = (*ON, OFF), host: dict[str, Any] | None = None, seed: int = 1,
     untested: tuple[UntestedRecord, ...] = (), sessions: int = 1, drop: Callable[[str, str, int], bool] | None = None,
+    status: str = "finished", tables: Sequence[Mapping[str, Any]] = (),
 ) -> Analysis:  # fmt: skip
     """A run of three benchmarks. speed: None where the platform has no cell. drop: trials that failed."""
     random = np.random.default_rng(seed)
@@ -57,11 +60,11 @@ def run_of(
     metrics = [MetricRecord(b, "m", "m", "s" if b == "dd" else "1/s", "lower" if b == "dd" else "higher", True)
                for b in BENCHMARKS]  # fmt: skip
     run: Any = SimpleNamespace(
-        name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
+        name="study-1", study="study", status=status, stopped_because="", seed=1, vtax_version="0.1.0",
         image_key="4f1d0c77aa31", host=host or {}, plugins=(), identity="", provenance={}, untested=untested,
         started_at=0.0, ended_at=1.0, duration_s=1.0, platforms=platforms, cells=cells, metrics=metrics,
         sessions=tuple(SessionRecord(n + 1, "", {}, float(n)) for n in range(sessions)),
-        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "margin": 0.02}},
+        declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "margin": 0.02}, "benchmark": tables},
     )  # fmt: skip
     order = [(b, c) for b in range(blocks) for c in range(len(cells))]
     hour = random.normal(0, 0.3, blocks)
@@ -195,7 +198,36 @@ def test_blocks_without_a_value_leave_the_others() -> None:
 def test_one_block_has_places_and_no_probabilities() -> None:
     found = recommend(run_of(blocks=1))
     assert [each.probabilities for each in found.standings] == [None] * 3
-    assert "how sure that is cannot be said" in drawn(document_of(found))
+    text = drawn(document_of(found))
+    assert "how sure that is cannot be said" in text
+    assert "one block in common: differences cannot be judged" in text
+    assert not any(word in text for word in ("noise", "interval", "∞", "probabilities"))
+    values = as_json(document_of(found))
+    assert values["standings"][0]["score"]["low"] is values["contributions"][0]["ratio"]["low"] is None
+
+
+def test_a_platform_that_lacks_something_may_be_ahead_of_one_that_does_not() -> None:
+    speed = {**SPEED, "kvm": (0.95, None, 0.9), "gvisor": (0.05, 0.05, 0.05)}
+    places = {each.platform.name: each.place for each in recommend(run_of(speed)).standings}
+    assert places == {"docker": (1, 2), "kvm": (1, 2), "gvisor": (3, 3)}
+    assert names(recommend(run_of(speed))) == ["docker", "kvm", "gvisor"]
+
+
+def test_an_unfinished_run_says_so() -> None:
+    text = drawn(document_of(recommend(run_of(status="running"))))
+    assert "study-1: running: 8 blocks" in text
+    assert as_json(document_of(recommend(run_of(status="running"))))["status"] == "running"
+
+
+def test_the_summary_says_that_the_first_is_emulated_and_that_links_were_limited() -> None:
+    slow = (NATIVE, replace(ON[1], marks=("emulated",)), ON[3])
+    linked = [{"name": "iperf3", "link": {"rate_mbit_s": 1000}}, {"name": "dd"}]
+    text = drawn(document_of(recommend(run_of(platforms=slow, tables=linked))))
+    assert "docker (emulated) is the best with" in text
+    assert "docker is emulated: its score says how fast emulation is here" in text
+    assert re.search(r"through a link limited to 1\W?000 Mbit/s", text)
+    assert "link limited" not in drawn(document_of(recommend(run_of(tables=linked), {"cpu": 1, "disk": 1})))
+    assert "is emulated" not in drawn(document_of(recommend(run_of())))
 
 
 def test_sessions_are_the_units() -> None:
@@ -247,7 +279,7 @@ def test_a_report_has_the_chapter_only_with_weights() -> None:
     assert "Recommendation" not in page(analysis)
     text = markdown(report(source(analysis), {"network": 1.0}), language("en"))
     assert "Recommendation" in text
-    assert "kvm is the best with a probability of" in text
+    assert "kvm (nested) is the best with a probability of" in text
 
 
 def test_it_is_written_in_portuguese() -> None:

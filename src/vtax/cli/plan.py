@@ -26,7 +26,8 @@ def as_json(plan: Plan) -> dict[str, Any]:
     """A plan as JSON.
 
     block_s: estimated duration of a block in seconds. block_s_from: `run NAME` behind it; null where by defaults.
-    trials_chosen: from what, by `trials = "auto"`. order: guests of the certain blocks, up to 100 000 cells.
+    trials_chosen: from what, by `trials = "auto"`. order: guests of the certain blocks in the order they start, up to
+    100 000 cells; of a study with boots with session and boot.
     """
     described = {point.key: _described(point) for point in plan.points}
     return {
@@ -38,14 +39,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         **_declared(plan),
         **_estimate(plan),
         "trials_chosen": plan.trials_chosen or None,
-        "order": [
-            {
-                "block": session.block + 1,
-                "platform": session.platform.name,
-                "cells": [cell.key for cell in session.cells],
-            }
-            for session in _limited(_certain_sessions(plan))
-        ],
+        "order": list(_order_as_json(plan)),
         "platforms": [
             {
                 "name": planned.platform.name,
@@ -83,6 +77,19 @@ def _estimate(plan: Plan) -> dict[str, Any]:
     """The estimated duration of a block, and the reboots beside it, as JSON. reboot_s: assumed."""
     source = plan.stored_costs.source if plan.stored_costs else None
     return {"block_s": plan.expected_block_s(), "block_s_from": source, "host_boots": _boots_as_json(plan)}
+
+
+def _order_as_json(plan: Plan) -> Iterator[dict[str, Any]]:
+    """The guests in the order they start, as JSON."""
+    visit_of = {(id(s.platform), s.block): visit for visit, s in boots.guests(plan)} if plan.study.boot else {}
+    for session in _limited(_certain_sessions(plan)):
+        visit = visit_of.get((id(session.platform), session.block))
+        yield {
+            **(vars(visit) if visit else {}),
+            "block": session.block + 1,
+            "platform": session.platform.name,
+            "cells": [cell.key for cell in session.cells],
+        }
 
 
 def _guests(plan: Plan, planned: PlannedPlatform) -> dict[str, Any] | None:
@@ -223,6 +230,8 @@ def _certain_sessions(plan: Plan) -> Iterator[Session]:
     """The guests of the blocks that any outcome needs, in their order."""
     if plan.study.design.order == "sequential":
         return plan.sequential_sessions()
+    if plan.study.boot:
+        return (session for _, session in boots.guests(plan))
     return (session for block in range(plan.min_blocks) for session in plan.sessions(block))
 
 
@@ -253,12 +262,25 @@ def _order(plan: Plan) -> str:
     """`order: block 1: lxc, native; block 2: native, lxc; ...`."""
     if plan.study.design.order == "sequential":
         return f"order: all blocks of {', then of '.join(plan.platform_names)}"
+    if plan.study.boot:
+        return _order_by_boot(plan)
     groups = groupby(_certain_sessions(plan), key=lambda session: session.block)
     blocks = [
         f"block {block + 1}: {', '.join(dict.fromkeys(session.platform.name for session in sessions))}"
         for block, sessions in islice(groups, _ORDER_SHOWN + 1)
     ]
     return f"order: {'; '.join(blocks[:_ORDER_SHOWN])}" + ("; ..." if len(blocks) > _ORDER_SHOWN else "")
+
+
+def _order_by_boot(plan: Plan) -> str:
+    """`order: session 1, boot xen, block 1: xen-pv; session 1, boot linux, block 1: native, lxc; ...`."""
+    groups = groupby(boots.guests(plan), key=lambda each: (each[0], each[1].block))
+    shown = [
+        f"session {visit.session}, boot {visit.boot}, block {block + 1}: "
+        f"{', '.join(dict.fromkeys(session.platform.name for _, session in each))}"
+        for (visit, block), each in islice(groups, _ORDER_SHOWN + 1)
+    ]
+    return f"order: {'; '.join(shown[:_ORDER_SHOWN])}" + ("; ..." if len(shown) > _ORDER_SHOWN else "")
 
 
 def _boots(plan: Plan) -> Iterator[str]:
@@ -268,16 +290,18 @@ def _boots(plan: Plan) -> Iterator[str]:
     for table in plan.study.boot:
         if table.name in boots.used_boots(plan.study):
             yield f"boot {table.name} ({table.entry}): {', '.join(boots.platforms_of(plan.study, table.name))}"
+        if idle := [name for name in table.platforms if name not in plan.study.platforms]:
+            yield f"boot {table.name} names {', '.join(idle)} too, which this run does not measure"
     sessions = range(1, plan.study.design.sessions + 1)
     orders = [
         f"session {session}: {', '.join(boots.order(plan.study, plan.seed, session))}"
         for session in islice(sessions, _ORDER_SHOWN)
     ]
     yield f"order of boots: {'; '.join(orders)}" + ("; ..." if len(sessions) > _ORDER_SHOWN else "")
-    most = len(boots.visits(plan.study, plan.seed))
+    most, assumed = len(boots.visits(plan.study, plan.seed)), format_duration(boots.REBOOT_S)
     yield (
         f"at most {format_count(most, 'reboot')}, one fewer when this host is in the first of these boots: about "
-        f"{format_duration(most * boots.REBOOT_S)} beside that estimate, at {format_duration(boots.REBOOT_S)} each"
+        f"{format_duration(most * boots.REBOOT_S)} beside that estimate, each assumed at {assumed}"
     )
 
 

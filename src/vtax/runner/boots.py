@@ -9,7 +9,7 @@ unit of the analysis, and what one boot does to a platform must not be in two of
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Entry, Loader
 from vtax.platforms.base import Probe
 from vtax.runner.host_sessions import blocks_of_sessions
-from vtax.runner.plan import Plan
+from vtax.runner.plan import Plan, Session
 from vtax.runner.records import platform_record
 from vtax.store.run import RunHandle
 from vtax.study.model import Study
@@ -114,6 +114,16 @@ def visits(study: Study, seed: int) -> list[Visit]:
     """All visits of a run, in their order."""
     sessions = range(1, study.design.sessions + 1)
     return [Visit(session, boot) for session in sessions for boot in order(study, seed, session)]
+
+
+def guests(plan: Plan) -> Iterator[tuple[Visit, Session]]:
+    """The guests of a plan with the visit that each is in, in the order they are started."""
+    sizes = blocks_of_sessions(plan.study.design)
+    for visit in visits(plan.study, plan.seed):
+        first = sum(sizes[: visit.session - 1])
+        named = platforms_of(plan.study, visit.boot)
+        for block in range(first, first + sizes[visit.session - 1]):
+            yield from ((visit, each) for each in plan.sessions(block) if each.platform.name in named)
 
 
 def visits_left(plan: Plan, run: RunHandle) -> list[Visit]:

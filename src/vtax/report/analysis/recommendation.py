@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vtax.errors import BadInput
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.analysis.workload import Figure, Missing, Weighted, figures_of, missing_of, weighted_of
+from vtax.report.analysis.workload import Figure, Missing, Weighted, figures_of, link_limits, missing_of, weighted_of
 from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
@@ -26,8 +26,9 @@ class Standing:
     """A platform in the ranking.
 
     score: relative to the baseline, 1 being as good. resources: resource -> the same of it alone; without those that
-    it has not all figures of. place: from 1; a range where something is missing: score then is the range too, with
-    what is missing between the worst and the best of any platform, and no error of measurement.
+    it has not all figures of. place: from 1; a range where something is missing, of this platform or of one that
+    may be ahead. With something missing score is a range too, from the worst to the best of any platform there, and
+    no error of measurement.
     probabilities: of each place among those that lack nothing; None with one unit, and where something is missing.
     near_best: probability of being within the margin of the best one.
     """
@@ -66,11 +67,14 @@ class Switch:
 class Recommendation:
     """The ranking of a run's platforms for weights of its resources.
 
-    standings: the first place first; those that lack something behind. reference: the baseline, where it is no
+    analysis: of the run. standings: by place; of the same places, those that lack something behind. reference: the
+    baseline, where it is no
     choice. unranked: platforms without a figure, with the reason. contributions: of first and second, what favours
-    the first most before the others. switches: see Switch. units: how many blocks or sessions.
+    the first most before the others. switches: see Switch. units: how many blocks or sessions. link_limits: in
+    Mbit/s, of the links of what was weighed.
     """
 
+    analysis: Analysis
     resources: tuple[Weighted, ...]
     standings: tuple[Standing, ...]
     reference: PlatformRecord | None
@@ -83,11 +87,17 @@ class Recommendation:
     margin: float
     confidence: float
     warnings: tuple[Warning, ...]
+    link_limits: tuple[float, ...]
 
     @property
     def full(self) -> tuple[Standing, ...]:
         """The platforms that lack nothing."""
         return tuple(each for each in self.standings if not each.missing)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there are errors of measurement: not from one block or session."""
+        return any(np.isfinite(each.score.high) for each in self.full)
 
 
 def recommend(
@@ -125,16 +135,18 @@ def recommend(
         if len(full) > 1:
             contributions = _contributions(analysis, effects, weighted, order)
             switches = _switches(effects, weighted, full)
-    standings += _partial(figures, weighted, ranked, lacking, standings)
+    partial = _partial(figures, weighted, ranked, lacking, standings)
+    standings = sorted((*_beside(standings, partial), *partial), key=lambda each: (*each.place, bool(each.missing)))
     if len(standings) < 2:
         raise BadInput(
             f"{analysis.name} has one platform to rank: {', '.join(p.name for p in ranked) or 'none'}",
-            hint=f"vtax show {analysis.name} prints its overhead; ranks need a run of two platforms",
+            hint=f"name another beside it with --platform, such as {analysis.baseline}",
         )
     return Recommendation(
-        weighted, tuple(standings), _reference(analysis, named), analysis.baseline, tuple(_unranked(named, ranked)),
+        analysis, weighted, tuple(standings), _reference(analysis, named), analysis.baseline,
+        tuple(_unranked(named, ranked)),
         contributions, switches, units, len(analysis.sessions) > 1, analysis.rule.margin, analysis.rule.confidence,
-        _warnings(analysis, figures, standings, given, left_out),
+        _warnings(analysis, figures, standings, given, left_out), link_limits(analysis, figures),
     )  # fmt: skip
 
 
@@ -280,6 +292,17 @@ def _partial(
                      missing=tuple(lacking[platform.name]), needed=needed[platform.name])
         )  # fmt: skip
     return sorted(found, key=lambda each: -each.score.high)
+
+
+def _beside(full: Sequence[Standing], partial: Sequence[Standing]) -> list[Standing]:
+    """The platforms that lack nothing, with places among all: behind each that is certainly ahead, and a range where
+    one that lacks something may be."""
+    found = []
+    for each in full:
+        ahead = sum(other.score.low > each.score.estimate for other in partial)
+        perhaps = sum(other.score.high > each.score.estimate for other in partial)
+        found.append(replace(each, place=(each.place[0] + ahead, each.place[1] + perhaps)))
+    return found
 
 
 def _warnings(

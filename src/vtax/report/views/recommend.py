@@ -38,6 +38,7 @@ from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
+from vtax.report.views.header import run_line
 from vtax.report.views.ranking import ordinal
 
 _SURE = 0.95
@@ -64,7 +65,8 @@ def document_of(found: Recommendation) -> Document:
     if found.contributions:
         parts.append(Titled(msg("What decides"), (_contributions(found), *_switches(found)), key="decides"))
     parts += shared.warnings_part(found.warnings)
-    return Document(VIEW.title, tuple(parts), (_weights(found),), data=_plain(found))
+    run = joined([found.analysis.name, run_line(found.analysis)], ": ")
+    return Document(VIEW.title, tuple(parts), (run, _weights(found)), data=_plain(found))
 
 
 def _weights(found: Recommendation) -> Inline:
@@ -94,20 +96,33 @@ def _summary(found: Recommendation) -> Iterator[Inline]:
         if first.probabilities is None:
             yield msg(
                 "{platform} has the best score, {score} of {baseline}; how sure that is cannot be said",
-                platform=first.platform.name, score=score, baseline=found.baseline,
+                platform=shared.platform_of(first.platform), score=score, baseline=found.baseline,
             )  # fmt: skip
         else:
             yield msg(
                 "{platform} is the best with a probability of {chance}; its score is {score} of {baseline}",
-                platform=first.platform.name, chance=Probability(first.probabilities[0]), score=score,
+                platform=shared.platform_of(first.platform), chance=Probability(first.probabilities[0]), score=score,
                 baseline=found.baseline,
             )  # fmt: skip
             if first.probabilities[0] < _SURE:
-                close = [each.platform.name for each in found.full if (each.near_best or 0) > 1 - _SURE]
+                close = [
+                    shared.platform_of(each.platform) for each in found.full if (each.near_best or 0) > 1 - _SURE
+                ]
                 yield msg(
                     "not certain: {platforms} may be the best, or within {margin} of the best",
                     platforms=listed(close), margin=Share(found.margin, "declared"),
                 )  # fmt: skip
+        if "emulated" in first.platform.marks:
+            yield styled(
+                msg("{platform} is emulated: its score says how fast emulation is here, not how fast it is with "
+                    "hardware virtualization", platform=first.platform.name), "caution",
+            )  # fmt: skip
+    if found.link_limits:
+        rates = listed([Number(rate) for rate in found.link_limits])
+        yield styled(
+            msg("measured through a link limited to {rates} Mbit/s: platforms that fill it look alike", rates=rates),
+            "caution",
+        )
     if found.contributions:
         yield _decides(found)
     for each in found.standings:
@@ -124,6 +139,13 @@ def _decides(found: Recommendation) -> Inline:
         "resource": resource(most.resource), "first": found.full[0].platform.name,
         "ratio": Ratio(most.ratio.estimate), "second": found.full[1].platform.name,
     }  # fmt: skip
+    if not found.has_intervals:
+        data = {**data, "unit": msg("session") if found.is_of_sessions else msg("block")}
+        return msg(
+            "one {unit} in common: differences cannot be judged; most of this one is {resource}, where {first} "
+            "reaches {ratio} times what {second}, the second, does",
+            **data,
+        )
     if most.ratio.low > 1:
         return msg(
             "what decides: {resource}, where {first} reaches {ratio} times what {second}, the second, does", **data
@@ -156,21 +178,30 @@ def _places(found: Recommendation) -> Table:
         Column("place", msg("place"), is_number=True),
         shared.PLATFORM,
         Column("score", msg("score"), is_number=True),
-        Column("interval", msg("{level}\ninterval", level=Share(found.confidence, "declared")), joins=True),
-        Column("best", msg("best"), is_number=True),
-        Column("near_best", msg("within\n{margin}", margin=Share(found.margin, "declared")), is_number=True),
+        *(_interval_column(found) if found.has_intervals else ()),
+        *(_chance_columns(found) if found.has_intervals else ()),
         *(Column(each.name, resource(each.name), is_number=True) for each in used),
         *([Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
-    rows = [_row(each, [r.name for r in used]) for each in found.standings]
+    rows = [_row(each, [r.name for r in used], has_intervals=found.has_intervals) for each in found.standings]
     if found.reference is not None:
         one = Share(1.0, "efficiency")
-        cells: tuple[Inline, ...] = ("", shared.platform_of(found.reference), one, "", "", "")
+        blank: tuple[Inline, ...] = ("", "", "") if found.has_intervals else ()
+        cells: tuple[Inline, ...] = ("", shared.platform_of(found.reference), one, *blank)
         rows.append(TableRow((*cells, *(one for _ in used)), "baseline"))
     return Table(columns, (Group(tuple(rows)),), key="places", label=msg("places of the platforms"))
 
 
-def _row(each: Standing, resources: list[str]) -> TableRow:
+def _interval_column(found: Recommendation) -> tuple[Column, ...]:
+    return (Column("interval", msg("{level}\ninterval", level=Share(found.confidence, "declared")), joins=True),)
+
+
+def _chance_columns(found: Recommendation) -> tuple[Column, ...]:
+    within = msg("within\n{margin}", margin=Share(found.margin, "declared"))
+    return Column("best", msg("best"), is_number=True), Column("near_best", within, is_number=True)
+
+
+def _row(each: Standing, resources: list[str], *, has_intervals: bool) -> TableRow:
     low, high = each.place
     place: Inline = Count(low) if low == high else Range(Count(low), Count(high))
     best = _chance(each.probabilities[0]) if each.probabilities else ""
@@ -184,7 +215,8 @@ def _row(each: Standing, resources: list[str]) -> TableRow:
         score, interval = Range(*bounds), ""
     why = joined([joined([_lacks(m), m.reason], ": ") for m in each.missing], "; ")
     missing = (why,) if each.missing else ()
-    return TableRow((place, shared.platform_of(each.platform), score, interval, best, near, *shown, *missing))
+    errors = (interval, best, near) if has_intervals else ()
+    return TableRow((place, shared.platform_of(each.platform), score, *errors, *shown, *missing))
 
 
 def _lacks(missing: Missing) -> Inline:
@@ -214,22 +246,35 @@ def _below_places(found: Recommendation) -> Iterator[Part]:
         yield Table(columns, (Group(tuple(rows)),), key="ranks", label=msg("probability of each rank"))
     yield Paragraph(
         msg(
-            "score: weighted geometric mean of the efficiencies of the resources, {baseline} being 100 %; best, "
-            "within {margin}: probabilities of being the best, and of a score within {margin} of the best",
-            baseline=found.baseline, margin=Share(found.margin, "declared"),
+            "score: weighted geometric mean of the efficiencies of the resources, {baseline} being 100 %",
+            baseline=found.baseline,
         ), "muted",
     )  # fmt: skip
-    count = found.units
-    yield Paragraph(
-        plural("probabilities and intervals are from {count} session", "probabilities and intervals are from "
-               "{count} sessions", count) if found.is_of_sessions else
-        plural("probabilities and intervals are from {count} block", "probabilities and intervals are from "
-               "{count} blocks", count), "muted",
-    )  # fmt: skip
+    if found.has_intervals:
+        yield Paragraph(
+            msg(
+                "best, within {margin}: probabilities of being the best, and of a score within {margin} of the best",
+                margin=Share(found.margin, "declared"),
+            ), "muted",
+        )  # fmt: skip
+        count = found.units
+        yield Paragraph(
+            plural("probabilities and intervals are from {count} session", "probabilities and intervals are from "
+                   "{count} sessions", count) if found.is_of_sessions else
+            plural("probabilities and intervals are from {count} block", "probabilities and intervals are from "
+                   "{count} blocks", count), "muted",
+        )  # fmt: skip
     if found.reference is not None:
         yield Paragraph(
             msg(
                 "{baseline} is the reference and no choice; --platform names the platforms to rank",
+                baseline=found.baseline,
+            ), "muted",
+        )  # fmt: skip
+    elif any(each.platform.is_baseline for each in found.standings):
+        yield Paragraph(
+            msg(
+                "{baseline}, the baseline, is ranked too: it was named, or fewer than two others are left",
                 baseline=found.baseline,
             ), "muted",
         )  # fmt: skip
@@ -249,8 +294,8 @@ def _contributions(found: Recommendation) -> Table:
         Column("resource", msg("resource")),
         Column("share", msg("weight"), is_number=True),
         Column("ratio", joined([first, second], " /\n"), is_number=True),
-        Column("interval", msg("{level}\ninterval", level=Share(found.confidence, "declared")), joins=True),
-        Column("contribution", msg("contributes\nto the score"), is_number=True),
+        *(_interval_column(found) if found.has_intervals else ()),
+        Column("contribution", msg("factor of\nthe scores"), is_number=True),
     )
     rows = [
         TableRow(
@@ -258,8 +303,8 @@ def _contributions(found: Recommendation) -> Table:
                 resource(each.resource),
                 Share(shares[each.resource], "whole"),
                 Ratio(each.ratio.estimate),
-                muted(Interval(each.ratio.low, each.ratio.high, "ratio")),
-                Share(each.factor - 1, "signed decimal"),
+                *((muted(Interval(each.ratio.low, each.ratio.high, "ratio")),) if found.has_intervals else ()),
+                Ratio(each.factor),
             )
         )
         for each in found.contributions
@@ -290,6 +335,8 @@ def _switch(each: Switch, found: Recommendation, weight: float) -> Inline:
 
 def _plain(found: Recommendation) -> dict[str, Any]:
     return {
+        "status": found.analysis.status,
+        "blocks": found.analysis.blocks,
         "baseline": found.baseline,
         "margin": found.margin,
         "confidence": found.confidence,
@@ -305,6 +352,7 @@ def _plain(found: Recommendation) -> dict[str, Any]:
             {"resource": c.resource, "ratio": _interval(c.ratio), "factor": c.factor} for c in found.contributions
         ],
         "switches": [vars(each) for each in found.switches],
+        "link_limits_mbit_s": found.link_limits,
         "warnings": found.warnings,
     }
 
@@ -333,8 +381,9 @@ def _plain_missing(missing: Missing) -> dict[str, Any]:
 
 
 def _interval(found: Any) -> dict[str, Any]:
-    bounds = {"low": found.low, "high": found.high}
-    return {"estimate": found.estimate, **{k: v if math.isfinite(v) else None for k, v in bounds.items()}}
+    is_known = math.isfinite(found.low) and math.isfinite(found.high)
+    bounds = {"low": found.low, "high": found.high} if is_known else {"low": None, "high": None}
+    return {"estimate": found.estimate, **bounds}
 
 
 VIEW = View(
