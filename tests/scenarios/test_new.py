@@ -113,6 +113,40 @@ def test_the_answers_of_a_terminal_make_it(monkeypatch: pytest.MonkeyPatch) -> N
     assert "program: how much longer does a program of mine take?" in found.stderr
 
 
+def test_a_refused_answer_is_followed_by_the_same_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new, "is_terminal", lambda: True)
+    found = invoked("mine.toml", answers="density\ndisks\ncpu\ndokcer\npodman\nsoon\n90min\n3\n7\n7%\n")
+    assert found.exit_code == 0, (found.exception, found.stderr)
+    study = tomllib.loads(Path("mine.toml").read_text())
+    assert study["benchmark"][0]["guests"] == [1, 2, 3]
+    assert study["design"]["margin"] == 0.07
+    for error in ("density measures no disks", "did you mean docker", "soon", "7 has no %"):
+        assert error in found.stderr
+
+
+def test_a_prompt_offers_the_files_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("zip.sh").write_text("#!/bin/sh\ntrue\n")
+    monkeypatch.setattr(new, "is_terminal", lambda: True)
+    found = invoked("mine", *COMMON, "--margin", "5%", answers="program\n./zip.sh 9\n\n")
+    assert found.exit_code == 0, (found.exception, found.stderr)
+    assert tomllib.loads(Path("mine.toml").read_text())["program"][0]["files"] == ["./zip.sh"]
+
+
+def test_a_study_without_any_comparison_is_refused() -> None:
+    error = refused("mine", "--question", "network", "--platforms", "ssh:foo", "--time", "2h")
+    assert "nothing can be compared with native here: " in error
+    assert "ssh:foo" in error
+
+
+def test_what_a_run_of_this_host_could_not_test_is_a_note(place: Path) -> None:
+    (place / "home").mkdir()
+    with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
+        synthetic_run.fill(synthetic_run.begin(store, name="tour-1", host={"machine_id": machine_id()}))
+    found = invoked("mine", "--question", "compare", "--platforms", "kvm-virtio", "--resource", "cpu", "--time", "9h")
+    assert "not tested in tour-1: kvm-virtio: guests are started as root" in found.output
+    assert "run tour-1, of docker, lxc, qemu-tcg" in " ".join(found.output.split())
+
+
 def test_what_starts_here_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(new, "is_terminal", lambda: True)
     monkeypatch.setattr("vtax.cli.new.startable", lambda: (["native", "lxc", "nspawn"], ""))
@@ -131,6 +165,9 @@ def test_without_a_terminal_what_is_missing_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
+        (("--question", "compare", "--margin", "3"), "3 has no %"),
+        (("--question", "program", "--command", "./zip.sh 9"), "./zip.sh is a file of this directory"),
+        (("--question", "program", "--command", "cat a | wc"), "| is of a shell"),
         (("--question", "difference"), "the question difference needs --difference"),
         (("--question", "program"), "the question program needs --command"),
         (("--question", "program", "--command", " "), "the command line is empty"),
@@ -158,6 +195,8 @@ def test_native_alone_and_wrong_names_are_refused() -> None:
         "mine", "--question", "network", "--platforms", "native", "--time", "2h"
     )
     assert "names are at most 64" in refused("Mine!", "--question", "network", *COMMON)
+    assert "names are at most 64" in refused("../evil", "--question", "network", *COMMON)
+    assert "tour is a study of vtax" in refused("tour", "--question", "network", *COMMON)
     assert not Path("Mine!.toml").exists()
 
 
@@ -191,7 +230,7 @@ def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place: Path) -> No
         synthetic_run.fill(synthetic_run.begin(store, name="tour-2", host=other))
     found = json.loads(invoked(*arguments).output)
     cpu, disk = found["sees"]
-    assert (cpu["label"], cpu["noise_from"]) == ("sysbench-cpu", "run tour-1")
+    assert (cpu["label"], cpu["noise_from"]) == ("sysbench-cpu", "run tour-1, of lxc")
     assert 0.001 < cpu["noise"] < 0.01  # log-normal, 0.4 % on either side, of two trials
     assert cpu["difference"] == pytest.approx(max(0.02, smallest_overhead(cpu["noise"], found["blocks"])))
     assert cpu["shows_equality"] is True

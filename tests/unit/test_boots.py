@@ -254,6 +254,14 @@ name = "sysbench-cpu"
 
 
 @pytest.mark.usefixtures("unmade_home")
+def test_a_plan_says_nothing_of_reboots_that_are_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(boots, "look", lambda study, *, reboot: None)
+    (file := tmp_path / "two.toml").write_text(STUDY)
+    assert "--reboot is not possible" not in output_of("run", str(file), "--plan")
+
+
+@pytest.mark.usefixtures("unmade_home")
 def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     (file := tmp_path / "two.toml").write_text(STUDY)
@@ -267,6 +275,7 @@ def test_a_plan_shows_boots_reboots_and_their_duration(tmp_path: Path, monkeypat
     assert found["max_reboots"] == len(found["order"]) == 6
     assert [each["session"] for each in found["order"]] == [1, 1, 2, 2, 3, 3]
     assert "each assumed at 2 min 00 s" in printed
+    assert "--reboot is not possible here: " in printed
 
 
 @pytest.mark.usefixtures("unmade_home")

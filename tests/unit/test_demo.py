@@ -160,10 +160,16 @@ def as_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return lock
 
 
-def test_nothing_starts_without_an_answer(home: Home, plenty: None, as_root: Path) -> None:
-    for answer, status in (("n\n", 1), ("", 2)):
+def test_nothing_starts_without_an_answer(
+    home: Home, plenty: None, as_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "measuring_process", lambda: ("tour-7", 12))
+    for answer, status in (("n\n", 1), ("\n", 1), ("", 2)):
         result = CliRunner().invoke(group, ["demo", "kvm"], input=answer)
         assert "estimated time, longer on a busy host: about" in result.stderr
+        assert "demo/kvm.toml" in result.stderr
+        assert "of memory, and about 5 GiB of disk in " in result.stderr
+        assert "tour-7 is measuring on this host" in result.stderr
         assert getattr(result.exception, "exit_status", None) == status
         assert not as_root.exists()
 

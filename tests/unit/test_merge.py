@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -217,7 +218,7 @@ def test_claims_compare_the_hosts_of_a_merged_run(private_home: Home) -> None:
 
 DESIGN = DECLARED["design"]
 DIFFERENT: dict[str, tuple[dict[str, Any], str]] = {
-    "study": ({"study": "disks"}, "study tour and disks"),
+    "study": ({"study": "disks"}, "tour-1 is of the study tour, and other-1 of disks"),
     "image": ({"image_key": "0123456789ab"}, "image 4f1d0c77aa31 and 0123456789ab"),
     "agent": ({"vtax_version": "0.2.0"}, "agent (version of vtax) 0.1.0 and 0.2.0"),
     "trials": ({"declared": {**DECLARED, "design": {**DESIGN, "trials": 9}}}, "design.trials 2 and 9"),
@@ -231,7 +232,7 @@ def test_what_differs_is_refused_with_the_difference(what: str, store: Store) ->
     changes, says = DIFFERENT[what]
     begin(store, "other-1", started_at=1.7e9 + 9, **changes).finish("finished", "", 1.7e9 + 10)
     error = refusal("tour-1", "other-1")
-    assert error.what.startswith("tour-1 and other-1 cannot be merged: ")
+    assert what == "study" or error.what.startswith("tour-1 and other-1 cannot be merged: \n  - ")
     assert says in error.what
     assert len(store.runs()) == 4
 
@@ -245,6 +246,19 @@ def test_a_number_of_blocks_may_differ_a_rule_without_sessions_may_not(store: St
     for number in (5, 6):
         begin(store, f"other-{number}", declared=verdict).finish("finished", "", 1.7e9 + 10)
     assert "stop = 'verdict'" in refusal("other-5", "other-6").what
+
+
+def test_a_table_that_differs_is_named_and_a_scales_words_are_not_compared(store: Store) -> None:
+    changed = [{**each, "parameters": {"duration_s": 9}} for each in DECLARED["benchmark"]]
+    for name, declared in (("a", {"benchmark": changed}), ("b", {"changed_by": ["--scale quick"]})):
+        begin(store, f"tour-{name}", started_at=1.7e9 + 9, declared={**DECLARED, **declared}).finish(
+            "finished", "", 1.7e9 + 10
+        )
+    what = refusal("tour-1", "tour-a").what
+    assert re.search(r"\n  - benchmark\.[\w-]+\.parameters", what)
+    assert all(len(line) < 120 for line in what.splitlines())
+    merge("tour-1", "tour-b")
+    assert "tour-1 is the only one named" in refusal("tour-1", "tour-1").what
 
 
 def test_a_run_that_is_not_finished_is_refused(store: Store) -> None:

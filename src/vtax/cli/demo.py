@@ -13,7 +13,7 @@ from vtax.counters.host import machine_id
 from vtax.demo.demo import DEMOS, check_host, measured
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
-from vtax.host.lock import measuring_lock
+from vtax.host.lock import measuring_lock, measuring_process
 from vtax.image.build import find
 from vtax.store.bundle import Bundle
 from vtax.store.importing import import_bundle
@@ -38,7 +38,9 @@ def command(hypervisor: str, yes: bool, as_json: bool) -> None:
     check_host(home, demo)
     recipe = recipe_for(load(str(demo.study)))
     expected = demo.expected(home, has_image=find(home, recipe) is not None)
-    notify(f"{NOTICE}\nestimated time, longer on a busy host: {expected}")
+    notify(f"{NOTICE}\n{demo.needs(home)}\nestimated time, longer on a busy host: {expected}")
+    if running := measuring_process()[0]:
+        notify(f"{running} is measuring on this host; the demonstration cannot start before its end")
     if not yes and not _confirmed():
         raise VtaxError("nothing was started")
     with measuring_lock(f"vtax demo {hypervisor}"):
@@ -54,7 +56,7 @@ def command(hypervisor: str, yes: bool, as_json: bool) -> None:
 def _confirmed() -> bool:
     """Prompt for confirmation. Raises BadInput when stdin cannot answer."""
     try:
-        return click.confirm("start it", default=True, err=True)
+        return click.confirm("start it", default=False, err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -16,12 +18,16 @@ from vtax.errors import BadInput
 from vtax.platforms import registry
 from vtax.study.drafts import DENSE, QUESTIONS, TABLES, Draft, Question
 from vtax.study.limits import MAX_GUESTS
+from vtax.study.load import shipped
 from vtax.study.model import MIN_BLOCKS_TO_JUDGE
 from vtax.study.units import duration_s, format_count, format_duration, format_percent
 
 BASELINE = "native"
 _PERCENT_HINT = "write a percentage such as 5%, or a fraction such as 0.05"
 _NEEDED = "--question, --platforms and --time"
+_SHELL = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
+
+Answer = TypeVar("Answer")
 
 
 @click.command("new")
@@ -58,6 +64,8 @@ def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
       vtax new mine --question compare --platforms docker,lxc --time 30min
       vtax new zip --question program --platforms podman --time 20min --command "./zip.sh 9" --file ./zip.sh
     """
+    name = name.removesuffix(".toml")
+    _check_name(name)
     path = Path(f"{name}.toml")
     if path.exists() and not force:
         raise BadInput(f"{path} is there already", hint="choose another name, or add --force to replace it")
@@ -67,6 +75,15 @@ def command(name: str, force: bool, as_json: bool, **given: Any) -> None:
         print_json({"schema": "vtax.new/1", "file": str(path.resolve()), **found.as_json()})
         return
     _print(draft, path, found)
+
+
+def _check_name(name: str) -> None:
+    """Raise BadInput for a name that a study cannot have, or that a shipped study has."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name):
+        what = f"{name!r} cannot name a study: names are at most 64 lower-case letters, digits, '.', '_' and '-'"
+        raise BadInput(what, hint="the file is written into this directory, such as mine.toml")
+    if name in shipped():
+        raise BadInput(f"{name} is a study of vtax", hint="choose another name; vtax studies lists those of vtax")
 
 
 def is_terminal() -> bool:
@@ -89,25 +106,39 @@ def _answers(name: str, given: dict[str, Any]) -> Draft:
     difference = _difference(question, given["difference"], asks=asks)
     line = _program(question, given["program"], asks=asks)
     platforms = _platforms(given["platforms"])
-    time = given["time"] or _ask("How long may the run take?", "30min")
-    _check_time(time)
+    time = (
+        _checked_time(given["time"])
+        if given["time"]
+        else _answer("How long may the run take?", "30min", _checked_time)
+    )
+    guests = _guests(question, given["guests"], asks=asks)
     default = 0.02 if difference is None else min(0.02, difference / 2)
     margin = _fraction(given["margin"], "--margin") if given["margin"] else default
     if given["margin"] is None and missing:
-        margin = _fraction(
-            _ask("Within which percentage are platforms equivalent?", f"{100 * default:g}%"), "--margin"
-        )
+        margin = _answer(
+            "Within which percentage are platforms equivalent?", f"{100 * default:g}%",
+            lambda text: _fraction(text, "--margin"),
+        )  # fmt: skip
     if difference is not None and margin >= difference:
         what = f"a difference of {format_percent(difference, 'g')} within the margin of {format_percent(margin, 'g')}"
         raise BadInput(f"{what} counts as none", where="--margin", hint="give a margin below the difference")
     return Draft(
-        name, question, platforms, time, margin, resources, difference, given["guests"] or 4,
-        tuple(line), _files(given["files"], line),
+        name, question, platforms, time, margin, resources, difference, guests,
+        tuple(line), _files(given["files"], line, asks=asks and not given["program"]),
     )  # fmt: skip
 
 
 def _ask(text: str, default: str) -> str:
     return str(click.prompt(text, default=default, err=True)).strip()
+
+
+def _answer(text: str, default: str, read: Callable[[str], Answer]) -> Answer:
+    """The answer that read accepts; asked again, with its error, after one that it refuses."""
+    while True:
+        try:
+            return read(_ask(text, default))
+        except BadInput as error:
+            click.echo(f"error: {error}", err=True)
 
 
 def _ask_question() -> str:
@@ -138,13 +169,29 @@ def _resources(question: Question, named: tuple[str, ...], *, asks: bool) -> tup
         return ()
     known = list(DENSE) if question == "density" else list(TABLES)
     default = ["cpu"] if question == "density" else ["cpu", "memory", "disk", "network"]
-    chosen = list(dict.fromkeys(named)) or default
+
+    def read(text: str) -> tuple[str, ...]:
+        chosen = tuple(dict.fromkeys(_words(text)))
+        for each in chosen or ("resource",):
+            if each not in known:
+                raise BadInput(
+                    f"{question} measures no {each}", where="--resource", hint=f"it knows {', '.join(known)}"
+                )
+        return chosen
+
     if not named and asks:
-        chosen = _words(_ask(f"Which resources ({', '.join(known)})?", ", ".join(default)))
-    for each in chosen:
-        if each not in known:
-            raise BadInput(f"{question} measures no {each}", where="--resource", hint=f"it knows {', '.join(known)}")
-    return tuple(chosen)
+        return _answer(f"Which resources ({', '.join(known)})?", ", ".join(default), read)
+    return read(", ".join(named or default))
+
+
+def _guests(question: Question, given: int | None, *, asks: bool) -> int:
+    """Most guests at once, of density."""
+    if given is None and asks and question == "density":
+        number = click.prompt(
+            "How many guests at once, at most?", type=click.IntRange(2, MAX_GUESTS), default=4, err=True
+        )
+        return int(number)
+    return given or 4
 
 
 def _difference(question: Question, text: str | None, *, asks: bool) -> float | None:
@@ -152,7 +199,9 @@ def _difference(question: Question, text: str | None, *, asks: bool) -> float | 
         return None
     if text is None and not asks:
         raise BadInput("the question difference needs --difference", hint="for example --difference 5%")
-    return _fraction(text or _ask("Which difference should be found?", "5%"), "--difference")
+    if text is None:
+        return _answer("Which difference should be found?", "5%", lambda answer: _fraction(answer, "--difference"))
+    return _fraction(text, "--difference")
 
 
 def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
@@ -162,29 +211,57 @@ def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
         raise BadInput(
             "the question program needs --command", hint="for example --command './zip.sh 9' --file ./zip.sh"
         )
+    if text is None:
+        return _answer("Which command line should be timed?", "sha256sum /usr/bin/python3", _command_line)
+    return _command_line(text)
+
+
+def _command_line(text: str) -> list[str]:
+    """The words of a command line. Raises BadInput."""
     try:
-        words = shlex.split(text or _ask("Which command line should be timed?", "sha256sum /usr/bin/python3"))
+        words = shlex.split(text)
     except ValueError as error:
         raise BadInput(
             f"the command line cannot be split: {error}", where="--command", hint="check its quotes"
         ) from error
     if not words:
         raise BadInput("the command line is empty", where="--command", hint="name a program")
+    if shell := [word for word in words if word in _SHELL]:
+        what = f"{shell[0]} is of a shell, and none starts the program"
+        raise BadInput(what, where="--command", hint=f"write: sh -c {shlex.quote(text)}")
     return words
 
 
-def _files(named: tuple[str, ...], line: list[str]) -> tuple[str, ...]:
+def _files(named: tuple[str, ...], line: list[str], *, asks: bool) -> tuple[str, ...]:
+    """The files that the guest needs. asks: whether to offer those of this host that the command line names."""
+    there = [word for word in line if word.startswith(("./", "../")) and word not in named]
+    if there and asks:
+        default = ", ".join(there)
+        return _answer(
+            "Which of its files does the guest need?", default, lambda text: _known_files(_words(text), line)
+        )
+    if there:
+        what = f"{there[0]} is a file of this directory, which no guest has"
+        raise BadInput(what, where="--command", hint=f"add --file {there[0]}")
+    return _known_files(named, line)
+
+
+def _known_files(named: Sequence[str], line: list[str]) -> tuple[str, ...]:
     for each in named:
         if each not in line:
             raise BadInput(f"the command line does not name {each}", where="--file", hint="write it alike in both")
         if not Path(each).is_file():
             raise BadInput(f"{each} is no file here", where="--file", hint="files are copied into the guest")
-    return named
+    return tuple(named)
 
 
 def _platforms(named: str | None) -> tuple[str, ...]:
     """The baseline and the others. Raises BadInput for one that does not exist."""
-    chosen = _words(named or _ask_platforms())
+    return _known_platforms(named) if named else _ask_platforms()
+
+
+def _known_platforms(named: str) -> tuple[str, ...]:
+    chosen = _words(named)
     for each in chosen:
         registry.get(each)
     found = tuple(dict.fromkeys([BASELINE, *chosen]))
@@ -195,15 +272,15 @@ def _platforms(named: str | None) -> tuple[str, ...]:
     return found
 
 
-def _ask_platforms() -> str:
+def _ask_platforms() -> tuple[str, ...]:
     """Ask with those that start here as the default; root probes them."""
     names, why_not = startable()
     if why_not:
         click.echo(f"Platforms were not probed: {why_not}. vtax platforms lists them.", err=True)
-        return _ask("Which platforms, separated by commas?", "podman")
+        return _answer("Which platforms, separated by commas?", "podman", _known_platforms)
     others = [name for name in names if name != BASELINE]
     click.echo(f"These start here: {', '.join(others) or 'none but native'}", err=True)
-    return _ask("Which of them, separated by commas?", ", ".join(others))
+    return _answer("Which of them, separated by commas?", ", ".join(others), _known_platforms)
 
 
 def _words(text: str) -> list[str]:
@@ -216,22 +293,28 @@ def _fraction(text: str, where: str) -> float:
         number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
     except ValueError:
         number = 0.0
+    if number >= 1 and "%" not in text:
+        raise BadInput(
+            f"{text.strip()} has no %", where=where, hint=f"write {text.strip()}%, or a fraction such as 0.05"
+        )
     if not 0 < number < 1:
         raise BadInput(f"{text!r} is not between 0 and 100 %", where=where, hint=_PERCENT_HINT)
     return number
 
 
-def _check_time(text: str) -> None:
+def _checked_time(text: str) -> str:
+    """The same text, of a duration above 0. Raises BadInput."""
     try:
         is_time = duration_s(text) > 0
     except ValueError as error:
         raise BadInput(str(error), where="--time", hint="write a duration such as 30min or 2h") from error
     if not is_time:
         raise BadInput(f"the time is {text}; it must be above 0 s", where="--time", hint="for example 30min")
+    return text
 
 
 def _print(draft: Draft, path: Path, found: Preview) -> None:
-    click.echo(f"wrote {path.resolve()}: {format_count(found.points, 'point')} on {', '.join(draft.platforms)}")
+    click.echo(f"wrote {path.resolve()}: {format_count(found.cells, 'cell')} on {', '.join(draft.platforms)}")
     click.echo(
         f"{draft.time} fits about {format_count(found.blocks, 'block')} of {format_duration(found.block_s)} "
         f"({found.block_s_from})"

@@ -34,6 +34,7 @@ from vtax.study.units import duration_s
 ASSUMED_NOISE = 0.05  # of the ratio of a block: that of a host with a few other programs
 _ASSUMED = BlockNoise(ASSUMED_NOISE, "assumed: no run here has it")
 _SEEN_WITH = 0.8  # probability
+_RUNS_READ = 10  # of the newest
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Preview:
     blocks: int
     sees: tuple[Sight, ...]
     notes: tuple[str, ...]
+    cells: int
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
@@ -82,6 +84,7 @@ def preview(draft: Draft, path: Path) -> Preview:
     with replacing(path) as new:
         new.write_text(draft.text(), encoding="utf-8")
         plan, why_not = _plan(new)
+        _check_comparison(plan, why_not)
         block_s = plan.expected_block_s()
         blocks = int(duration_s(draft.time) / block_s)
         if blocks < 1:
@@ -97,6 +100,7 @@ def preview(draft: Draft, path: Path) -> Preview:
         draft.name, draft.platforms, len(plan.points), block_s,
         f"estimated from {source}" if source else "a rough estimate, too high for containers",
         blocks, tuple(_sights(draft, plan, blocks)), tuple(_notes(plan, why_not)),
+        len(plan.cells),
     )  # fmt: skip
 
 
@@ -115,6 +119,34 @@ def _plan(path: Path) -> tuple[Plan, str]:
         store = Store.existing(home.store_url)
         plan = with_costs(with_trials(plan, store), store)
     return plan, why_not
+
+
+def _check_comparison(plan: Plan, why_not: str) -> None:
+    """Raise BadInput with the reasons where no platform has a point in common with the baseline."""
+    baseline = plan.study.baseline
+    of_baseline = {cell.point.key for cell in plan.cells if cell.platform.name == baseline}
+    if any(cell.platform.name != baseline and cell.point.key in of_baseline for cell in plan.cells):
+        return
+    reasons = "; ".join(_notes(plan, why_not))
+    raise BadInput(
+        f"nothing can be compared with {baseline} here: {reasons}", where="--platforms",
+        hint="name platforms that vtax platforms lists as available, or another --question",
+    )  # fmt: skip
+
+
+def _lost_before(plan: Plan) -> list[str]:
+    """Why the newest run of this host that has a platform of the plan could not test it."""
+    found: dict[str, str] = {}
+    with suppress(BadInput):
+        store = Store.existing(Home.from_environment().store_url)
+        here = machine_id()
+        for name in [run.name for run in store.runs()][: -_RUNS_READ - 1 : -1]:
+            run = store.open_run(name)
+            if here and run.host.get("machine_id") == here:
+                for each in run.platforms:
+                    why = "" if each.available else f"not tested in {name}: {each.name}: {each.reason}"
+                    found.setdefault(each.name, why)
+    return [found[p.platform.name] for p in plan.platforms if found.get(p.platform.name)]
 
 
 def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
@@ -138,7 +170,7 @@ def _sights(draft: Draft, plan: Plan, blocks: int) -> list[Sight]:
 
 
 def _notes(plan: Plan, why_not: str) -> list[str]:
-    notes = [f"the platforms were not probed: {why_not}"] if why_not else []
+    notes = [f"the platforms were not probed: {why_not}", *_lost_before(plan)] if why_not else []
     lost = [planned for planned in plan.platforms if not planned.probe.available]
     notes += [f"not tested: {p.platform.name}: {with_hint(p.probe.reason, p.probe.hint)}" for p in lost]
     points = [f"not tested: {each.platform.name} in {each.point.label}: {each.error.what}" for each in plan.untested]

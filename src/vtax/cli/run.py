@@ -201,6 +201,17 @@ def _print_plan(
         click.echo("a dry run starts none of these; a run prompts once for this file, or needs --trust")
     if why_not:
         click.echo(f"the platforms were not probed: {why_not}")
+    if loaded.study.boot and here is None and (no_reboot := _no_reboot(loaded.study)):
+        click.echo(f"--reboot is not possible here: {no_reboot}")
+
+
+def _no_reboot(study: Study) -> str:
+    """Why vtax cannot reboot this host for a study; empty where it can."""
+    try:
+        boots.look(study, reboot=True)
+    except BadInput as error:
+        return with_hint(error.what, error.hint)
+    return ""
 
 
 def _overrides(

@@ -58,6 +58,12 @@ class Demo:
         """Whether a machine of this recipe, perhaps of an earlier version of it, was built in this home."""
         return any(path.suffix != ".partial" for path in (home.root / "nested").glob(f"{self.machine.name}-*"))
 
+    def needs(self, home: Home) -> str:
+        """Its study, and the memory and disk that the machine uses, in words."""
+        memory = about_size(self.machine.memory_mib * 1024**2 + _HOST_BYTES)
+        disk = "" if self.is_built(home) else f", and about {about_size(_DISK_BYTES)} of disk in {home.root}"
+        return f"study: {self.study}\nthe machine needs about {memory} of memory{disk}"
+
     def expected(self, home: Home, *, has_image: bool) -> str:
         """The estimated time in words. has_image: whether the guest image is built."""
         parts = [f"about {format_duration(self.run_s)} for the machine's boot and the study"]

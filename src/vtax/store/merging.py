@@ -27,6 +27,7 @@ from vtax.store.transfer import ORDER, Row, Watch, add_rows, rows_of, unwatched
 
 _OF_LENGTH = ("seed", "blocks", "min_blocks", "max_blocks", "budget", "sessions")  # of a design: how long, not what
 _MAX_SHOWN = 80  # characters of a value
+_MOST_SHOWN = 6  # differences
 
 
 MERGED_AGAIN = "merged-again"
@@ -41,7 +42,9 @@ def merge(store: Store, names: Sequence[str], watch: Watch = unwatched) -> str:
     """
     runs = sorted((store.open_run(name) for name in dict.fromkeys(names)), key=lambda run: (run.started_at, run.name))
     if len({run.id for run in runs}) < 2:
-        raise BadInput("merging needs two runs or more", hint="vtax merge RUN RUN")
+        raise BadInput(
+            f"merging needs two runs or more; {runs[0].name} is the only one named", hint="vtax merge RUN RUN"
+        )
     _check(runs)
     identity = hashlib.sha256("".join(sorted(run.identity for run in runs)).encode()).hexdigest()[:32]
     with writing(store.engine) as connection, reading(store.engine) as source:
@@ -91,9 +94,12 @@ def _check(runs: Sequence[RunHandle]) -> None:
             "RUN,RUN RUN,RUN compares others",
         )
     for run in others:
+        if run.study != first.study:
+            what = f"{first.name} is of the study {first.study}, and {run.name} of {run.study}"
+            raise BadInput(what, hint="merge runs of one study; vtax contrast compares runs of two")
         if found := list(_differences(first, run)):
             raise BadInput(
-                f"{first.name} and {run.name} cannot be merged: {'; '.join(found)}",
+                f"{first.name} and {run.name} cannot be merged: {_some(found)}",
                 hint="merge runs of one study, image and version of vtax",
             )
     seen: dict[str, str] = {}
@@ -105,6 +111,12 @@ def _check(runs: Sequence[RunHandle]) -> None:
                     hint="merge the other runs without one",
                 )
             seen[identity] = run.name
+
+
+def _some(differences: Sequence[str]) -> str:
+    """The first of them, a line each."""
+    more = [f"and {len(differences) - _MOST_SHOWN} more"] if len(differences) > _MOST_SHOWN else []
+    return "".join(f"\n  - {each}" for each in (*differences[:_MOST_SHOWN], *more))
 
 
 def _identities(run: RunHandle) -> set[str]:
@@ -119,7 +131,7 @@ def _all_identities(identity: str, provenance: Mapping[str, Any]) -> set[str]:
 
 def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
     """What keeps two runs from being merged, a sentence each."""
-    plain = (("study", a.study, b.study), ("image", a.image_key, b.image_key),
+    plain = (("image", a.image_key, b.image_key),
              ("agent (version of vtax)", a.vtax_version, b.vtax_version),
              ("plug-ins", [vars(each) for each in a.plugins], [vars(each) for each in b.plugins]))  # fmt: skip
     for what, one, other in plain:
@@ -133,17 +145,30 @@ def _differences(a: RunHandle, b: RunHandle) -> Iterator[str]:
 
 
 def _settings(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """A study without what says how long it lasts, and without its figures, which change nothing that is measured."""
+    """A study without how long it lasts, its figures, and the words of its scale: what it changed is in the rest."""
     design = {name: value for name, value in declared.get("design", {}).items() if name not in _OF_LENGTH}
-    return {**{name: value for name, value in declared.items() if name != "figure"}, "design": design}
+    return {
+        **{name: value for name, value in declared.items() if name not in ("figure", "changed_by")},
+        "design": design,
+    }
 
 
 def _unlike(place: str, a: Any, b: Any) -> Iterator[str]:
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for name in sorted({*a, *b}):
             yield from _unlike(f"{place}.{name}" if place else str(name), a.get(name), b.get(name))
+    elif _are_tables(a) and _are_tables(b):
+        yield from _unlike(place, _by_name(a), _by_name(b))
     elif a != b:
         yield f"{place} {_short(a)} and {_short(b)}"
+
+
+def _are_tables(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, Mapping) and "name" in each for each in value)
+
+
+def _by_name(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {str(each.get("label") or each["name"]): each for each in tables}
 
 
 def _short(value: Any) -> str:

@@ -20,7 +20,8 @@ _FEWEST_BLOCKS = 3
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """sd: typical standard deviation of a block's log-ratio to the baseline. source: `run NAME`."""
+    """sd: typical standard deviation of a block's log-ratio to the baseline. source: `run NAME`, with the
+    platforms that it is of where these are not the ones asked for."""
 
     sd: float
     source: str
@@ -47,8 +48,11 @@ def noise_of_host(
             continue
         for benchmark in set(benchmarks) - set(found):
             each = list(_deviations(analysis, benchmark))
-            if known := [sd for platform, sd in each if platform in platforms] or [sd for _, sd in each]:
-                found[benchmark] = BlockNoise(float(np.median(known)), f"run {name}")
+            if known := [one for one in each if one[0] in platforms] or each:
+                of = list(dict.fromkeys(platform for platform, _ in known))
+                is_of_all = set(platforms) <= {*of, analysis.baseline}
+                source = f"run {name}" if is_of_all else f"run {name}, of {', '.join(of)}"
+                found[benchmark] = BlockNoise(float(np.median([sd for _, sd in known])), source)
     return found
 
 

@@ -244,6 +244,10 @@ def _below_places(found: Recommendation) -> Iterator[Part]:
             for each in found.full
         ]
         yield Table(columns, (Group(tuple(rows)),), key="ranks", label=msg("probability of each rank"))
+    yield from _notes(found)
+
+
+def _notes(found: Recommendation) -> Iterator[Paragraph]:
     yield Paragraph(
         msg(
             "score: weighted geometric mean of the efficiencies of the resources, {baseline} being 100 %",
