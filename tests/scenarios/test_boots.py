@@ -14,6 +14,7 @@ from stubbed_host import NATIVE, XEN, Machine, planned
 
 from vtax.cli import abort, rebooting
 from vtax.cli.main import group
+from vtax.cli.output import resume_hint
 from vtax.errors import BadInput, VtaxError
 from vtax.host import boot_loaders, reboots
 from vtax.host.boot_loaders import Grub, Loader
@@ -94,7 +95,7 @@ def test_a_run_alternates_boots_and_counts_reboots(machine: Machine, home: Home,
 
 
 def test_by_hand_the_wrong_boot_is_refused_with_the_one_that_is_needed(
-    machine: Machine, home: Home, store: Store
+    machine: Machine, home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = planned()
     run = begin(store, plan, vtax_version="test")
@@ -107,6 +108,8 @@ def test_by_hand_the_wrong_boot_is_refused_with_the_one_that_is_needed(
     with pytest.raises(BadInput, match=f"next measured in the boot '{other}', and this is '{first}'") as caught:
         rebooting.refuse_other_boot(plan, run, look(plan))
     assert f"sudo vtax resume {run.name}" in caught.value.hint
+    monkeypatch.setattr("vtax.runner.resume.obstacle", lambda *_: "")
+    assert resume_hint(store, run.name, run.status) == f"resume with: sudo vtax resume {run.name}"  # no --session
     assert machine.reboots == 0
     assert reboots.read(home) is None
 
