@@ -138,7 +138,12 @@ def _why(each: JudgedClaim, analysis: Analysis) -> Inline:
 
 
 def _although(each: JudgedClaim, found: Judgement, analysis: Analysis) -> Iterator[Inline]:
-    """What intervals at their own level would say, where the correction or an objection leaves the claim open."""
+    """What intervals at their own level would say, where the correction or an objection leaves the claim open.
+
+    Nothing across runs of which a side has one session only: such an interval leaves out what a session changes.
+    """
+    if any(c.tested and c.tested.claimed.apart and c.tested.ratio.n_sessions == 1 for c in each.compared):
+        return
     is_inside = all(
         sum(c.is_inside for c in each.compared if c.check == check) >= _needed(each, check)
         for check in each.claim.check
