@@ -132,7 +132,7 @@ def test_claims_are_in_the_language_of_the_reader(store: Store) -> None:
         "Fonte: table 1",
     ):
         assert words_of in text
-    assert "corrigidas para o número de afirmações, 4 (Holm)" in text
+    assert "corrigidos para o número de afirmações, 4 (Holm)" in text
 
 
 def test_the_keys_of_json_are_documented(store: Store) -> None:
