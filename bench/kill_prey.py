@@ -6,7 +6,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from unittest.mock import patch
@@ -84,8 +84,10 @@ def observed(pipe: int, arguments: Sequence[str], probes: Mapping[str, Probe]) -
         printed.notify(f"committed {trial.cell_key} {trial.block} {trial.number}")
         return number
 
-    def recorded_execute(plan: Plan, run: RunHandle, home: Home, observer: Observer) -> None:
-        execute(plan, run, home, printed)
+    def recorded_execute(
+        plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: Collection[str] | None = None
+    ) -> None:
+        execute(plan, run, home, printed, cells)
 
     def known_or_probed(platform: Platform, image: Image | None) -> Probe:
         return probes.get(platform.name) or probe(platform, image)
