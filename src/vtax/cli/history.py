@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,12 +10,10 @@ from typing import Literal
 import click
 
 from vtax.cli.completion import studies_with_runs
-from vtax.cli.output import json_option, language_option, notify, print_json
-from vtax.cli.streams import StandardError
+from vtax.cli.output import json_option, language_option, print_json
+from vtax.cli.row_progress import PLAIN_S, StatusLine
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
-
-_FIRST_S, _TERMINAL_S, _PLAIN_S = 1.0, 0.5, 10.0
 
 
 @click.command("history")
@@ -94,20 +90,12 @@ def _moment(day: str | None) -> float:
 
 def _progress(study: str) -> Callable[[int, int], None]:
     """What shows how many runs were read, when that lasts."""
-    stream = sys.stderr
-    terminal = stream if isinstance(stream, StandardError) and stream.isatty() else None
-    due = time.monotonic() + (_FIRST_S if terminal else _PLAIN_S)
+    status = StatusLine(plain_first_s=PLAIN_S)
 
     def watch(done: int, total: int) -> None:
-        nonlocal due
-        if done == total and terminal:
-            terminal.status_line("")
-        elif done < total and time.monotonic() >= due:
-            line = f"history of {study}: {done} of {total} runs read"
-            if terminal:
-                terminal.status_line(line)
-            else:
-                notify(line)
-            due = time.monotonic() + (_TERMINAL_S if terminal else _PLAIN_S)
+        if done == total:
+            status.end()
+        elif status.is_due:
+            status.show(f"history of {study}: {done} of {total} runs read")
 
     return watch
