@@ -9,7 +9,7 @@ from vtax.demo.running import HOME, PYTHON
 
 pytestmark = pytest.mark.timeout(10800)
 SETTLE = f"""set -e
-echo '/dev/vdb {HOME}/images ext4 defaults 0 0' >>/etc/fstab
+printf '%s ext4 defaults 0 0\\n' '/dev/vdb {HOME}/images' '/dev/vdc /opt/vtax' >>/etc/fstab
 grub-mkconfig -o /boot/grub/grub.cfg
 cat /proc/cmdline; grep -E "^[[:space:]]*(menuentry|submenu|linux|multiboot2|module2)" /boot/grub/grub.cfg
 """

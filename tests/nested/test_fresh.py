@@ -74,7 +74,7 @@ def fresh(request: pytest.FixtureRequest, shared_home: Home, tmp_path_factory) -
     image: Image = request.getfixturevalue("image")
     machine, scratch = MACHINES[request.param], tmp_path_factory.mktemp("fresh")
     with Journal(shared_home.journal) as journal:
-        made = disks.ensure(shared_home, machine, image, None, journal)
+        made = disks.ensure(shared_home, machine, image, journal)
         status = scratch / "status"
         subprocess.run(["debugfs", "-R", f"dump /var/lib/dpkg/status {status}", made.root], check=True)
         second = cache(shared_home, machine.suite, status, journal)

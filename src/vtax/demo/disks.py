@@ -1,14 +1,15 @@
 """Makes a machine's disk, kernel and initrd: once per recipe, without loop mounts, kept below VTAX_HOME/nested.
 
-The disk carries the Debian system and the Python packages of a lock file, for the machine's own Python. The guest
-images go onto a second disk, and vtax itself goes in at every start: changing code builds nothing. What is built is
-made under another name, in the journal, and renamed when it is whole.
+The disk carries the Debian system. The guest images go onto a second disk, the Python packages of a lock file onto a
+third, and vtax itself goes in at every start: changing code builds nothing. What is built is made under another name,
+in the journal, and renamed when it is whole.
 """
 
 from __future__ import annotations
 
 import fcntl
 import gzip
+import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +34,6 @@ PORT = "vtax.nested"
 AGENT = "usr/local/lib/vtax-bootstrap.py"
 INSIDE = "root/vtax"
 _MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "ext4")
-_PACKAGES = "opt/vtax"
 _SERVICE = f"""[Unit]
 Description=Agent of vtax's nested tests
 StartLimitIntervalSec=0
@@ -72,19 +72,21 @@ class Disks:
         """What mounts the disk."""
         return self.directory / "initrd.cpio"
 
+    @property
+    def python_version(self) -> str:
+        """Of its Python, as in 3.11."""
+        return (self.directory / "python").read_text()
 
-def ensure(home: Home, machine: Machine, image: Image, lock: Path | None, journal: Journal) -> Disks:
-    """The machine's disks, built now if they are not there (minutes).
 
-    image: the guest image, for busybox. lock: a file of Python packages with hashes, for pip; None for no packages.
-    """
+def ensure(home: Home, machine: Machine, image: Image, journal: Journal) -> Disks:
+    """The machine's disk, built now if it is not there (minutes). image: the guest image, for busybox."""
     init = Path(__file__).with_name("init").read_bytes()
     agent = bootstrap.argv()[-2]
     loader = [Path(grub.__file__).read_bytes()] if machine.has_loader else []
-    key = machine.key(lock.read_bytes() if lock else b"", init, _SERVICE.encode(), agent.encode(), *loader)
+    key = machine.key(init, _SERVICE.encode(), agent.encode(), *loader)
     with _one_at_a_time(home):
         return Disks(
-            _made(home, f"{machine.name}-{key}", journal, lambda path: _build(machine, image, lock, journal, path))
+            _made(home, f"{machine.name}-{key}", journal, lambda path: _build(machine, image, journal, path))
         )
 
 
@@ -95,6 +97,26 @@ def ensure_image_disk(home: Home, images: Sequence[Image], journal: Journal) -> 
         run(["cp", "--archive", "--reflink=auto", *(image.directory for image in images), tree], timeout_s=_BUILD_S)
 
     return ensure_data_disk(home, "image", "-".join(image.key for image in images), fill, journal)
+
+
+def ensure_packages_disk(home: Home, lock: Path, python_version: str, journal: Journal) -> Path:
+    """An ext4 disk with the Python packages that a lock file names with hashes, for a version of Python.
+
+    They are compiled by this process's Python; another version compiles them again when it imports them.
+    """
+
+    def fill(tree: Path) -> None:
+        run(
+            [
+                *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"),
+                *("--no-deps", "--only-binary", ":all:", "--require-hashes", "--root-user-action=ignore"),
+                *("--python-version", python_version, "--target", tree, "-r", lock),
+            ],
+            timeout_s=_BUILD_S,
+        )
+
+    key = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
+    return ensure_data_disk(home, f"{lock.stem}-{python_version}", key, fill, journal)
 
 
 def ensure_data_disk(home: Home, kind: str, key: str, fill: Callable[[Path], None], journal: Journal) -> Path:
@@ -137,7 +159,7 @@ def _forget_others(made: Path, prefix: str) -> None:
             run(["rm", "-rf", "--one-file-system", other], timeout_s=_BUILD_S)
 
 
-def _build(machine: Machine, image: Image, lock: Path | None, journal: Journal, directory: Path) -> None:
+def _build(machine: Machine, image: Image, journal: Journal, directory: Path) -> None:
     tree = directory / "tree"
     tag = f"nested-{journal.token}"
     registered = journal.register(TaggedProcesses(tag, f"the build of {machine.name}"))
@@ -145,13 +167,13 @@ def _build(machine: Machine, image: Image, lock: Path | None, journal: Journal, 
         options = [ACCEPT_EXPIRED] if os.environ.get("VTAX_NESTED_ACCEPT_EXPIRED") else []
         debootstrap(machine.suite, machine.packages, tree, tag, components=machine.components, options=options,
                     environment=_NO_INITRD)  # fmt: skip
-        if lock:
-            _install_python_packages(tree, lock, tag)
         _settle(machine, tree)
         modules = next((tree / "usr/lib/modules").iterdir())
         packed = (tree / "boot" / f"vmlinuz-{modules.name}").read_bytes()
         disks = Disks(directory)
         disks.kernel.write_bytes(elf_of(packed) or packed)
+        python = next((tree / "usr/bin").glob("python3.[0-9]*"))
+        (directory / "python").write_text(python.name.removeprefix("python"))
         for hypervisor in (tree / "boot").glob("xen-*.gz"):
             (directory / HYPERVISOR).write_bytes(gzip.decompress(hypervisor.read_bytes()))
         disks.initrd.write_bytes(_initrd(image.tree / "usr/bin/busybox", modules, machine.has_loader))
@@ -163,24 +185,6 @@ def _build(machine: Machine, image: Image, lock: Path | None, journal: Journal, 
         run(["rm", "-rf", "--one-file-system", tree], timeout_s=_BUILD_S)
     finally:
         registered.release()
-
-
-def _install_python_packages(tree: Path, lock: Path, tag: str) -> None:
-    """What the lock file names, for the Python in the tree, found there by a path file; compiled for it."""
-    version = next((tree / "usr/bin").glob("python3.[0-9]*")).name.removeprefix("python")
-    target = tree / _PACKAGES
-    run(
-        [
-            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"),
-            *("--no-deps", "--only-binary", ":all:", "--require-hashes", "--no-compile", "--root-user-action=ignore"),
-            *("--python-version", version, "--target", target, "-r", lock),
-        ],
-        timeout_s=_BUILD_S,
-        tag=tag,
-    )
-    run(["chroot", tree, "python3", "-m", "compileall", "-q", "-j", "2", f"/{_PACKAGES}"], timeout_s=_BUILD_S,
-        tag=tag, check=False)  # fmt: skip
-    (tree / "usr/lib/python3/dist-packages/vtax.pth").write_text(f"/{_PACKAGES}\n/{INSIDE}/src\n")
 
 
 def _settle(machine: Machine, tree: Path) -> None:

@@ -22,7 +22,8 @@ _SYSTEM = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "util-linux", "procps", "python3", "linux-image-amd64"),
     *("iproute2", "iptables", "ethtool", "e2fsprogs"),
 )
-_RUNTIMES = ("docker.io", "apparmor", "podman", "runc", "lxc", "systemd-container", "qemu-system-x86", "qemu-utils")
+_RUNTIMES = ("docker.io", "apparmor", "podman", "runc", "lxc", "systemd-container", "qemu-system-x86", "qemu-utils",
+             "openvswitch-switch")  # fmt: skip
 
 
 CONSOLE = "hvc0"
@@ -49,10 +50,11 @@ def boot_linux(kernel: Path, initrd: Path, append: str) -> Boot:
     return Boot(kernel, str(initrd), append)
 
 
-def boot_xen(kernel: Path, initrd: Path, append: str) -> Boot:
+def boot_xen(kernel: Path, initrd: Path, append: str, dom0_mib: int = 1280) -> Boot:
     """Xen, by multiboot, with the machine's kernel as its dom0."""
     dom0 = f"{kernel} {append},{initrd}"
-    hypervisor = "console=com1 com1=115200,8n1 dom0_mem=1280M,max:1280M dom0_max_vcpus=1 dom0_vcpus_pin noreboot"
+    memory = f"dom0_mem={dom0_mib}M,max:{dom0_mib}M"
+    hypervisor = f"console=com1 com1=115200,8n1 {memory} dom0_max_vcpus=1 dom0_vcpus_pin noreboot"
     return Boot(kernel.with_name(HYPERVISOR), dom0, f"{hypervisor} loglvl=warning", serial=True)
 
 
@@ -92,6 +94,7 @@ class Machine:
 
 
 _OFF = (
+    *("openvswitch-switch.service", "ovs-record-hostname.service"),
     *("docker.service", "docker.socket", "containerd.service", "lxc.service", "lxc-net.service"),
     *(
         "podman.service",
@@ -111,7 +114,6 @@ _OFF = (
 )
 
 _XEN = ("xen-system-amd64", "xen-utils-4.17", "qemu-system-xen", "qemu-utils", "openvswitch-switch")
-_XEN_OFF = (*_OFF, "openvswitch-switch.service", "ovs-record-hostname.service")
 _XEN_CPU = "qemu64,+svm,+npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,model-id=QEMU TCG CPU"
 """Not `max`: with SMAP dom0 dies, and PV guests crash. By its model name vtax knows an emulated CPU."""
 _BY_INSTRUCTIONS = ("-accel", "tcg,thread=single", "-icount", "shift=2,sleep=on")
@@ -136,7 +138,7 @@ MACHINES = {
             "xen",
             "bookworm",
             (*_SYSTEM, *_XEN),
-            _XEN_OFF,
+            _OFF,
             cpu=_XEN_CPU,
             accel=_BY_INSTRUCTIONS,
             vcpus=2,
@@ -156,7 +158,7 @@ MACHINES = {
             "grub",
             "bookworm",
             (*_SYSTEM, *_XEN[:-1], "grub-pc-bin", "grub2-common"),
-            _XEN_OFF,
+            _OFF,
             cpu=_XEN_CPU,
             accel=_BY_INSTRUCTIONS,
             vcpus=1,

@@ -35,6 +35,8 @@ BOOT_S = 600.0
 PYTHON = "/usr/bin/python3"
 HOME = "/var/lib/vtax"
 _SOURCE = "src/vtax"
+_PACKAGES = "/opt/vtax"
+_PATHS = "/usr/lib/python3/dist-packages/vtax.pth"
 _APPEND = f"root=/dev/vda rw quiet console={CONSOLE} net.ifnames=0 panic=-1 no_timer_check systemd.show_status=false"
 _RENEW_STAMPS = """
 from vtax.host.home import Home
@@ -94,17 +96,20 @@ def booted(
     their names there. Raises GuestError with the console's last lines when it does not come up within BOOT_S.
     """
     with Journal(home.journal) as journal:
-        made = disks.ensure(home, machine, images[0], lock, journal)
-        image_disk = disks.ensure_image_disk(home, images, journal)
-    with started(machine, home, made, image_disk) as nested:
+        made = disks.ensure(home, machine, images[0], journal)
+        data_disks = (
+            disks.ensure_image_disk(home, images, journal),
+            disks.ensure_packages_disk(home, lock, made.python_version, journal),
+        )
+    with started(machine, home, made, *data_disks) as nested:
         _send(nested, {_SOURCE: Path(vtax.__file__).parent, **(more or {})})
-        _mount_images(nested)
+        _mount_disks(nested)
         yield nested
 
 
 @contextmanager
-def started(machine: Machine, home: Home, made: disks.Disks, data_disk: Path) -> Iterator[Nested]:
-    """Boot a machine with a second disk and nothing of vtax but its agent; gone at the end.
+def started(machine: Machine, home: Home, made: disks.Disks, *data_disks: Path) -> Iterator[Nested]:
+    """Boot a machine with more disks (/dev/vdb, ...) and nothing of vtax but its agent; gone at the end.
 
     Raises GuestError with the console's last lines when it does not come up within BOOT_S.
     """
@@ -112,7 +117,7 @@ def started(machine: Machine, home: Home, made: disks.Disks, data_disk: Path) ->
         directory = home.root / "nested" / f"run-{secrets.token_hex(4)}"
         journal.register(Tree(str(directory)))
         directory.mkdir()
-        process, channel, started_at = _start(machine, made, data_disk, directory, journal)
+        process, channel, started_at = _start(machine, made, data_disks, directory, journal)
         guest = Guest(channel)
         try:
             guest.hello(BOOT_S)
@@ -124,7 +129,7 @@ def started(machine: Machine, home: Home, made: disks.Disks, data_disk: Path) ->
 
 
 def _start(
-    machine: Machine, made: disks.Disks, data_disk: Path, directory: Path, journal: Journal
+    machine: Machine, made: disks.Disks, data_disks: Sequence[Path], directory: Path, journal: Journal
 ) -> tuple[subprocess.Popen[bytes], Channel, float]:
     tag = f"nested-{secrets.token_hex(4)}"
     journal.register(TaggedProcesses(tag, f"the nested machine {machine.name}"))
@@ -137,7 +142,7 @@ def _start(
             *(*machine.accel, "-machine", "pc,usb=off", "-cpu", machine.cpu),
             *("-smp", str(machine.vcpus), "-m", f"{machine.memory_mib}M", "-nic", "none"),
             *_boot(boot),
-            *_disk(made.root), *_disk(data_disk),
+            *(word for path in (made.root, *data_disks) for word in _disk(path)),
             *("-device", "virtio-rng-pci", "-device", "virtio-serial-pci"),
             *("-chardev", f"file,id=console,path={console}", *_console(boot)),
             *("-chardev", f"socket,id=agent,fd={stranger.fileno()}"),
@@ -173,16 +178,20 @@ def _disk(path: Path) -> tuple[str, str]:
 
 
 def _send(nested: Nested, files: Mapping[str, Path]) -> None:
+    """Copy files and directories, with what this process's Python compiled: to compile it there takes minutes."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
         for name, path in files.items():
-            archive.add(path, name, filter=lambda member: None if "__pycache__" in member.name else member)
+            archive.add(path, name)
     nested.guest.put("/root/sent.tar.gz", packed.getvalue())
     nested.run("mkdir", "--parents", f"/{INSIDE}")
     nested.run("tar", "--extract", "--no-same-owner", "--file=/root/sent.tar.gz", f"--directory=/{INSIDE}")
 
 
-def _mount_images(nested: Nested) -> None:
-    nested.run("mkdir", "--parents", f"{HOME}/images")
+def _mount_disks(nested: Nested) -> None:
+    """The guest images, and the Python packages beside vtax where Python finds both."""
+    nested.run("mkdir", "--parents", f"{HOME}/images", _PACKAGES)
     nested.run("mount", "/dev/vdb", f"{HOME}/images")
+    nested.run("mount", "/dev/vdc", _PACKAGES)
+    nested.guest.put(_PATHS, f"{_PACKAGES}\n/{INSIDE}/src\n".encode())
     nested.run(PYTHON, "-c", _RENEW_STAMPS)
