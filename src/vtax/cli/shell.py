@@ -20,6 +20,7 @@ from vtax.cli.output import built_image, need_root
 from vtax.cli.trust import consented, trust_option
 from vtax.errors import BadInput
 from vtax.guest.guest import Guest
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.lock import measuring_lock
@@ -31,6 +32,7 @@ from vtax.runner.check import check_host
 from vtax.runner.plan import split_cpus
 from vtax.study.units import size_bytes
 
+_READY_S = 120.0
 ANSWER_WAIT_S = 0.03  # how long one exchange waits for output of the shell
 END_OF_INPUT = b"\x04"
 SIGNAL_STATUS_BASE = 128  # added to the signal number: the exit status of a shell killed by a signal
@@ -73,7 +75,7 @@ def _in_guest(chosen: Platform, image: Image, home: Home, vcpus: int, memory_byt
         running = chosen.start(GuestSpec(name, image, resources, directory, journal))
         try:
             guest = Guest(running.channel)
-            guest.hello(timeout_s=120.0)
+            guest.hello(timeout_s=_READY_S * timeout_factor())
             return _relay_terminal(guest, chosen.name)
         finally:
             running.stop()

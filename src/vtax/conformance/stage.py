@@ -14,6 +14,7 @@ from typing import Self
 from vtax.conformance.check import Skipped
 from vtax.errors import GuestError
 from vtax.guest.guest import Guest
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
@@ -92,7 +93,7 @@ class GuestStage:
         self._stack.callback(running.stop)
         guest = Guest(running.channel)
         self._stack.callback(guest.close)
-        guest.hello(timeout_s=READY_TIMEOUT_S)
+        guest.hello(timeout_s=READY_TIMEOUT_S * timeout_factor())
         self.endpoints[role] = Endpoint(running, guest)
         return running
 

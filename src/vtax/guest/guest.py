@@ -30,6 +30,7 @@ from vtax.guest import bootstrap
 from vtax.guest.audit import Fact, checked
 from vtax.guest.channel import Channel
 from vtax.guest.protocol import Reply, checked_number, encode, receive
+from vtax.host.emulated_cpu import timeout_factor
 
 # The same on every platform, so that no runtime's own environment reaches a tool.
 ENVIRONMENT = {
@@ -191,7 +192,7 @@ class Guest:
         """Request a program as `run` does, without waiting for it: no other call until it is collected."""
         request = {"op": "run", "timeout_s": timeout_s, **_program(argv, environment, "/", OUTPUT_LIMIT)}
         started_at = time.monotonic()
-        deadline = started_at + _ANSWER_S + timeout_s + _KILL_S
+        deadline = started_at + _ANSWER_S * timeout_factor() + timeout_s + _KILL_S
         self._refuse_broken()
         self._send(request, b"", deadline)
         return Begun(tuple(argv), started_at, deadline)
@@ -386,7 +387,7 @@ class Guest:
 
     def _ask(self, request: dict[str, Any], payload: bytes = b"", extra_s: float = 0.0) -> Reply:
         self._refuse_broken()
-        return self._exchange(request, payload, time.monotonic() + _ANSWER_S + extra_s)
+        return self._exchange(request, payload, time.monotonic() + _ANSWER_S * timeout_factor() + extra_s)
 
     def _exchange(self, request: dict[str, Any], payload: bytes, deadline: float, skip: int = 0) -> Reply:
         """One request and its answer. Anything but an answer to it breaks the stream for good."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vtax.errors import BadInput, NetworkError
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.journal import Registration
 from vtax.host.process import find_program, run, spawn
 from vtax.host.resources import TaggedProcesses, Tree
@@ -139,7 +140,7 @@ class Switch:
         return spawn(command, tag=tag, environment=self._environment)
 
     def _vsctl(self, *arguments: str) -> str:
-        timeout = f"--timeout={_START_TIMEOUT_S:g}"
+        timeout = f"--timeout={_START_TIMEOUT_S * timeout_factor():g}"
         return run(
             ["ovs-vsctl", timeout, f"--db=unix:{self._socket}", *arguments], environment=self._environment
         ).stdout
@@ -149,8 +150,9 @@ class Switch:
         return run(["ovs-appctl", "-t", control, *arguments], environment=self._environment).stdout
 
     def _wait_for(self, path: Path) -> None:
-        error = NetworkError(f"Open vSwitch did not start within {_START_TIMEOUT_S:g} s")
-        wait_until(path.exists, _START_TIMEOUT_S, 0.005, otherwise=lambda: error)
+        limit_s = _START_TIMEOUT_S * timeout_factor()
+        error = NetworkError(f"Open vSwitch did not start within {limit_s:g} s")
+        wait_until(path.exists, limit_s, 0.005, otherwise=lambda: error)
 
 
 class SwitchSegment:

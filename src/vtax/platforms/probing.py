@@ -27,7 +27,8 @@ from vtax.image.image import Image
 from vtax.platforms.base import GuestSpec, Probe, Resources, RunningGuest
 
 Launch = Callable[[Any, GuestSpec, Sequence[str]], RunningGuest]
-_TIMEOUT_S = 15.0
+_VERSION_S = 15.0
+_ANSWER_S = 30.0
 _MEMORY_BYTES = 256 << 20
 _CONSOLE_LIMIT = 1 << 16
 _CAT = "/usr/bin/cat"
@@ -60,7 +61,7 @@ def probe(
     version = ""
     try:
         if version_argv:
-            version = run(version_argv, timeout_s=_TIMEOUT_S * timeout_factor()).stdout.strip().splitlines()[0]
+            version = run(version_argv, timeout_s=_VERSION_S * timeout_factor()).stdout.strip().splitlines()[0]
         notes = _start_once(launch, options, image)
     except RunInterrupted:
         raise
@@ -96,7 +97,7 @@ def host_image(directory: Path) -> Image:
     return image
 
 
-def exchange(channel: Channel, *, with_image: bool, timeout_s: float = _TIMEOUT_S) -> None:
+def exchange(channel: Channel, *, with_image: bool, timeout_s: float = _ANSWER_S) -> None:
     """Send a message into a guest and read it back. with_image: the bootstrap listens there, not `cat`."""
     deadline = time.monotonic() + timeout_s * timeout_factor()
     if with_image:

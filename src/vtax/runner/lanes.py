@@ -13,6 +13,7 @@ from vtax.benchmarks.base import Command, Context, Place, Role
 from vtax.errors import BenchmarkError, GuestError, VtaxError
 from vtax.foreign_text import one_line
 from vtax.guest.guest import Begun, CommandResult, Guest
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.platforms.base import RunningGuest
 from vtax.runner import density
 from vtax.runner.cold_cache import made_cold
@@ -195,7 +196,9 @@ class LaneRun:
             self._servers.append((command, guest, handle))
             if command.ready_port is not None:
                 try:
-                    guest.wait_port(command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S, handle=handle)
+                    guest.wait_port(
+                        command.ready_port, timeout_s=SERVER_READY_TIMEOUT_S * timeout_factor(), handle=handle
+                    )
                 except GuestError:
                     self.check_servers()
                     raise

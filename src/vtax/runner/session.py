@@ -17,6 +17,7 @@ from vtax.errors import GuestError, PlatformError, VtaxError
 from vtax.foreign_text import one_line
 from vtax.guest.audit import Fact
 from vtax.guest.guest import Guest
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.host.home import Home
 from vtax.host.journal import Journal
 from vtax.host.resources import Tree
@@ -265,7 +266,7 @@ class OpenSession:
         self._guests.callback(running.stop)
         guest = Guest(running.channel)
         self._guests.callback(guest.close)
-        guest.hello(timeout_s=READY_TIMEOUT_S)
+        guest.hello(timeout_s=READY_TIMEOUT_S * timeout_factor())
         if is_measured:
             self._ended["ready_s"] = time.monotonic() - started
             self._ended["notes"] = running.notes

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 from vtax.counters import table
+from vtax.host.emulated_cpu import timeout_factor
 from vtax.network.end import End, Execute
 from vtax.network.lab import Lab, address, make_interface
 from vtax.network.links import Flow, Links
@@ -56,7 +57,7 @@ def wire(lab: Lab, settings: LinkSettings) -> Links:
         source = files("vtax.network").joinpath("openflow_router.py").read_text()
         execute(["sh", "-c", _START, "vtax", source, configuration, guest.address()])
         switch.set_controller(_BRIDGE, f"tcp:{guest.address()}:6653")
-        switch.wait_for_controller(_BRIDGE, _CONTROLLER_TIMEOUT_S)
+        switch.wait_for_controller(_BRIDGE, _CONTROLLER_TIMEOUT_S * timeout_factor())
 
     guest = End("guest", [(guest_interface, control)], under_test=True, prepare=start_controller)
     flow = Flow("generator", "receiver", ends[0].address(), ends[1].address())
