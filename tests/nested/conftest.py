@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from nested.tested import CHECKOUT, LOCK, SENT, Nested
 
-from vtax.demo.machines import MACHINES
+from vtax.demo.machines import MACHINES, Machine, boot_xen
 from vtax.demo.running import booted
 from vtax.host.home import Home
 from vtax.image import build as images
@@ -16,41 +18,58 @@ from vtax.image.image import Image
 from vtax.image.recipe import DEFAULT
 from vtax.network import registry
 
+_CONTROLLER = registry.get("router-openflow").packages
+_STUDIES = ("pi", *_CONTROLLER)
+"""What the studies of test_studies.py need beside the usual image."""
+
 
 @pytest.fixture(scope="session")
 def nested(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """A host with KVM, systemd, cgroup v2 and Docker."""
-    yield from _booted(request, "debian-12")
+    yield from _booted(request, MACHINES["debian-12"])
+
+
+@pytest.fixture(scope="session")
+def large_nested(request: pytest.FixtureRequest) -> Iterator[Nested]:
+    """The same with memory for guests of 2 GiB."""
+    yield from _booted(request, replace(MACHINES["debian-12"], memory_mib=6144), _STUDIES)
 
 
 @pytest.fixture(scope="session")
 def dom0(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """A host that runs under Xen."""
-    yield from _booted(request, "xen", registry.get("router-openflow").packages)
+    yield from _booted(request, MACHINES["xen"])
+
+
+@pytest.fixture(scope="session")
+def large_dom0(request: pytest.FixtureRequest) -> Iterator[Nested]:
+    """The same with memory for guests of 2 GiB, in dom0 and beside it."""
+    machine = replace(MACHINES["xen"], memory_mib=7168, boot=partial(boot_xen, dom0_mib=3584))
+    yield from _booted(request, machine, _STUDIES)
 
 
 @pytest.fixture(scope="session")
 def two_boots(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """A host with GRUB, which boots Linux alone or under Xen, and reboots."""
-    yield from _booted(request, "grub")
+    yield from _booted(request, MACHINES["grub"])
 
 
 @pytest.fixture(scope="session")
 def virtualbox(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """A host with VirtualBox."""
-    yield from _booted(request, "virtualbox")
+    yield from _booted(request, MACHINES["virtualbox"])
 
 
-def _booted(request: pytest.FixtureRequest, name: str, packages: Sequence[str] = ()) -> Iterator[Nested]:
-    """packages: of a second guest image, a layer over the usual one."""
+def _booted(
+    request: pytest.FixtureRequest, machine: Machine, packages: Sequence[str] = _CONTROLLER
+) -> Iterator[Nested]:
+    """packages: of a second guest image, a layer over the usual one; the same for most, who then share its disk."""
     if not os.environ.get("VTAX_NESTED"):
         pytest.skip("emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1")
     if os.geteuid() != 0:
         pytest.skip("needs root")
     home: Home = request.getfixturevalue("shared_home")
-    found: list[Image] = [request.getfixturevalue("image")]
-    if packages:
-        found.append(images.ensure(home, DEFAULT.with_packages(packages)))
-    with booted(MACHINES[name], home, found, LOCK, {each: CHECKOUT / each for each in SENT}) as machine:
-        print(f"\n{machine.machine.name} is up after {machine.boot_s:.0f} s")
-        yield Nested(**vars(machine))
+    found: list[Image] = [request.getfixturevalue("image"), images.ensure(home, DEFAULT.with_packages(packages))]
+    with booted(machine, home, found, LOCK, {each: CHECKOUT / each for each in SENT}) as nested:
+        print(f"\n{machine.name} is up after {nested.boot_s:.0f} s")
+        yield Nested(**vars(nested))

@@ -72,6 +72,15 @@ def test_a_domain_runs_on_the_cpus_of_a_cpu_pool(dom0):
     assert found["left"] == []
 
 
+@pytest.mark.parametrize("mode", ["default", "always_emulate"])
+def test_a_domain_runs_with_a_time_stamp_counter_that_xen_emulates(dom0, mode):
+    text = dom0.python(
+        "start_guests.py", "1", f'xen:{{"type": "pvh", "tsc_mode": "{mode}"}}', "unprobed", timeout_s=2400
+    )
+    keep(f"xen-tsc-{mode}.json", text)
+    assert len(json.loads(text)["ready_s"]) == 1
+
+
 def test_a_domain_of_the_users_stays_and_guests_beside_it_are_refused(dom0, image):
     dom0.run("sh", "-c", OTHER_DOMAIN.format(kernel=f"/var/lib/vtax/images/{image.key}/vmlinuz"), timeout_s=600)
     try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+from nested.report import keep, keep_file
 
 from vtax.demo import running
 from vtax.demo.disks import INSIDE
@@ -12,6 +15,9 @@ CHECKOUT = Path(__file__).parents[2]
 LOCK = CHECKOUT / "requirements-dev.lock"
 SENT = ("tests", "pyproject.toml")
 """What goes into the machine beside vtax."""
+_OUT, _ERR, _BUNDLE = (f"/root/measured.{name}" for name in ("out", "err", "vtax.gz"))
+_POLL_S = 10.0
+_END_S = 300.0
 
 
 class Nested(running.Nested):
@@ -27,3 +33,23 @@ class Nested(running.Nested):
         options = ("-p", "no:cacheprovider", "-o", "timeout=900", "--durations=0", "-v")
         argv = ("sh", "-c", f'cd /{INSIDE} && exec {PYTHON} -m pytest "$@"', "pytest", *options, *arguments)
         return self.run(*argv, timeout_s=timeout_s, status=status).stdout
+
+    def measure(self, name: str, *arguments: str, limit_s: float) -> int:
+        """`vtax run` in it; its status. NAME.txt has its progress while it lasts, NAME.vtax.gz its run, whatever
+        ends it. limit_s: it is ended then, and by an interrupted test."""
+        argv = ["sh", "-c", f'exec {PYTHON} -m vtax "$@" >{_OUT} 2>{_ERR}', "sh", "run", *arguments]
+        keep(f"{name}.txt", f"$ vtax run {' '.join(arguments)}\n")
+        handle = self.guest.start(argv, cwd="/root", environment={"COLUMNS": "200"})
+        began, shown = time.monotonic(), 0
+        try:
+            while self.guest.running(handle) and time.monotonic() - began < limit_s:
+                time.sleep(_POLL_S)
+                said = self.guest.read_files([_ERR])[_ERR] or b""
+                keep(f"{name}.txt", said[shown:].decode(errors="replace"), append=True)
+                shown = len(said)
+        finally:
+            ended = self.guest.stop(handle, grace_s=_END_S)
+            keep(f"{name}.txt", self.guest.get(_OUT).decode(errors="replace"), append=True)
+            self.vtax("export", "last", "--output", _BUNDLE, timeout_s=1800)
+            keep_file(f"{name}.vtax.gz", self.guest.get(_BUNDLE))
+        return ended.status
