@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -19,8 +19,8 @@ from vtax.image.recipe import DEFAULT
 from vtax.network import registry
 
 _CONTROLLER = registry.get("router-openflow").packages
-_STUDIES = ("pi", *_CONTROLLER)
-"""What the studies of test_studies.py need beside the usual image."""
+_LAYERS = (_CONTROLLER, ("pi", *_CONTROLLER))
+"""What guests have beside the usual image: for that topology, and for the studies of test_studies.py."""
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,7 @@ def nested(request: pytest.FixtureRequest) -> Iterator[Nested]:
 @pytest.fixture(scope="session")
 def large_nested(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """The same with memory for guests of 2 GiB."""
-    yield from _booted(request, replace(MACHINES["debian-12"], memory_mib=6144), _STUDIES)
+    yield from _booted(request, replace(MACHINES["debian-12"], memory_mib=6144))
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def dom0(request: pytest.FixtureRequest) -> Iterator[Nested]:
 def large_dom0(request: pytest.FixtureRequest) -> Iterator[Nested]:
     """The same with memory for guests of 2 GiB, in dom0 and beside it."""
     machine = replace(MACHINES["xen"], memory_mib=7168, boot=partial(boot_xen, dom0_mib=3584))
-    yield from _booted(request, machine, _STUDIES)
+    yield from _booted(request, machine)
 
 
 @pytest.fixture(scope="session")
@@ -60,16 +60,15 @@ def virtualbox(request: pytest.FixtureRequest) -> Iterator[Nested]:
     yield from _booted(request, MACHINES["virtualbox"])
 
 
-def _booted(
-    request: pytest.FixtureRequest, machine: Machine, packages: Sequence[str] = _CONTROLLER
-) -> Iterator[Nested]:
-    """packages: of a second guest image, a layer over the usual one; the same for most, who then share its disk."""
+def _booted(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Nested]:
+    """With the same guest images for all, whose disk is made once."""
     if not os.environ.get("VTAX_NESTED"):
         pytest.skip("emulating a whole machine takes long: ask for it with tests/run --nested, or VTAX_NESTED=1")
     if os.geteuid() != 0:
         pytest.skip("needs root")
     home: Home = request.getfixturevalue("shared_home")
-    found: list[Image] = [request.getfixturevalue("image"), images.ensure(home, DEFAULT.with_packages(packages))]
+    found: list[Image] = [request.getfixturevalue("image")]
+    found += [images.ensure(home, DEFAULT.with_packages(packages)) for packages in _LAYERS]
     with booted(machine, home, found, LOCK, {each: CHECKOUT / each for each in SENT}) as nested:
         print(f"\n{machine.name} is up after {nested.boot_s:.0f} s")
         yield Nested(**vars(nested))
