@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from vtax.report.renderers.html import html
 from vtax.report.views.figure_charts import chart_of
 from vtax.report.views.paper_figures import document_of
 from vtax.study.claims import METRIC
-from vtax.study.load import Chosen, load
+from vtax.study.load import Chosen, load, shipped
 
 STUDIES = ("ufla2010", "santos2008", "mauricio2013", "trindade2018")
 
@@ -162,9 +163,12 @@ def test_a_chart_names_what_stands_for_the_publications_platforms() -> None:
     }
 
 
-def test_a_chart_says_what_the_scale_changed_and_left_out() -> None:
+def test_a_chart_says_what_the_scale_changed_and_left_out(tmp_path: Path) -> None:
     source = run("urschei2007")
-    study = load("urschei2007", chosen=Chosen(scale="quick")).study.model_dump(mode="json")
+    fewer = tmp_path / "fewer.toml"
+    text = shipped()["urschei2007"].read_text(encoding="utf-8")
+    fewer.write_text(text.replace("message_size = [512, 1048576] }\n\n#", "message_size = [512, 65536] }\n\n#"))
+    study = load(str(fewer), chosen=Chosen(scale="quick")).study.model_dump(mode="json")
     declared = {**source.analysis.declared, "figure": study["figure"], "changed_by": study["changed_by"]}
     source = Source(source.data, replace(source.analysis, declared=declared))
     found = notes(figures(source)["figure-5"], source)
