@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from claimed_run import measured
+from drawn_run import run_of
 from shown import source_of as source
 
 from vtax.report.analysis.claims import claims
 from vtax.report.renderers.json import as_json
 from vtax.report.views.base import Options
 from vtax.report.views.claims import VIEW
+from vtax.stats.moderation import MINIMUM_BLOCKS
+from vtax.stats.spread import BLOCKS_OF_A_SPREAD
+from vtax.study.claims import OVER_BLOCKS
+from vtax.study.load import load, shipped
+
+PAPERS = [name for name in shipped() if load(name).study.paper]
 
 
 def test_an_inconclusive_claim_says_what_its_intervals_alone_would() -> None:
@@ -40,3 +48,24 @@ def test_blocks_of_a_spread_are_those_of_the_run() -> None:
     (found,) = as_json(VIEW.document(source(analysis), Options()))["claims"]
     assert found["comparisons"][0]["blocks"] == 8
     assert "8 blocks are too few to judge a finding; at least 10 are needed" in found["why"]
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_run_of_all_its_platforms_tests_every_claim_of_a_shipped_study(name: str) -> None:
+    """ufla2010 on two hosts, folklore with the mapping that its note names; only two claims of it say why not."""
+    mapped = {"firecracker": "kvm-microvm"} if name == "folklore" else {}
+    hosts = 2 if name == "ufla2010" else 1
+    analysis = run_of(name, blocks=hosts, hosts=hosts).analysis
+    untested = {e.claim.id: e.claim.not_tested for e in claims(analysis, mapped).claims if not e.judgement}
+    assert set(untested) == ({"sandbox-open", "sandbox-read-write"} if name == "folklore" else set())
+    assert all(untested.values())
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_shipped_study_has_the_blocks_that_its_claims_need(name: str) -> None:
+    study = load(name).study
+    blocks = study.design.blocks if study.design.stop == "fixed" else study.design.min_blocks
+    for claim in study.claim:
+        for check in claim.check:
+            each = BLOCKS_OF_A_SPREAD if check.over in OVER_BLOCKS else 1
+            assert blocks >= MINIMUM_BLOCKS * each, claim.id

@@ -1,4 +1,5 @@
-"""Texts that vtax stored with a run in English: why it ended or what was not tested, marks, titles of metrics.
+"""Texts that vtax stored with a run in English: why it ended or what was not tested, marks, titles of metrics, and
+what a shipped study says of itself.
 
 A run keeps them as they were said, also a run of an older version. A renderer looks for the template that such a text
 was made from in the catalogue of its language (context `stored`) and shows what it does not find as it is. Most are
@@ -46,6 +47,10 @@ LOST = (
     "--scale {name} leaves out levels that it compares: {levels}; divides levels that it compares: {others}",
     "--scale {name} leaves out levels that it compares",
     "--scale {name} measures {levels}",
+    "--scale {name} measures {kept} of {total} levels of {factor}",
+    "--scale {name} measures {kept} of {total} levels of {factor}, {more} of {among} levels of {second}",
+    "--scale {name} measures {kept} of {total} levels of {factor}, {more} of {among} levels of {second}, "
+    "{most} of {whole} levels of {third}",
 )
 """What a scale took of a claim, see study.variants; the fourth of runs until November 2026."""
 MARKS = ("emulated", "nested", "remote")

@@ -44,7 +44,7 @@ class Language:
     def stored(self, text: str) -> str:
         """A text that vtax stored in English, in this language; in English what the catalogue lacks.
 
-        Sentences that were joined by semicolons or colons are looked for one by one.
+        Sentences joined by semicolons or colons are looked for from the last: the first may have some itself.
         """
         if self.code == "en" or not 0 < len(text) <= _LONGEST:
             return text
@@ -57,7 +57,8 @@ class Language:
                 return "".join(self.stored(match[p]) if n % 2 else p for n, p in enumerate(parts))
         for separator in ("; ", ": "):
             if separator in text:
-                return separator.join(map(self.stored, text.split(separator)))
+                first, _, last = text.rpartition(separator)
+                return separator.join((self.stored(first), self.stored(last)))
         return text
 
     def number(self, text: str) -> str:

@@ -206,7 +206,7 @@ def _method(found: Claims, analysis: Analysis) -> Iterator[Part]:
 def _section(each: JudgedClaim, found: Claims, marks: Marks, *, is_full: bool) -> Titled:
     """One claim: where it stands, how it was judged, and its comparisons."""
     parts: list[Part] = [Paragraph(_statement(each))]
-    parts.append(Paragraph(msg("Source: {source}", source=each.claim.source), "muted"))
+    parts.append(Paragraph(msg("Source: {source}", source=stored(each.claim.source)), "muted"))
     if each.claim.note:
         parts.append(Paragraph(msg("Note: {note}", note=stored(each.claim.note)), "muted"))
     if each.judgement is None:

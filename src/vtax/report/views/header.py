@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from vtax.report.analysis import Analysis
-from vtax.report.document import Count, Duration, Inline, Moment, Nothing, Size, joined, msg, plural
+from vtax.report.document import Count, Duration, Inline, Moment, Nothing, Size, joined, msg, plural, stored
 from vtax.store.provenance import imported, merged_runs
 
 
 def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
     """(title, lines below it)."""
-    title = str(analysis.declared.get("title") or analysis.study)
+    title = stored(str(analysis.declared.get("title") or analysis.study))
     lines = (
         joined([analysis.name, run_line(analysis)], ": "), provenance_line(analysis.provenance),
         host_line(analysis.host), filter_line(analysis),

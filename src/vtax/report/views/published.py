@@ -51,7 +51,7 @@ def parts_of(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]
             name = msg("{here} for {there}", here=each.here, there=each.platform)
         if marks and each.mean is not None:
             name = msg("{side} ({marks})", side=name, marks=joined(map(stored, marks)))
-        source = joined([each.table.source, stored(each.table.note)], "; ")
+        source = joined([stored(each.table.source), stored(each.table.note)], "; ")
         rows.append(TableRow((name, _quantity(each), _with_deviation(each), _own(each), source)))
     label = msg("published numbers beside those of this run")
     table = Table(columns, (Group(tuple(rows)),), key="published", label=label)

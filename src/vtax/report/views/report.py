@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vtax.report.analysis.source import Source
-from vtax.report.document import Document, Part, Section
+from vtax.report.document import Document, Part, Section, stored
 from vtax.report.views import recommend, shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.header import header_of
@@ -16,7 +16,7 @@ def report(source: Source, weights: Mapping[str, float] | None = None) -> Docume
     """The whole report of a run. weights: of resources, for a chapter with a recommendation; none without them."""
     analysis = source.analysis
     title, lead = header_of(analysis)
-    question = str(analysis.declared.get("question") or "")
+    question = stored(str(analysis.declared.get("question") or ""))
     parts: list[Part] = []
     for view in (*in_reports(), *((recommend.VIEW,) if weights is not None else ())):
         document = view.document(source, Options("report", weights=weights))

@@ -1,0 +1,69 @@
+"""Reports show what shipped studies say of themselves, their claims and figures in the reader's language."""
+
+from __future__ import annotations
+
+import runpy
+from functools import cache
+from pathlib import Path
+
+import pytest
+from drawn_run import run_of
+
+from vtax.report.analysis.source import Source
+from vtax.report.renderers.language import Language, language
+from vtax.report.renderers.markdown import markdown
+from vtax.report.views.base import Options
+from vtax.report.views.registry import views
+from vtax.report.views.report import report
+from vtax.study.load import Chosen, load, shipped
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = [name for name, path in shipped().items() if load(str(path)).study.paper]
+
+
+@pytest.fixture
+def portuguese() -> Language:
+    return language("pt-BR")
+
+
+@cache
+def shown_of_studies() -> dict[str, list[str]]:
+    """Study -> texts of it that reports show."""
+    found: dict[str, list[str]] = {name: [] for name in shipped()}
+    for name, text in runpy.run_path(str(ROOT / ".ci" / "messages"))["texts_of_studies"]():
+        found[name].append(text)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_every_text_of_a_shipped_study_is_in_portuguese(name: str, portuguese: Language) -> None:
+    texts = shown_of_studies()[name]
+    assert len(texts) >= 2
+    assert [text for text in texts if portuguese.stored(text) == text] == []
+
+
+@cache
+def run(name: str) -> Source:
+    return run_of(name, blocks=1)
+
+
+@pytest.mark.parametrize("name", [name for name in PAPERS if load(name).study.figure])
+def test_reports_of_a_paper_show_no_english_text_of_its_study(name: str, portuguese: Language) -> None:
+    options = Options("all")
+    judged = views()["claims"].document(run(name), options)
+    pages = " ".join(" ".join(markdown(each, portuguese) for each in (report(run(name)), judged)).split())
+    study = load(name).study
+    assert portuguese.stored(study.title) in pages
+    assert portuguese.stored(study.question) in pages
+    for text in shown_of_studies()[name]:
+        if len(text.split()) > 2 or text.startswith(("section", "figure", "table")):
+            assert f": {text} " not in pages
+            assert f"| {text} |" not in pages
+
+
+def test_what_a_scale_leaves_of_a_claim_stands_behind_its_note_in_portuguese(portuguese: Language) -> None:
+    claims = {claim.id: claim for claim in load("urschei2007", chosen=Chosen(scale="quick")).study.claim}
+    assert portuguese.stored(claims["buffer-larger-faster"].note).endswith(
+        "; uma inclinação sobe também onde passos isolados caem."
+        "; --scale quick mede 4 de 7 níveis de socket_buffer, 2 de 8 níveis de message_size"
+    )
