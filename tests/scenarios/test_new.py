@@ -6,6 +6,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,9 @@ def test_without_a_terminal_what_is_missing_is_named() -> None:
     ("arguments", "error"),
     [
         (("--question", "compare", "--margin", "3"), "3 has no %"),
+        (("--question", "compare", "--margin", "0.5"), "0.5 has no %"),
+        (("--question", "compare", "--margin", "50%"), "a margin of 50\N{NO-BREAK SPACE}%: at most 25"),
+        (("--question", "compare", "--time", "8d"), "the time is 8d; vtax new drafts runs of at most"),
         (("--question", "program", "--command", "./zip.sh 9"), "./zip.sh is a file of this directory"),
         (("--question", "program", "--command", "cat a | wc"), "| is of a shell"),
         (("--question", "difference"), "the question difference needs --difference"),
@@ -236,6 +240,30 @@ def test_the_noise_is_that_of_a_run_of_this_host_else_assumed(place: Path) -> No
     assert cpu["shows_equality"] is True
     assert disk["noise_from"] == "assumed: no run here has it"
     assert found["blocks"] == math.floor(7200 / found["block_s"])
+
+
+def test_the_time_of_a_block_is_that_of_the_same_benchmarks_in_runs_of_this_host(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newer runs first, of this host alone; a benchmark that they lack leaves the rough estimate."""
+    arguments = ("mine", "--force", "--json", "--question", "compare", "--platforms", "docker,lxc", "--time", "2h")
+    one_trial, found = synthetic_run.trial, []
+    (place / "home").mkdir()
+    with Store.open(f"sqlite:///{place}/home/store.sqlite") as store:
+        for name, machine, seconds in (("tour-1", "another", 9.0), ("tour-2", "", 1.0), ("tour-3", "", 4.0)):
+            lasting = partial(one_trial, outside_s=seconds)
+            monkeypatch.setattr(synthetic_run, "trial", lasting)
+            host = {"machine_id": machine or machine_id()}
+            synthetic_run.fill(synthetic_run.begin(store, name=name, host=host), blocks=3)
+            found.append(json.loads(invoked(*arguments, "--resource", "cpu").output))
+    rough, quick, slow = found
+    assert rough["block_s_from"] == "a rough estimate, too high for containers"
+    assert quick["block_s_from"] == "estimated from the same benchmarks in run tour-2"
+    assert slow["block_s_from"] == "estimated from the same benchmarks in run tour-3"
+    of_two_s = 2.0  # duration_s of the drafted sysbench, twice the stored one's
+    assert slow["block_s"] - quick["block_s"] == pytest.approx(3 * of_two_s * (4.0 - 1.0), rel=0.2)
+    disk = json.loads(invoked(*arguments, "--resource", "cpu", "--resource", "disk").output)
+    assert disk["block_s_from"] == "a rough estimate, too high for containers"
 
 
 def test_too_few_blocks_for_a_verdict_are_a_warning() -> None:

@@ -76,8 +76,8 @@ def test_it_speaks_portuguese() -> None:
         ("cpu=inf", "the weight of cpu is inf"),
         ("cpu=much", "the weight of cpu is much"),
         ("cpu=0,network=0", "all weights are 0"),
-        ("disk=1", "tour-1 measures no disk"),
-        ("gpu=1", "tour-1 knows no resource gpu"),
+        ("disk=1", "tour-1 does not measure disk"),
+        ("gpu=1", "there is no resource 'gpu'"),
     ],
 )
 @pytest.mark.usefixtures("store")

@@ -157,24 +157,28 @@ def as_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(command, "need_root", lambda what: None)
     monkeypatch.setattr(command, "measuring_lock", lambda name: measuring_lock(name, lock))
     monkeypatch.setattr(command, "provide", lambda home, recipe: None)
+    monkeypatch.setattr(command, "measuring_process", lambda: ("", None))
     return lock
 
 
-def test_nothing_starts_without_an_answer(
-    home: Home, plenty: None, as_root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "measuring_process", lambda: ("tour-7", 12))
+def test_nothing_starts_without_an_answer(home: Home, plenty: None, as_root: Path) -> None:
     for answer, status in (("n\n", 1), ("\n", 1), ("", 2)):
         result = CliRunner().invoke(group, ["demo", "kvm"], input=answer)
         assert "estimated time, longer on a busy host: about" in result.stderr
         assert "demo/kvm.toml" in result.stderr
         assert "of memory, and about 5 GiB of disk in " in result.stderr
-        assert "tour-7 is measuring on this host" in result.stderr
         assert getattr(result.exception, "exit_status", None) == status
         assert not as_root.exists()
 
 
-def test_while_a_run_measures_nothing_starts(home: Home, plenty: None, as_root: Path) -> None:
+def test_while_a_run_measures_nothing_starts(
+    home: Home, plenty: None, as_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as seen:
+        seen.setattr(command, "measuring_process", lambda: ("tour-7", 12))
+        result = CliRunner().invoke(group, ["demo", "kvm"], input="y\n")
+    assert "tour-7 is measuring on this host" in str(result.exception)
+    assert "start it" not in result.stderr
     with measuring_lock("tour-1", as_root):
         result = CliRunner().invoke(group, ["demo", "kvm", "--yes"])
     assert "tour-1" in str(result.exception)

@@ -196,6 +196,9 @@ def test_blocks_without_a_value_leave_the_others() -> None:
 
 
 def test_one_block_has_places_and_no_probabilities() -> None:
+    lacking = drawn(document_of(recommend(run_of({**SPEED, "kvm": (0.9, None, 0.7)}, blocks=1))))
+    assert "score and place are ranges" in lacking
+    assert "probabilities" not in lacking
     found = recommend(run_of(blocks=1))
     assert [each.probabilities for each in found.standings] == [None] * 3
     text = drawn(document_of(found))
@@ -248,8 +251,8 @@ def test_warnings_travel() -> None:
 @pytest.mark.parametrize(
     ("weights", "error"),
     [
-        ({"memory": 1.0}, "study-1 measures no memory"),
-        ({"disks": 1.0}, "study-1 knows no resource disks"),
+        ({"memory": 1.0}, "study-1 does not measure memory"),
+        ({"disks": 1.0}, "there is no resource 'disks'"),
         ({"cpu": 0.0}, "weights are numbers from 0 on"),
         ({"cpu": 2.0, "disk": -1.0}, "weights are numbers from 0 on"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,12 @@ def test_what_is_printed_of_a_study_has_its_claims_defaults_figures_and_what_a_s
     for scale in study.scale:
         (changed,) = load(name, chosen=Chosen(scale=scale)).study.changed_by
         assert changed in result.output
+    values = json.loads(CliRunner().invoke(group, ["studies", name, "--json"], catch_exceptions=False).stdout)
+    assert [text.split(":")[0] for text in values["changes"]] == [
+        *(f"--scale {scale}" for scale in study.scale), *(f"--protocol {protocol}" for protocol in study.protocol)
+    ]  # fmt: skip
+    assert [each["id"] for each in values["claim"]] == [claim.id for claim in study.claim]
+    assert [each["id"] for each in values["figure"]] == [figure.id for figure in study.figure]
 
 
 @pytest.mark.parametrize("name", ["ufla2010", "urschei2007", "mauricio2013"])

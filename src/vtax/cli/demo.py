@@ -40,7 +40,7 @@ def command(hypervisor: str, yes: bool, as_json: bool) -> None:
     expected = demo.expected(home, has_image=find(home, recipe) is not None)
     notify(f"{NOTICE}\n{demo.needs(home)}\nestimated time, longer on a busy host: {expected}")
     if running := measuring_process()[0]:
-        notify(f"{running} is measuring on this host; the demonstration cannot start before its end")
+        raise VtaxError(f"{running} is measuring on this host", hint="start the demonstration after its end")
     if not yes and not _confirmed():
         raise VtaxError("nothing was started")
     with measuring_lock(f"vtax demo {hypervisor}"):

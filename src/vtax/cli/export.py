@@ -60,6 +60,7 @@ def command(
     run = store.open_run(run_name)
     path = output or Path(f"{run.name}{SUFFIXES[kind]}")
     made: Exported | None = None
+    is_there = path.is_file()
     with replacing(path) as new:
         if kind == "bundle":
             made = _write_bundle(store, run, new, anonymize=anonymize)
@@ -68,6 +69,8 @@ def command(
         size = new.stat().st_size
         with new.open("rb") as file:
             digest = made.sha256 if made else hashlib.file_digest(file, "sha256").hexdigest()
+    if is_there:
+        notify(f"{path} was there and is replaced")
     if as_json:
         replaced: Any = [asdict(each) for each in made.replaced] if made and anonymize else None
         print_json(

@@ -17,7 +17,7 @@ def command(run_names: tuple[str, ...], as_json: bool) -> None:
 
     Intervals are then over sessions. Study, image, agent and platforms must be the same. What differs between the
     hosts and between their guests is listed. The runs themselves are kept. When some of the runs were merged before,
-    the new run keeps a warning: adding a host after its result was known is a look.
+    the new run keeps a warning: no interval allows for a host that is added after the first result was known.
     """
     from vtax.cli.row_progress import row_progress
     from vtax.cli.show import print_views

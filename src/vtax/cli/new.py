@@ -25,6 +25,9 @@ from vtax.study.units import duration_s, format_count, format_duration, format_p
 BASELINE = "native"
 _PERCENT_HINT = "write a percentage such as 5%, or a fraction such as 0.05"
 _NEEDED = "--question, --platforms and --time"
+_LONGEST_S = 7 * 86400  # of a run that is drafted
+_LARGEST_MARGIN = 0.25
+_PLAIN_FRACTION = 0.2  # above, a number without % may be meant as a percentage
 _SHELL = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
 
 Answer = TypeVar("Answer")
@@ -113,11 +116,10 @@ def _answers(name: str, given: dict[str, Any]) -> Draft:
     )
     guests = _guests(question, given["guests"], asks=asks)
     default = 0.02 if difference is None else min(0.02, difference / 2)
-    margin = _fraction(given["margin"], "--margin") if given["margin"] else default
+    margin = _margin(given["margin"]) if given["margin"] else default
     if given["margin"] is None and missing:
         margin = _answer(
-            "Within which percentage are platforms equivalent?", f"{100 * default:g}%",
-            lambda text: _fraction(text, "--margin"),
+            "Within which percentage are platforms equivalent?", f"{100 * default:g}%", _margin,
         )  # fmt: skip
     if difference is not None and margin >= difference:
         what = f"a difference of {format_percent(difference, 'g')} within the margin of {format_percent(margin, 'g')}"
@@ -293,22 +295,33 @@ def _fraction(text: str, where: str) -> float:
         number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
     except ValueError:
         number = 0.0
-    if number >= 1 and "%" not in text:
-        raise BadInput(
-            f"{text.strip()} has no %", where=where, hint=f"write {text.strip()}%, or a fraction such as 0.05"
-        )
+    if number > _PLAIN_FRACTION and "%" not in text:
+        hint = f"write {text.strip()}%" + (f" or {100 * number:g}%" if number < 1 else ", or a fraction such as 0.05")
+        raise BadInput(f"{text.strip()} has no %", where=where, hint=hint)
     if not 0 < number < 1:
         raise BadInput(f"{text!r} is not between 0 and 100 %", where=where, hint=_PERCENT_HINT)
     return number
 
 
+def _margin(text: str) -> float:
+    """A margin of equivalence as a fraction. Raises BadInput for one that nearly everything is within."""
+    margin = _fraction(text, "--margin")
+    if margin > _LARGEST_MARGIN:
+        what = f"a margin of {format_percent(margin, 'g')}: at most {format_percent(_LARGEST_MARGIN, 'g')}"
+        raise BadInput(what, where="--margin", hint="platforms that differ by more are hardly equivalent")
+    return margin
+
+
 def _checked_time(text: str) -> str:
-    """The same text, of a duration above 0. Raises BadInput."""
+    """The same text, of a duration above 0 and of at most seven days. Raises BadInput."""
     try:
-        is_time = duration_s(text) > 0
+        seconds = duration_s(text)
     except ValueError as error:
         raise BadInput(str(error), where="--time", hint="write a duration such as 30min or 2h") from error
-    if not is_time:
+    if seconds > _LONGEST_S:
+        what = f"the time is {text}; vtax new drafts runs of at most {format_duration(_LONGEST_S)}"
+        raise BadInput(what, where="--time", hint="raise budget in the file for a longer one")
+    if seconds <= 0:
         raise BadInput(f"the time is {text}; it must be above 0 s", where="--time", hint="for example 30min")
     return text
 

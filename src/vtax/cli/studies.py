@@ -40,7 +40,7 @@ def command(name: str | None, as_json: bool) -> None:
 
 def _explain(study: Study, reference: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({**study.declared(), "cells": _cells(study)})
+        print_json({**study.declared(), "cells": _cells(study), "changes": _variants(study, reference)})
         return
     click.echo(": ".join(filter(None, (study.name, study.title))))
     design, rule = study.design, study.design.stop

@@ -1,18 +1,24 @@
-"""What a block will cost in time, by the newest stored run of the same cells on this host."""
+"""What a block will cost in time, by stored runs of this host: of the same cells, or of the same benchmarks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
+from pydantic import ValidationError
+
+from vtax.benchmarks.base import Context
+from vtax.benchmarks.registry import benchmarks
 from vtax.counters.host import machine_id
 from vtax.errors import StoreError
 from vtax.runner.plan import Plan
-from vtax.store.costs import StoredCosts, costs
+from vtax.store.costs import Cost, StoredCosts, costs, guests_s
 from vtax.store.query import RunData, load
 from vtax.store.store import Store
 
-_RUNS_READ = 10  # of the newest of the same study
+_RUNS_READ = 10  # of the newest, of the same study where its cells are looked for
 
 
 def stored_runs(plan: Plan, store: Store) -> Iterator[tuple[str, RunData]]:
@@ -39,3 +45,70 @@ def with_costs(plan: Plan, store: Store) -> Plan:
         if all(cell.key in found for cell in plan.cells):
             return replace(plan, stored_costs=StoredCosts(f"run {name}", found))
     return plan
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What one run shows. ratios: (platform, benchmark) -> duration of a trial over the expected one. start_s: of a
+    platform's guests in a block."""
+
+    ratios: Mapping[tuple[str, str], float]
+    start_s: Mapping[str, float]
+
+
+def with_costs_of_benchmarks(plan: Plan, store: Store) -> Plan:
+    """The plan with costs from the newest runs of this host that have its benchmarks on its platforms.
+
+    A trial is expected to last as long as its tool expects, times the median ratio of observed to expected durations
+    in such a run; the start of guests is that of the run. The plan as it was where a platform lacks a benchmark in
+    all runs.
+    """
+    here, context = machine_id(), plan.context()
+    wanted = {(cell.platform.name, cell.point.benchmark.name) for cell in plan.cells}
+    cells_of = Counter(cell.platform.name for cell in plan.cells)
+    ratios: dict[tuple[str, str], float] = {}
+    start_s: dict[str, float] = {}
+    used: list[str] = []
+    for name in [run.name for run in store.runs()][: -_RUNS_READ - 1 : -1]:
+        if wanted <= ratios.keys():
+            break
+        try:
+            run = store.open_run(name)
+            if not here or run.host.get("machine_id") != here:
+                continue
+            known = _known(load(store.engine, run), context)
+        except StoreError:
+            continue
+        if new := {key: ratio for key, ratio in known.ratios.items() if key in wanted and key not in ratios}:
+            ratios.update(new)
+            used.append(name)
+            for platform, seconds in known.start_s.items():
+                start_s.setdefault(platform, seconds)
+    if not (wanted and wanted <= ratios.keys()):
+        return plan
+    found = {
+        cell.key: Cost(
+            start_s.get(cell.platform.name, 0.0) / cells_of[cell.platform.name],
+            ratios[cell.platform.name, cell.point.benchmark.name]
+            * cell.point.benchmark.expected_s(cell.point.parameters, context),
+        )
+        for cell in plan.cells
+    }
+    runs = f"run{'s' if len(used) > 1 else ''} {', '.join(used)}"
+    return replace(plan, stored_costs=StoredCosts(f"the same benchmarks in {runs}", found))
+
+
+def _known(data: RunData, context: Context) -> _Known:
+    ratios: dict[tuple[str, str], list[float]] = {}
+    found = costs(data, own_time=True)
+    for cell in data.run.cells:
+        benchmark, cost = benchmarks().get(cell.benchmark), found.get(cell.key)
+        if benchmark is None or cost is None:
+            continue
+        try:
+            parameters = benchmark.Parameters.model_validate(cell.parameters)
+        except ValidationError:  # of another version of vtax
+            continue
+        ratio = cost.trial_s / benchmark.expected_s(parameters, context)
+        ratios.setdefault((cell.platform, cell.benchmark), []).append(ratio)
+    return _Known({key: statistics.median(each) for key, each in ratios.items()}, guests_s(data))

@@ -167,7 +167,7 @@ def _refused(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise BadInput("there is no such file", where=str(path)) from None
+        raise BadInput("there is no such file", where=str(path), hint="vtax export writes bundles") from None
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         why = str(error) if type(error) is ValueError else "it cannot be unpacked"
         raise BadInput(

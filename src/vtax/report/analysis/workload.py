@@ -72,8 +72,8 @@ def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tupl
     there = [name for name in RESOURCES if name in labels]
     for name in weights or ():
         if name not in there:
-            known = "measures no" if name in RESOURCES else "knows no resource"
-            what = f"{analysis.name} {known} {name}"
+            is_resource = name in RESOURCES
+            what = f"{analysis.name} does not measure {name}" if is_resource else f"there is no resource {name!r}"
             raise BadInput(what, where=f"--weights {name}=...", hint=f"it measures {', '.join(there)}")
     given = dict.fromkeys(there, 1.0) if weights is None else {name: weights.get(name, 0.0) for name in there}
     total = sum(given.values())

@@ -283,12 +283,12 @@ def _notes(found: Recommendation) -> Iterator[Paragraph]:
             ), "muted",
         )  # fmt: skip
     if any(each.missing for each in found.standings):
-        yield Paragraph(
-            msg(
-                "where a resource was not tested, score and place are ranges: it is taken as anything from the worst "
-                "to the best of this run there; the probabilities are among the platforms that lack nothing"
-            ), "caution",
-        )  # fmt: skip
+        ranges = msg(
+            "where a resource was not tested, score and place are ranges: it is taken as anything from the worst "
+            "to the best of this run there"
+        )
+        among = msg("the probabilities are among the platforms that lack nothing") if found.has_intervals else ""
+        yield Paragraph(joined([ranges, among], "; "), "caution")
 
 
 def _contributions(found: Recommendation) -> Table:
