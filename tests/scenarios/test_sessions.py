@@ -22,12 +22,13 @@ from vtax.report.renderers.json import as_json
 from vtax.report.views import density, explain, neighbour, starts
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
-from vtax.runner import host_sessions
+from vtax.runner import host_sessions, stopping
 from vtax.runner.events import NullObserver
 from vtax.runner.execute import begin, execute
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
 from vtax.stats.sessions import ratio_over_sessions
+from vtax.stats.stopping import within_budget
 from vtax.store.query import load
 from vtax.store.run import RunHandle
 from vtax.store.store import Store
@@ -177,6 +178,47 @@ def test_a_finished_run_gets_a_session_of_as_many_blocks_as_its_first(store: Sto
     assert blocks_by_session(store, run) == {1: [0, 1], 2: [2, 3]}
     codes = {warning.code: sentence_of(warning) for warning in source_of(store, run.name).analysis.warnings}
     assert codes["session-added"].startswith("session 2 was added after the result of 1 planned session was known")
+
+
+def test_a_finished_run_gets_the_blocks_that_fit_into_a_time_and_says_so(store: Store, home: Home) -> None:
+    """What `vtax resume --budget` does: trials of this platform last no time, so the budget is that of two blocks."""
+    plan = planned(blocks=2, sessions=1)
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    run = store.open_run(run.name)
+    added = host_sessions.check_more(run, plan.study.design, 3600.0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stopping, "within_budget", lambda rule, goal, blocks, spent_s, block_s: within_budget(
+            rule, goal, blocks, 1800.0 * blocks - 3600.0, 1800.0))  # fmt: skip
+        execute(host_sessions.add_blocks(run, plan, 3600.0, added), run, home, NullObserver())
+    assert run.status == "finished"
+    assert blocks_by_session(store, run) == {1: [0, 1, 2, 3]}
+    analysis = source_of(store, run.name).analysis
+    codes = {warning.code: sentence_of(warning) for warning in analysis.warnings}
+    assert codes["blocks-added"].startswith("blocks were added after the result of blocks 1 to 2 was known")
+    rows = analysis.sections[0].points[0].rows
+    assert [row.blocks.tolist() for row in rows] == [[0, 1, 2, 3]] * 2
+
+
+@pytest.mark.parametrize(
+    ("status", "design", "budget_s", "printed"),
+    [
+        ("interrupted", {}, 60.0, "s-1 is interrupted"),
+        ("finished", {"order": "sequential"}, 60.0, "s-1 cannot have more blocks"),
+        ("finished", {"stop": "precision", "min_blocks": 2, "max_blocks": 5}, 60.0, "s-1 cannot have more blocks"),
+        ("finished", {}, 1e-9, "the budget is shorter than a block of s-1"),
+    ],
+)
+def test_a_time_for_more_blocks_is_refused_where_it_cannot_hold_any(
+    store: Store, home: Home, status: str, design: dict[str, Any], budget_s: float, printed: str
+) -> None:
+    plan = planned(blocks=2, sessions=1)
+    run = begin(store, plan, vtax_version="test")
+    execute(plan, run, home, NullObserver())
+    run.finish(status, "enough", 1.0)
+    other = plan.study.design.model_copy(update=design)
+    with pytest.raises(BadInput, match=printed):
+        host_sessions.check_more(run, other, budget_s)
 
 
 @pytest.mark.parametrize(

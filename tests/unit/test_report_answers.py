@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import synthetic_run
+from scipy import special
 from shown import english
 from synthetic_run import begin, trial
 
-from vtax.report.analysis import analyse
-from vtax.report.analysis.answers import answers
+from vtax.report.analysis import Analysis, analyse
+from vtax.report.analysis.answers import answers, visible_overhead
+from vtax.report.analysis.next_step import next_step_of
+from vtax.report.analysis.resources import costs_of
+from vtax.report.document import Bullets, Paragraph
+from vtax.report.views.first_screen import first_lines
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
 
@@ -27,6 +36,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def answer(store: Store, ratios: Mapping[str, Sequence[float]], **design: object) -> str:
     """The answer about a platform. ratios: level of a point -> the throughput of each block, 1000 on the baseline."""
+    (found,) = answers(analysed(store, ratios, **design))
+    return english(found.text)
+
+
+def analysed(store: Store, ratios: Mapping[str, Sequence[float]], **design: object) -> Analysis:
+    """A finished run with such values."""
     platforms = PlatformRecord("native", {}, True, is_baseline=True), PlatformRecord("other", {}, True)
     cells = [
         CellRecord(f"{p.name}{size}", size, p.name, "iperf3", "iperf3", levels={"size": size})
@@ -39,8 +54,7 @@ def answer(store: Store, ratios: Mapping[str, Sequence[float]], **design: object
         value = 1000.0 * (1 if cell.platform == "native" else ratios[str(cell.levels["size"])][block])
         run.add_trial(trial(cell, block=block, position=position, values={"throughput": value}))
     run.finish("finished", "", 2.0)
-    (found,) = answers(analyse(store))
-    return english(found.text)
+    return analyse(store)
 
 
 def test_what_is_certain_is_said_of_faster_and_of_slower_contrasts(store: Store) -> None:
@@ -82,3 +96,133 @@ def test_known_numbers_of_blocks_are_given_beside_open_ones(store: Store) -> Non
 def test_all_noisy_contrasts_leave_the_number_of_blocks_open(store: Store) -> None:
     text = answer(store, {"1": [0.5, 3.0, 1.0, 2.0, 0.4]})
     assert text.endswith(" leaves open how many more blocks would decide")
+
+
+def lines(analysis: Analysis) -> str:
+    """The first lines of a report or a result."""
+    return "\n".join(
+        english(text)
+        for part in first_lines(analysis)
+        for text in (part.items if isinstance(part, Bullets) else (part.text,) if isinstance(part, Paragraph) else ())
+    )
+
+
+NOISY = [0.93, 1.04, 0.97, 1.06, 0.9, 1.01]
+
+
+def test_a_platform_of_undecided_contrasts_gets_what_it_costs_at_least_and_at_most(store: Store) -> None:
+    found = analysed(store, {"1": NOISY})
+    text = english(answers(found)[0].text)
+    row = found.primary[0].points[0].rows[1]
+    assert row.ratio is not None
+    low, high = 1 - row.ratio.high, 1 - row.ratio.low
+    assert low < 0 < high
+    cost = (
+        f"costs between {low * 100:.1f}{SPACE}% and {high * 100:.1f}{SPACE}% on iperf3 (size=1) (95{SPACE}%), so it"
+    )
+    assert text.startswith(cost.replace("-", "−"))
+
+
+def test_the_smallest_overhead_that_could_be_seen_settles_in_four_of_five_runs(store: Store) -> None:
+    """Against simulation: a run of that noise, truly slower by so much, gets a verdict with a probability of 0.8."""
+    found = analysed(store, {"1": NOISY})
+    row = found.primary[0].points[0].rows[1]
+    seen = visible_overhead(row)
+    assert seen is not None
+    assert row.ratio is not None
+    assert f"the smallest overhead that this run could have seen is {seen * 100:.1f}" in english(
+        answers(found)[0].text
+    )
+    sd, blocks = row.ratio.se_log * len(NOISY) ** 0.5, len(NOISY)
+    random = np.random.default_rng(7)
+    logs = random.normal(math.log(1 - seen), sd, (4000, blocks))
+    t = logs.mean(axis=1) / (logs.std(axis=1, ddof=1) / blocks**0.5)
+    critical = special.stdtrit(row.ratio.df, 0.975)
+    assert 0.74 < float((t < -critical).mean()) < 0.88  # the normal approximation to the power, of six blocks
+
+
+def test_a_range_of_blocks_becomes_a_command_with_the_time_that_they_last(store: Store) -> None:
+    known, noisy = [0.70, 0.97, 0.74, 1.02, 0.90], [0.5, 3.0, 1.0, 2.0, 0.4]
+    found = analysed(store, {"1": known, "2": noisy, "3": noisy[::-1]})
+    found = replace(found, duration_s=300.0)
+    step = next_step_of(found)
+    assert step is not None
+    assert [each.point.levels["size"] for each in step.decides] == ["1"]
+    assert [each.point.levels["size"] for each in step.left] == ["2", "3"]
+    assert step.duration_s == pytest.approx(60 * step.blocks * 1.1)
+    minutes = math.ceil(step.blocks * 1.1)
+    assert step.command == f"sudo vtax resume tour-1 --budget {minutes}min"
+    text = lines(found)
+    assert f"Next: {step.command} ({step.blocks_low} to {step.blocks} more blocks, about " in text
+    assert "would probably decide other on iperf3." in text
+    assert text.endswith("Many more blocks or a quieter host would decide other (2×) on iperf3.")
+
+
+def test_without_a_range_nobody_says_how_many_blocks(store: Store) -> None:
+    found = analysed(store, {"1": [0.5, 3.0, 1.0, 2.0, 0.4]})
+    text = lines(found)
+    assert "Next: a quieter host; noise from block to block leaves open" in text
+    assert "--budget" not in text
+
+
+def test_too_few_blocks_get_those_of_a_verdict_first(store: Store) -> None:
+    found = replace(analysed(store, {"1": [0.9, 1.1]}), duration_s=120.0)
+    assert "Next: sudo vtax resume tour-1 --budget 4min (3 more blocks, about 3 min 18 s) reaches" in lines(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({"status": "interrupted"}, "sudo vtax resume tour-1"),
+        ({"status": "running"}, None),
+        ({"provenance": {"imported": {}}}, None),
+    ],
+)
+def test_a_run_that_is_not_finished_is_completed_first(
+    store: Store, changes: dict[str, Any], command: str | None
+) -> None:
+    step = next_step_of(replace(analysed(store, {"1": NOISY}), **changes))
+    assert (step.command if step else None) == command
+
+
+def test_a_run_whose_rule_looks_at_figures_is_not_extended(store: Store) -> None:
+    found = analysed(store, {"1": [0.70, 0.97, 0.74, 1.02, 0.90]}, stop="precision", max_blocks=30)
+    step = next_step_of(replace(found, duration_s=300.0))
+    assert step is not None
+    assert (step.command, step.blocks > 0) == ("", True)
+    assert "Next: a new run with " in lines(found)
+
+
+def test_a_decided_run_needs_no_next_step(store: Store) -> None:
+    found = analysed(store, {"1": [0.5, 0.501, 0.499, 0.5, 0.502]})
+    assert next_step_of(found) is None
+    assert "Next" not in lines(found)
+
+
+def test_a_resource_of_one_comparison_has_the_interval_of_its_row(store: Store) -> None:
+    found = analysed(store, {"1": NOISY})
+    (resource,) = costs_of(found)
+    row = found.primary[0].points[0].rows[1]
+    assert row.ratio is not None
+    assert resource.resource == "network"
+    assert resource.costs[0].overhead == row.ratio.overhead("higher")
+
+
+def test_a_resource_of_several_comparisons_has_the_interval_of_their_mean_by_block(store: Store) -> None:
+    ratios = {"1": [0.8, 0.9, 0.7, 0.85, 0.75], "2": [0.5, 0.4, 0.6, 0.45, 0.55]}
+    found = analysed(store, ratios)
+    (resource,) = costs_of(found)
+    logs = np.log([ratios["1"], ratios["2"]]).mean(axis=0)
+    half = special.stdtrit(4, 0.975) * logs.std(ddof=1) / 5**0.5
+    cost = resource.costs[0]
+    assert cost.comparisons == 2
+    assert cost.overhead.estimate == pytest.approx(1 - math.exp(logs.mean()))
+    assert cost.overhead.low == pytest.approx(1 - math.exp(logs.mean() + half))
+    assert cost.overhead.high == pytest.approx(1 - math.exp(logs.mean() - half))
+    assert "mean of 2 comparisons" in lines(found)
+
+
+def test_what_to_distrust_names_the_gravest_warnings_and_the_scope(store: Store) -> None:
+    found = analysed(store, {"1": NOISY})
+    assert "Distrust: " in lines(found)
+    assert "one session: another boot or hour of the host may give other figures" in lines(found)

@@ -27,6 +27,9 @@ from vtax.runner.interrupt import stop_requests
 from vtax.runner.plan import Plan
 from vtax.runner.resume import check_host
 from vtax.store.store import RunHandle, Store
+from vtax.study.units import duration_s
+
+DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 
 
 def tune_host_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,6 +47,18 @@ def _tune(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 def _tune_host(context: click.Context, _: click.Parameter, value: bool) -> bool:
     return value or bool(context.meta.get("vtax.tune_host"))
+
+
+def budget_s(text: str | None) -> float | None:
+    """Seconds of --budget; None without it. Raises BadInput, naming the option, for what is no time above zero."""
+    try:
+        found = None if text is None else duration_s(text)
+    except ValueError as error:
+        raise BadInput(str(error), where="--budget", hint=DURATION_HINT) from error
+    if found is not None and found <= 0:
+        what = f"the budget is {text}; it must be a duration above 0 s"
+        raise BadInput(what, where="--budget", hint=DURATION_HINT)
+    return found
 
 
 def prepare_host(home: Home) -> None:

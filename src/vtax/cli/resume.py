@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import click
 
 from vtax.cli.completion import unfinished_runs
-from vtax.cli.measure import conclude, measure, prepare_host, tune_host_option
+from vtax.cli.measure import budget_s, conclude, measure, prepare_host, tune_host_option
 from vtax.cli.output import need_root, notify
 from vtax.cli.plan import announce
 from vtax.cli.rebooting import arrive, measure_boot, planned_reboots, refuse_other_boot, refuse_pending, stop
@@ -19,7 +19,7 @@ from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
 from vtax.platforms.base import HostProgram
 from vtax.runner import boots
-from vtax.runner.host_sessions import begin_next, check_next, note_boot
+from vtax.runner.host_sessions import add_blocks, begin_next, check_more, check_next, note_boot
 from vtax.runner.plan import host_programs
 from vtax.runner.resume import check_host, note_resumption, rebuild_plan, stored_study
 from vtax.store.run import RunHandle
@@ -31,6 +31,7 @@ from vtax.store.store import Store
 @click.option("--reboot", is_flag=True, help="Reboot this host into the boots that RUN still needs; see vtax run.")
 @click.option("--awaited", is_flag=True, hidden=True, help="Go on only after a reboot that vtax requested.")
 @click.option("--session", is_flag=True, help="Start the next session of RUN, after a reboot or at another hour.")
+@click.option("--budget", metavar="TIME", help="Add as many blocks to a finished RUN as fit into this time.")
 @trust_option
 @tune_host_option
 @click.option("--strict", is_flag=True, help="Exit with 1 when a target was missed or a trial failed.")
@@ -40,6 +41,7 @@ def command(
     reboot: bool,
     awaited: bool,
     session: bool,
+    budget: str | None,
     trust: bool,
     tune_host: bool,
     strict: bool,
@@ -49,30 +51,46 @@ def command(
 
     A run with several sessions is paused between them; --session starts the next one. With it, a finished run gets
     one session more, of as many blocks as its first. A run over several boots of the host goes on in the boot that is
-    next.
+    next. --budget adds blocks to a finished run, in its last session; a result that was known decided on them, and
+    the run says so.
     """
+    more_s = budget_s(budget)
+    if more_s is not None and session:
+        raise BadInput(
+            "a session has as many blocks as the first", where="--budget", hint="omit --session or --budget"
+        )
     need_root("measuring")
     home = Home.from_environment().ensure()
     store = Store.existing(home.store_url)
     run = store.open_run(run_name)
     study = stored_study(run).study
     if study.boot:
+        if more_s is not None:
+            raise BadInput("the blocks of a run over several boots are planned", where="--budget")
         if _in_next_boot(store, run, home, reboot=reboot, awaited=awaited, session=session, tune_host=tune_host):
             return
         conclude(run.name, store, as_json=as_json, strict=strict)
         return
     boots.look(study, reboot=reboot)
+    _go_on(run, home, session=session, more_s=more_s, trust=trust, tune_host=tune_host)
+    conclude(run.name, store, as_json=as_json, strict=strict)
+
+
+def _go_on(run: RunHandle, home: Home, *, session: bool, more_s: float | None, trust: bool, tune_host: bool) -> None:
+    """Measure what is left of a run in one boot, its next session, or for more_s seconds more."""
     programs: Sequence[HostProgram] = ()
-    if run.status != "finished" or session:
+    if run.status != "finished" or session or more_s is not None:
         loaded = stored_study(run)
         programs = consented(home, host_programs(loaded), loaded.source, trust=trust)
     with measuring_lock(run.name):
-        added = _check_status(run, session=session)
+        added = _check_status(run, session=session, more_s=more_s)
         facts = host_facts()
         before = f"session {run.session.number + 1}" if session else "the run was resumed"
         changed = check_host(run, facts, before)
         prepare_host(home)
         plan = rebuild_plan(run, home, programs)
+        if more_s is not None:
+            plan = add_blocks(run, plan, more_s, added)
         announce(plan)
         for text in filter(None, (changed, added)):
             notify(text)
@@ -82,7 +100,6 @@ def command(
             note_boot(run)
             note_resumption(run, plan)
         measure(plan, run, home, tune_host=tune_host)
-    conclude(run.name, store, as_json=as_json, strict=strict)
 
 
 def _in_next_boot(
@@ -124,8 +141,10 @@ def _recorded_error(home: Home, run: RunHandle, awaited: bool) -> Iterator[None]
         raise
 
 
-def _check_status(run: RunHandle, *, session: bool) -> str:
-    """What `check_next` says of a further session. Raises BadInput for a run that cannot be resumed like this."""
+def _check_status(run: RunHandle, *, session: bool, more_s: float | None) -> str:
+    """What is said of a further session or further blocks. Raises BadInput for a run that cannot be resumed so."""
+    if more_s is not None:
+        return check_more(run, stored_study(run).study.design, more_s)
     if session:
         return check_next(run, stored_study(run).study.design)
     if run.status == "finished":

@@ -11,7 +11,16 @@ import click
 from vtax import __version__
 from vtax.cli.completion import platform_names, study_names
 from vtax.cli.long_runs import confirm, yes_option
-from vtax.cli.measure import conclude, measure, next_session, prepare_host, tune_host_option, wait
+from vtax.cli.measure import (
+    DURATION_HINT,
+    budget_s,
+    conclude,
+    measure,
+    next_session,
+    prepare_host,
+    tune_host_option,
+    wait,
+)
 from vtax.cli.needed_image import examine as examine_image
 from vtax.cli.needed_image import provide, recipe_for
 from vtax.cli.output import built_image, need_root, notify, print_json
@@ -39,8 +48,6 @@ from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
 from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
-
-_DURATION_HINT = "write a duration such as 90s, 45min or 2h"
 
 
 @click.command("run")
@@ -112,7 +119,7 @@ def command(
     \f
     Long because every option is a parameter.
     """
-    _check_budget(budget)
+    budget_s(budget)
     varied = _varied(study, Chosen(scale, protocol))
     named_platforms = _named_platforms(platforms, former_platforms, varied)
     loaded = load(study, _overrides(varied, named_platforms, blocks, sessions, budget), Chosen(scale, protocol))
@@ -238,24 +245,12 @@ def _pause_s(pause: str | None, study: Study) -> float | None:
     try:
         found = None if pause is None else duration_s(pause)
     except ValueError as error:
-        raise BadInput(str(error), where="--pause", hint=_DURATION_HINT) from error
+        raise BadInput(str(error), where="--pause", hint=DURATION_HINT) from error
     if found is not None and study.design.sessions == 1:
         raise BadInput("a pause is between sessions, and the study has one", where="--pause", hint="add --sessions")
     if found is not None and study.boot:
         raise BadInput("a pause is between sessions of one boot, and the study has several", where="--pause")
     return found
-
-
-def _check_budget(budget: str | None) -> None:
-    """Raise BadInput, naming the option, unless --budget is a time or absent."""
-    try:
-        is_time = budget is None or duration_s(budget) > 0
-    except ValueError as error:
-        raise BadInput(str(error), where="--budget", hint=_DURATION_HINT) from error
-    if not is_time:
-        raise BadInput(
-            f"the budget is {budget}; it must be a duration above 0 s", where="--budget", hint=_DURATION_HINT
-        )
 
 
 def _named_platforms(given: tuple[str, ...], former: tuple[str, ...], study: Study) -> tuple[str, ...]:

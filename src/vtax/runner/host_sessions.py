@@ -11,13 +11,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtax.errors import BadInput
 from vtax.host.journal import boot_id
 from vtax.stats.stopping import Rule, rule_of
 from vtax.store.run import RunHandle
 from vtax.study.model import DesignTable
+from vtax.study.units import format_duration
+
+if TYPE_CHECKING:
+    from vtax.runner.plan import Plan
 
 
 def rule_in(design: DesignTable, session: int) -> Rule:
@@ -73,6 +77,46 @@ def begin_next(run: RunHandle, facts: Mapping[str, Any], added: str = "") -> Non
     run.begin_session(boot_id(), facts, time.time())
     if added:
         run.add_warning("session-added", added)
+
+
+def check_more(run: RunHandle, design: DesignTable, more_s: float) -> str:
+    """A sentence about blocks that are added to a finished run for so many seconds.
+
+    Raises BadInput when none can be added: the run is not finished, its blocks are not all alike, or the time holds
+    none.
+    """
+    if run.status != "finished":
+        raise BadInput(
+            f"{run.name} is {run.status}; a time is for more blocks of a finished run", where="--budget",
+            hint=f"complete it first: vtax resume {run.name}",
+        )  # fmt: skip
+    is_even = design.stop == "fixed" or (design.stop == "budget" and design.spend == "evenly")
+    if not is_even or design.order == "sequential" or run.session.number > 1:
+        raise BadInput(
+            f"{run.name} cannot have more blocks: it has several sessions, a sequential order, or a rule that looks "
+            "at figures",
+            where="--budget", hint="start a new run with vtax run",
+        )  # fmt: skip
+    blocks = 1 + max((block for _, block, _ in run.done()), default=-1)
+    if blocks and more_s < run.spent_s() / blocks:
+        raise BadInput(
+            f"the budget is shorter than a block of {run.name}, which lasts about "
+            f"{format_duration(run.spent_s() / blocks)}",
+            where="--budget", hint="raise it",
+        )  # fmt: skip
+    because = (
+        f"blocks were added after the result of blocks 1 to {blocks} was known; no interval or verdict allows for "
+        "that look"
+    )
+    return because
+
+
+def add_blocks(run: RunHandle, plan: Plan, more_s: float, added: str) -> Plan:
+    """The plan that goes on with a finished run for so many seconds. added: what `check_more` returned."""
+    run.add_warning("blocks-added", added)
+    more = {"stop": "budget", "spend": "evenly", "budget": run.spent_s() + more_s}
+    design = plan.study.design.model_copy(update=more)
+    return replace(plan, study=plan.study.model_copy(update={"design": design}))
 
 
 def note_boot(run: RunHandle, earlier: str | None = None) -> None:

@@ -16,7 +16,9 @@ from scipy import special
 
 from vtax.stats.checks import StatsError
 from vtax.stats.intervals import t_quantile
+from vtax.stats.ratio import Ratio
 from vtax.stats.variance import Components, between_blocks
+from vtax.stats.verdict import fewest_to_judge
 
 POWER = 0.8  # of the number of blocks said to be needed
 MAX_BLOCKS = 10_000  # needing more than this is said as None
@@ -48,6 +50,20 @@ def smallest_overhead(sd_log: float, blocks: int, alpha: float = 0.05) -> float:
     """
     _check(sd_log, blocks)
     return -math.expm1(-detectable_distance(sd_log, blocks, 1 - alpha / 2))
+
+
+def seen_overhead(ratio: Ratio, margin: float, alpha: float = 0.05, family: int = 1) -> float | None:
+    """The smallest overhead (share of the baseline's performance) that a measured ratio had a power of 0.8 to see.
+
+    A verdict needs significance, at worst at alpha / family (Holm), and a size beyond the margin, whichever is more.
+    Its noise is that of its interval: over sessions, where it has several. None where it has too few blocks.
+    """
+    if ratio.n_blocks < fewest_to_judge(ratio) or not math.isfinite(ratio.se_log):
+        return None
+    level = 1 - alpha / family / 2
+    errors = [(ratio.se_log, ratio.df), *([ratio.within] if ratio.within is not None else [])]
+    distance = max((t_quantile(level, df) + float(special.ndtri(POWER))) * se for se, df in errors)
+    return max(-math.expm1(-distance), margin)
 
 
 def blocks_for(sd_log: float, overhead: float, alpha: float = 0.05, low: int = 5) -> int | None:

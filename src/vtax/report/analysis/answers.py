@@ -26,6 +26,7 @@ from vtax.report.document import (
 )
 from vtax.stats.censoring import floored
 from vtax.stats.checks import Better
+from vtax.stats.planning import seen_overhead
 from vtax.stats.verdict import Kind, fewest_to_judge
 
 _MAX_NAMED = 4
@@ -95,10 +96,15 @@ def _sentence(analysis: Analysis, contrasts: list[_Found]) -> Inline:
     parts: list[Inline] = []
     for kind in _KINDS:
         these = [c for c in contrasts if c.row.verdict is not None and c.row.verdict.kind == kind]
-        if these:
+        if these and kind == "undecided":
+            is_bounded = all(c.row.ratio is not None and math.isfinite(c.row.ratio.se_log) for c in these)
+            if len(these) == len(contrasts) and is_bounded:
+                parts += [_cost(these, analysis), *_visible(these)]
+            else:
+                parts.append(_part(kind, these, len(contrasts), analysis))
+            parts += [*_certain(these, analysis), *_needed(these, analysis)]
+        elif these:
             parts.append(_part(kind, these, len(contrasts), analysis))
-            if kind == "undecided":
-                parts += [*_certain(these, analysis), *_needed(these, analysis)]
     parts += _pauses(contrasts)
     parts += _timed_out(contrasts)
     if without := [c for c in contrasts if c.row.verdict is None]:
@@ -119,6 +125,58 @@ def _part(kind: Kind, these: list[_Found], total: int, analysis: Analysis) -> In
         "is equivalent to {baseline} within ±{margin} {where}",
         baseline=analysis.baseline, margin=Share(analysis.rule.margin, "declared"), where=spread,
     )  # fmt: skip
+
+
+def _cost(these: list[_Found], analysis: Analysis) -> Inline:
+    """What is known of a platform whose comparisons are all undecided: overheads as ranges, few ones by name."""
+    bounds = [found.row.ratio.overhead(found.better) for found in these if found.row.ratio is not None]
+    if len(these) <= _MAX_NAMED:
+        named = [
+            msg(
+                "between {low} and {high} on {name}",
+                low=_cost_share(b.low),
+                high=_cost_share(b.high),
+                name=found.name,
+            )
+            for found, b in zip(these, bounds, strict=True)
+        ]
+        return msg("costs {ranges} ({level}), so it is undecided", ranges=listed(named), level=analysis.level)
+    sharpest = min(range(len(these)), key=lambda n: bounds[n].high - bounds[n].low)
+    return msg(
+        "costs between {low} and {high} in each of {total} comparisons ({level} each), at its sharpest between "
+        "{sharp_low} and {sharp_high} on {name}, so all are undecided",
+        low=_cost_share(min(b.low for b in bounds)), high=_cost_share(max(b.high for b in bounds)),
+        total=Count(len(these)), level=analysis.level, sharp_low=_cost_share(bounds[sharpest].low),
+        sharp_high=_cost_share(bounds[sharpest].high), name=these[sharpest].name,
+    )  # fmt: skip
+
+
+def _cost_share(overhead: float) -> Share:
+    return Share(overhead, "overhead")
+
+
+def _visible(these: list[_Found]) -> Iterator[Inline]:
+    """The smallest overhead that comparisons had a power of 0.8 to see: of one, or the ends of several."""
+    seen = [(visible_overhead(found.row), found) for found in these]
+    known = sorted([(share, n) for n, (share, _) in enumerate(seen) if share is not None])
+    if not known:
+        return
+    (low, first), (high, last) = known[0], known[-1]
+    if len(known) == 1:
+        yield msg("the smallest overhead that this run could have seen is {share}", share=_cost_share(low))
+    else:
+        yield msg(
+            "the smallest overhead that this run could have seen is {low} on {low_name} and {high} on {high_name}",
+            low=_cost_share(low), low_name=seen[first][1].name, high=_cost_share(high), high_name=seen[last][1].name,
+        )  # fmt: skip
+
+
+def visible_overhead(row: Row) -> float | None:
+    """The smallest overhead that a comparison had a power of 0.8 to see in its family; None where it has no verdict
+    or too few blocks for one."""
+    if row.ratio is None or row.verdict is None:
+        return None
+    return seen_overhead(row.ratio, row.verdict.margin, row.verdict.alpha, row.verdict.family)
 
 
 def _spread(these: list[_Found], total: int) -> Inline:

@@ -94,7 +94,7 @@ class Interval:
 
     low: float
     high: float
-    of: Literal["ratio", "quantity", "change", "efficiency"]
+    of: Literal["ratio", "quantity", "change", "efficiency", "overhead"]
     scale: Scale = UNSCALED
 
 
@@ -103,11 +103,12 @@ class Share:
     """A part of a whole, 1 being all of it, shown in percent.
 
     style: `figures` has two significant digits, `declared` is as it was declared, `whole` has no decimals,
-    `efficiency` three digits (four above all of it), `change` a sign before two digits.
+    `efficiency` three digits (four above all of it), `change` a sign before two digits, `overhead` one
+    decimal, or two below 1 %.
     """
 
     value: float
-    style: Literal["figures", "declared", "whole", "efficiency", "change", "signed decimal"] = "figures"
+    style: Literal["figures", "declared", "whole", "efficiency", "change", "signed decimal", "overhead"] = "figures"
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,8 @@ def _interval(f: Formatter, value: cells.Interval) -> str:
         return f.number(numbers.bounds(value.low, value.high, value.scale))
     if value.of == "efficiency":
         shown = [f.number(numbers.share_of_baseline(each)) for each in (value.low, value.high)]
+    elif value.of == "overhead":
+        shown = [f.number(numbers.overhead(each)) for each in (value.low, value.high)]
     else:
         shown = [f.value(cells.Share(each, "change")) for each in (value.low, value.high)]
     return f"[{shown[0]}, {shown[1]}]"
@@ -185,6 +187,8 @@ def _share(f: Formatter, value: cells.Share) -> str:
     share = value.value
     if value.style == "efficiency":
         return f.number(f"{numbers.share_of_baseline(share)}\N{NO-BREAK SPACE}%")
+    if value.style == "overhead":
+        return f.number(f"{numbers.overhead(share)}\N{NO-BREAK SPACE}%")
     if value.style == "change":
         return f.number(("+" if share > 0 else "") + numbers.percent(share))
     if value.style == "signed decimal":

@@ -105,3 +105,10 @@ def plain_percent(value: float) -> str:
 def share_of_baseline(value: float) -> str:
     """A share of the baseline in percent, without the sign: `99.8`, `13.5`, `4.97`."""
     return number(value * 100, 3 if abs(value) < 0.9995 else 4)
+
+
+def overhead(value: float) -> str:
+    """A share of the baseline that is lost in percent, without the sign: `0.28`, `2.8`, `50.9`, `−164.8`."""
+    share = value * 100
+    decimals = 1 if abs(share) >= 0.995 else 2
+    return fixed(round(share, decimals) + 0.0, decimals)

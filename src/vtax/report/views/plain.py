@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vtax.report.analysis import Analysis, ResultPoint, Row, Section
-from vtax.report.analysis.answers import answers
+from vtax.report.analysis.answers import answers, visible_overhead
 from vtax.report.analysis.sessions import MeasuredSession
+from vtax.report.views import first_screen
 from vtax.report.views.method import order_of
 from vtax.stats.checks import Better
 
@@ -47,6 +48,7 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "margin": analysis.rule.margin,
         "platforms": [{**vars(p), "ready_s": analysis.ready_s(p.name)} for p in analysis.platforms],
         "not_tested": [vars(each) for each in analysis.untested],
+        **first_screen.plain(analysis),
         "answers": [vars(answer) for answer in answers(analysis)],
         "results": [_section(section) for section in analysis.sections],
         "warnings": analysis.warnings,
@@ -123,5 +125,6 @@ def _row(row: Row, better: Better) -> dict[str, Any]:
         found["ratio"] = vars(row.ratio)
         found["efficiency"] = {name: getattr(efficiency, name) for name in ("estimate", "low", "high")}
         found["overhead"] = {name: getattr(overhead, name) for name in ("estimate", "low", "high")}
+        found["visible_overhead"] = visible_overhead(row)
         found["verdict"] = {**vars(row.verdict), "text": str(row.verdict)}
     return found

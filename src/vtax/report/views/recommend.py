@@ -71,22 +71,14 @@ def document_of(found: Recommendation) -> Document:
 
 def _weights(found: Recommendation) -> Inline:
     each = [
-        msg("{resource} {share} ({benchmarks})", resource=resource(r.name), share=Share(r.share, "whole"),
+        msg("{resource} {share} ({benchmarks})", resource=shared.resource(r.name), share=Share(r.share, "whole"),
             benchmarks=", ".join(r.labels))
         for r in found.resources
         if r.share
     ]  # fmt: skip
-    without = [resource(r.name) for r in found.resources if not r.share]
+    without = [shared.resource(r.name) for r in found.resources if not r.share]
     text = msg("weights: {weights}", weights=joined(each))
     return joined([text, msg("without weight: {resources}", resources=joined(without)) if without else ""], "; ")
-
-
-def resource(name: str) -> Inline:
-    """A resource in the reader's language."""
-    return {
-        "cpu": msg("cpu"), "memory": msg("memory"), "disk": msg("disk"), "network": msg("network"),
-        "kernel": msg("kernel"), "start": msg("start"), "application": msg("application"),
-    }[name]  # fmt: skip
 
 
 def _summary(found: Recommendation) -> Iterator[Inline]:
@@ -136,7 +128,7 @@ def _decides(found: Recommendation) -> Inline:
     """The resource with most of the lead of the first over the second, or that none is beyond noise."""
     most = found.contributions[0]
     data: dict[str, Inline] = {
-        "resource": resource(most.resource), "first": found.full[0].platform.name,
+        "resource": shared.resource(most.resource), "first": found.full[0].platform.name,
         "ratio": Ratio(most.ratio.estimate), "second": found.full[1].platform.name,
     }  # fmt: skip
     if not found.has_intervals:
@@ -180,7 +172,7 @@ def _places(found: Recommendation) -> Table:
         Column("score", msg("score"), is_number=True),
         *(_interval_column(found) if found.has_intervals else ()),
         *(_chance_columns(found) if found.has_intervals else ()),
-        *(Column(each.name, resource(each.name), is_number=True) for each in used),
+        *(Column(each.name, shared.resource(each.name), is_number=True) for each in used),
         *([Column("missing", msg("not tested"), wraps=True)] if has_missing else []),
     )
     rows = [_row(each, [r.name for r in used], has_intervals=found.has_intervals) for each in found.standings]
@@ -222,10 +214,10 @@ def _row(each: Standing, resources: list[str], *, has_intervals: bool) -> TableR
 def _lacks(missing: Missing) -> Inline:
     """`disk`, or `disk in part (fio direct)`."""
     if missing.whole:
-        return resource(missing.resource)
+        return shared.resource(missing.resource)
     return msg(
         "{resource} in part ({benchmarks})",
-        resource=resource(missing.resource), benchmarks=", ".join(missing.labels),
+        resource=shared.resource(missing.resource), benchmarks=", ".join(missing.labels),
     )  # fmt: skip
 
 
@@ -304,7 +296,7 @@ def _contributions(found: Recommendation) -> Table:
     rows = [
         TableRow(
             (
-                resource(each.resource),
+                shared.resource(each.resource),
                 Share(shares[each.resource], "whole"),
                 Ratio(each.ratio.estimate),
                 *((muted(Interval(each.ratio.low, each.ratio.high, "ratio")),) if found.has_intervals else ()),

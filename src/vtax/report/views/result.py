@@ -46,6 +46,7 @@ from vtax.report.document import Section as Titled
 from vtax.report.views import shared, typical
 from vtax.report.views.base import Options, View
 from vtax.report.views.figures import figures_of
+from vtax.report.views.first_screen import first_lines
 from vtax.report.views.header import header_of
 from vtax.report.views.plain import plain
 from vtax.stats.stopping import interval_confidence
@@ -71,7 +72,7 @@ def _summary(analysis: Analysis, options: Options) -> Iterator[Titled]:
     names = shared.colours(analysis)
     records = {p.name: p for p in analysis.platforms}
     found = [a for a in answers(analysis) if records[a.platform].available] if is_measured(analysis) else []
-    parts: list[Part] = []
+    parts: list[Part] = list(first_lines(analysis)) if is_measured(analysis) else []
     if found:
         items = [joined([shared.platform_of(records[a.platform], names), a.text], " ") for a in found]
         parts.append(Bullets(tuple(items), key="answers"))

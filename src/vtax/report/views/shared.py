@@ -46,6 +46,14 @@ def platform_of(record: PlatformRecord, numbers: Mapping[str, int] | None = None
     return Platform(record.name, record.marks, (numbers or {}).get(record.name, -1))
 
 
+def resource(name: str) -> Inline:
+    """A resource in the reader's language."""
+    return {
+        "cpu": msg("cpu"), "memory": msg("memory"), "disk": msg("disk"), "network": msg("network"),
+        "kernel": msg("kernel"), "start": msg("start"), "application": msg("application"),
+    }[name]  # fmt: skip
+
+
 def verdict_of(verdict: Verdict) -> VerdictCell:
     """The word, and the range of blocks that it still needs where that is known."""
     return VerdictCell(verdict.kind, verdict.blocks_needed or 0, verdict.blocks_needed_low or 0)

@@ -1,0 +1,86 @@
+"""What each platform costs per resource: the overhead over all of its comparisons there, with one interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vtax.report.analysis.values import Analysis
+from vtax.report.analysis.workload import Figure, figures_of, weighted_of
+from vtax.stats import scores
+from vtax.stats.assumptions import allow_for_dependence, dependence
+from vtax.stats.intervals import Interval
+from vtax.stats.stopping import interval_confidence
+from vtax.store.records import PlatformRecord
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The overhead of a platform on a resource: 1 - efficiency, negative where it is faster.
+
+    Of several comparisons it is that of the geometric mean of their efficiencies; benchmarks count alike. overhead:
+    unbounded from a single block or session. comparisons, missing: how many there are, and how many have no value.
+    """
+
+    platform: PlatformRecord
+    overhead: Interval
+    comparisons: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class ResourceCosts:
+    """labels: the benchmarks of a resource. costs: of every platform but the baseline that has a value there."""
+
+    resource: str
+    labels: tuple[str, ...]
+    costs: tuple[Cost, ...]
+
+
+def costs_of(analysis: Analysis) -> tuple[ResourceCosts, ...]:
+    """The costs on every resource of a run, from its primary metrics; empty where nothing is compared."""
+    if not analysis.primary or analysis.blocks < 1:
+        return ()
+    weighted = weighted_of(analysis, None)
+    figures, _, _ = figures_of(analysis, {each.name: each.share for each in weighted})
+    found = []
+    for each in weighted:
+        mine = [figure for figure in figures if figure.resource == each.name]
+        others = [p for p in analysis.platforms if not p.is_baseline]
+        costs = [_cost(analysis, platform, mine) for platform in others if _has_value(platform, mine)]
+        if costs:
+            found.append(ResourceCosts(each.name, each.labels, tuple(costs)))
+    return tuple(found)
+
+
+def _has_value(platform: PlatformRecord, figures: list[Figure]) -> bool:
+    return any(platform.name in figure.values for figure in figures)
+
+
+def _cost(analysis: Analysis, platform: PlatformRecord, figures: list[Figure]) -> Cost:
+    mine = [figure for figure in figures if platform.name in figure.values]
+    missing = len(figures) - len(mine)
+    if len(figures) == 1 and (own := _of_row(mine[0], platform)) is not None:
+        return Cost(platform, own, 1, 0)
+    total = sum(figure.share for figure in mine)
+    items = [scores.Item(0, f.share / total, f.values[platform.name][None, :]) for f in mine]
+    effects = scores.effects_of(items, 1)
+    complete = np.logical_and.reduce([item.complete for item in items])
+    series = sum(item.share * item.values[0, complete] for item in items)
+    correlation = 0.0 if len(analysis.sessions) > 1 else max(dependence([np.asarray(series)]), default=0.0)
+    if correlation > 0:
+        widening, df = allow_for_dependence(1.0, float(effects.df), int(complete.sum()), correlation)
+        effects = scores.Effects(effects.means, effects.errors, max(1, math.floor(df)), widening)
+    level = interval_confidence(analysis.rule, max(effects.df + 1, 1))
+    found = effects.interval(np.ones(1), 0, None, level)
+    with np.errstate(over="ignore"):
+        low, middle, high = (1 - float(np.exp(each)) for each in (found.high, found.estimate, found.low))
+    return Cost(platform, Interval(middle, low, high, found.confidence), len(figures), missing)
+
+
+def _of_row(figure: Figure, platform: PlatformRecord) -> Interval | None:
+    """The overhead as the result has it, of a resource with one comparison."""
+    row = next((row for row in figure.point.rows if row.platform.name == platform.name), None)
+    return row.ratio.overhead(figure.section.better) if row is not None and row.ratio is not None else None

@@ -1,0 +1,205 @@
+"""What a reader sees first: the overhead per resource with its interval, what to distrust, and the next step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.next_step import Comparison, NextStep, next_step_of
+from vtax.report.analysis.resources import Cost, ResourceCosts, costs_of
+from vtax.report.analysis.sessions import scope
+from vtax.report.analysis.warnings import STATISTICS
+from vtax.report.document import (
+    Bullets,
+    Count,
+    Duration,
+    Inline,
+    Interval,
+    Link,
+    Paragraph,
+    Part,
+    Share,
+    joined,
+    listed,
+    msg,
+    muted,
+    plural,
+    styled,
+)
+from vtax.report.document.sentences import sentence
+from vtax.report.document.warnings import Warning
+from vtax.report.views import shared
+
+_MOST_PLATFORMS = 8
+_MOST_NAMED = 4
+_MOST_WARNINGS = 2
+
+
+def first_lines(analysis: Analysis) -> Iterator[Part]:
+    """The answer per resource, what to distrust, and what to do about what is undecided."""
+    if found := costs_of(analysis):
+        yield Paragraph(
+            msg(
+                "Overhead against {baseline}, with its {level} interval: the share of performance that is lost, "
+                "negative where a platform is faster.",
+                baseline=analysis.baseline, level=analysis.level,
+            ),
+            "muted",
+        )  # fmt: skip
+        yield Bullets(tuple(map(_resource, found)), key="resources")
+    if doubts := list(_doubts(analysis)):
+        yield Paragraph(joined([msg("Distrust:"), joined(doubts, "; ")], " "), "caution")
+    if step := next_step_of(analysis):
+        yield Paragraph(_next_step(step))
+
+
+def _resource(found: ResourceCosts) -> Inline:
+    """`network (iperf3): docker 0.3 % [−0.2, 0.8], podman ...`."""
+    labels = list(found.labels[:_MOST_NAMED])
+    if len(found.labels) > _MOST_NAMED:
+        labels = [*labels[: _MOST_NAMED - 1], "…"]
+    counts = {cost.comparisons for cost in found.costs}
+    detail: Inline = "" if list(map(str.lower, labels)) == [found.resource] else ", ".join(labels)
+    if (many := max(counts)) > 1:
+        detail = joined([detail, plural("mean of {count} comparison", "mean of {count} comparisons", many)])
+    named = styled(shared.resource(found.resource), "strong")
+    head = joined([named, muted(joined([" (", detail, "):"], "") if detail != "" else ":")], "")
+    if len(found.costs) <= _MOST_PLATFORMS:
+        return joined([head, joined([_cost(cost) for cost in found.costs])], " ")
+    ordered = sorted(found.costs, key=lambda cost: cost.overhead.estimate)
+    ends = {"low": _cost(ordered[0]), "high": _cost(ordered[-1])}
+    text = msg("{count} platforms, from {low} to {high}", count=Count(len(ordered)), **ends)
+    return joined([head, text], " ")
+
+
+def _cost(cost: Cost) -> Inline:
+    shown: list[Inline] = [cost.platform.name, Share(cost.overhead.estimate, "overhead")]
+    if math.isfinite(cost.overhead.low) and math.isfinite(cost.overhead.high):
+        shown.append(Interval(cost.overhead.low, cost.overhead.high, "overhead"))
+    else:
+        shown.append(msg("[no interval from one block]"))
+    if cost.missing:
+        shown.append(plural("({count} without a value)", "({count} without a value)", cost.missing))
+    return joined(shown, " ")
+
+
+def _doubts(analysis: Analysis) -> Iterator[Inline]:
+    """What bears on all figures: the gravest warnings, those of measuring before those of statistics; the scope."""
+    kept = [w for w in analysis.warnings if w.severity != "note" and w.is_primary]
+    order = sorted(kept, key=lambda w: (w.severity != "error", w.kind == STATISTICS, -w.times))
+    yield from map(_doubt, order[:_MOST_WARNINGS])
+    if len(analysis.sessions) == 1:
+        yield msg("one session: another boot or hour of the host may give other figures")
+    elif analysis.sessions:
+        yield scope(analysis.sessions)
+    if (more := len(kept) - _MOST_WARNINGS) > 0:
+        yield Link(plural("{count} more warning", "{count} more warnings", more), "warnings")
+
+
+def _doubt(warning: Warning) -> Inline:
+    times = plural(" ({count} times)", " ({count} times)", warning.times) if warning.times > 1 else ""
+    return joined([sentence(warning), times], "")
+
+
+def _next_step(step: NextStep) -> Inline:
+    """`Next: COMMAND (2 to 5 more blocks, about 9 min) would probably decide lxc on iperf3.`"""
+    if step.blocks:
+        return _further_blocks(step)
+    command, undecided = styled(step.command, "code"), _named(step.left)
+    if not step.command:
+        return msg(
+            "Next: a quieter host; noise from block to block leaves open how many more blocks would decide "
+            "{comparisons}.",
+            comparisons=undecided,
+        )
+    if step.duration_s is None:
+        return msg(
+            "Next: {command} completes the run; undecided so far: {comparisons}.",
+            command=command, comparisons=undecided,
+        )  # fmt: skip
+    return msg(
+        "Next: {command} (about {duration}) makes another session, beyond which intervals hold; undecided so far: "
+        "{comparisons}.",
+        command=command, duration=Duration(step.duration_s), comparisons=undecided,
+    )  # fmt: skip
+
+
+def _further_blocks(step: NextStep) -> Inline:
+    blocks: Inline = plural("{count} more block", "{count} more blocks", step.blocks)
+    if step.blocks_low < step.blocks:
+        low = Count(step.blocks_low)
+        blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", step.blocks, low=low)
+    if step.duration_s is not None:
+        blocks = joined([blocks, msg("about {duration}", duration=Duration(step.duration_s))])
+    do: Inline = msg("a new run with {blocks}", blocks=blocks)
+    if step.command:
+        do = joined([styled(step.command, "code"), joined(["(", blocks, ")"], "")], " ")
+    decides = _named(step.decides)
+    if step.is_first_verdict:
+        return msg(
+            "Next: {step} reaches the fewest blocks of a verdict on {comparisons}.", step=do, comparisons=decides
+        )
+    text = msg("Next: {step} would probably decide {comparisons}.", step=do, comparisons=decides)
+    if not step.left:
+        return text
+    rest = msg("Many more blocks or a quieter host would decide {comparisons}.", comparisons=_named(step.left))
+    return joined([text, rest], " ")
+
+
+def _named(comparisons: Sequence[Comparison]) -> Inline:
+    """`lxc and podman on iperf3`: by benchmark; how many where they are many."""
+    of: dict[str, list[str]] = {}
+    for each in comparisons:
+        of.setdefault(each.section.label, []).append(each.row.platform.name)
+    if sum(len(set(names)) for names in of.values()) > _MOST_NAMED:
+        return plural("{count} comparison", "{count} comparisons", len(comparisons))
+    return listed(
+        msg("{platforms} on {name}", platforms=_platforms(names), name=label) for label, names in of.items()
+    )
+
+
+def _platforms(names: Sequence[str]) -> Inline:
+    """Each once; with the number of its comparisons where it has several."""
+    return listed(
+        name if names.count(name) == 1 else f"{name} ({names.count(name)}×)" for name in dict.fromkeys(names)
+    )
+
+
+def plain(analysis: Analysis) -> dict[str, Any]:
+    """The same for programs: `resources` and `next_step`."""
+    return {
+        "resources": [
+            {
+                "resource": each.resource, "labels": each.labels,
+                "platforms": [
+                    {
+                        "platform": cost.platform.name,
+                        "overhead": {name: getattr(cost.overhead, name) for name in ("estimate", "low", "high")},
+                        "comparisons": cost.comparisons, "missing": cost.missing,
+                    }
+                    for cost in each.costs
+                ],
+            }
+            for each in costs_of(analysis)
+        ],
+        "next_step": _plain_step(next_step_of(analysis)),
+    }  # fmt: skip
+
+
+def _plain_step(step: NextStep | None) -> dict[str, Any] | None:
+    if step is None:
+        return None
+    return {
+        "command": step.command, "duration_s": step.duration_s, "blocks_low": step.blocks_low, "blocks": step.blocks,
+        "decides": [_plain_comparison(each) for each in step.decides],
+        "left": [_plain_comparison(each) for each in step.left],
+    }  # fmt: skip
+
+
+def _plain_comparison(each: Comparison) -> dict[str, Any]:
+    return {
+        "platform": each.row.platform.name, "label": each.section.label, "metric": each.section.metric.name,
+        "levels": each.point.levels,
+    }  # fmt: skip
