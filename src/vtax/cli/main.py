@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from vtax import __version__
-from vtax.cli.commands import COMMANDS
+from vtax.cli.commands import COMMANDS, SUBJECTS
 from vtax.cli.completion import COMPLETE_VARIABLE, complete
 from vtax.cli.streams import discard, drain, standard_streams
 from vtax.errors import RunInterrupted, VtaxError
@@ -42,9 +42,11 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands for --help, without loading any of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """The commands by subject for --help, without loading any of them."""
+        longest = max(map(len, COMMANDS))
+        for subject, commands in SUBJECTS.items():
+            with formatter.section(subject):
+                formatter.write_dl([(name.ljust(longest), text) for name, text in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands that begin so, without loading any of them, and the options."""
