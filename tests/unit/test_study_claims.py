@@ -190,6 +190,7 @@ def test_an_unknown_metric_is_refused_before_a_run(tmp_path: Path) -> None:
     assert "has a metric 'speed'" in str(side.exception)
 
 
+@pytest.mark.usefixtures("unmade_home")
 def test_platforms_of_the_command_line_leave_claims_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
