@@ -22,6 +22,7 @@ from vtax.stats.verdict import Verdict, p_equivalence
 
 MOST_LOST = 0.02  # difference of the shares of failed trials above which no verdict favours the side that lost more
 SUSPECT = 1.3  # times noisier, by chance or not, from which a side is looked at for slow blocks that did not happen
+ROOM = 8.0  # standard deviations of blocks between interval and bound from which unseen slow blocks do not matter
 _CLOCK = "withheld-clock"
 SKEWED_LEVEL, OTHERS_SKEWED_LEVEL = 0.2, 0.05  # one-sided; small samples hide most of a contrast's skewness
 
@@ -115,7 +116,8 @@ def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, o
     agrees = _agrees(verdict, ratio.low, ratio.high, rule.margin)
     unlucky = "faster" if contrast.noise > 1 else "slower"
     if contrast.noise != 1 and verdict.kind in (unlucky, "equivalent"):
-        if ratio.n_blocks < FEWEST_OF_UNEQUAL or not agrees:
+        has_enough = ratio.n_blocks >= FEWEST_OF_UNEQUAL and agrees
+        if not has_enough and not _has_room(verdict, ratio, contrast, rule):
             times = round(max(contrast.noise, 1 / contrast.noise), 1)
             return Note("withheld-noisier", times=times, minimum=FEWEST_OF_UNEQUAL)
     elif ratio.effective_blocks is not None and not agrees:
@@ -127,6 +129,15 @@ def _objection(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule, o
 
 def _agrees(verdict: Verdict, low: float, high: float, margin: float) -> bool:
     return (low > 1 - margin and high < 1 + margin) if verdict.kind == "equivalent" else (low > 1 or high < 1)
+
+
+def _has_room(verdict: Verdict, ratio: Ratio, contrast: Contrast, rule: Rule) -> bool:
+    """Whether the interval supports the verdict from so far that slow blocks like those of this run cannot undo it.
+
+    Noise of 0.1 % that is all on one side has no weight beside a margin of 2 %.
+    """
+    room = ROOM * float(contrast.logs[contrast.logs == contrast.logs].std(ddof=1))
+    return _agrees(verdict, ratio.low * exp(-room), ratio.high * exp(room), rule.margin)
 
 
 def _hidden_slow_blocks(
@@ -141,7 +152,8 @@ def _hidden_slow_blocks(
     for direction, favoured, noise in sides:
         if verdict.kind not in (favoured, "equivalent"):
             continue
-        if noise >= SUSPECT and direction * skewness_z(logs) > limit:
+        is_skewed = noise >= SUSPECT and direction * skewness_z(logs) > limit
+        if is_skewed and not _has_room(verdict, ratio, contrast, rule):
             return Note("withheld-skewed", times=round(noise, 1))
         is_suspect = noise >= SUSPECT or direction * others.skewness_z > -float(special.ndtri(OTHERS_SKEWED_LEVEL))
         if is_suspect and others.variance > logs.var(ddof=1):
