@@ -52,9 +52,11 @@ def command(
     1 when a comparison is slower or has no result, 3 with --strict when one is undecided or not tested, 2 for a wrong
     command.
 
+    vtax run STUDY --ab makes a run of an old and a new platform, which is checked without further options.
+
     \b
       vtax check tour-1 --margin 5% --junit check.xml --markdown check.md
-      vtax check tour-1 --treatment crun --baseline runc
+      vtax check tour-1 --treatment podman --baseline docker
     """
     from vtax.cli.show import console
     from vtax.report.analysis.check import check

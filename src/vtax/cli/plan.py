@@ -43,6 +43,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
         "platforms": [
             {
                 "name": planned.platform.name,
+                **planned.platform.identity(),
                 "available": planned.probe.available,
                 "reason": planned.probe.reason,
                 "hint": planned.probe.hint,
@@ -69,7 +70,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _declared(plan: Plan) -> dict[str, Any]:
-    """The design, and what --scale and --protocol changed of the study, as JSON."""
+    """The design, and what --scale, --protocol and --ab changed of the study, as JSON."""
     return {"design": plan.study.design.model_dump(mode="json"), "changed_by": plan.study.changed_by}
 
 

@@ -29,6 +29,7 @@ from vtax.cli.plan import as_json as plan_as_json
 from vtax.cli.probing import probing_lock
 from vtax.cli.rebooting import measure_boot, planned_reboots, refuse_pending
 from vtax.cli.trust import consented, trust_option
+from vtax.cli.two_sides import two_sides
 from vtax.errors import BadInput, placed, with_hint
 from vtax.host.home import Home
 from vtax.host.lock import measuring_lock
@@ -62,6 +63,11 @@ from vtax.study.units import duration_s, format_duration
     help="Run these platforms in place of those of STUDY: its own, or shipped ones; the baseline is one of them.",
 )
 @click.option("--platform", "former_platforms", multiple=True, hidden=True)
+@click.option(
+    "--ab",
+    metavar="P:OPTION=OLD,P:OPTION=NEW",
+    help="Compare two platforms of one driver, old and new, in place of those of STUDY; for vtax check.",
+)
 @click.option("--scale", metavar="NAME", default="", help="Run a smaller form that STUDY declares, such as quick.")
 @click.option(
     "--protocol",
@@ -97,6 +103,7 @@ def command(
     study: str,
     platforms: tuple[str, ...],
     former_platforms: tuple[str, ...],
+    ab: str | None,
     scale: str,
     protocol: str,
     blocks: int | None,
@@ -116,13 +123,23 @@ def command(
 
     The plan with its estimated time is printed first. A run that may last more than an hour starts after
     confirmation, or with --yes.
+
+    \b
+      vtax run tour --budget 20min
+      vtax run tour --ab podman:runtime=runc,podman:runtime=crun
     \f
     Long because every option is a parameter.
     """
     budget_s(budget)
     varied = _varied(study, Chosen(scale, protocol))
     named_platforms = _named_platforms(platforms, former_platforms, varied)
-    loaded = load(study, _overrides(varied, named_platforms, blocks, sessions, budget), Chosen(scale, protocol))
+    sides = two_sides(ab, varied) if ab is not None else None
+    overrides = _overrides(varied, named_platforms, blocks, sessions, budget)
+    if sides is not None:
+        if named_platforms:
+            raise BadInput("--ab names the platforms", where="--platforms", hint="give one of the two options")
+        named_platforms = (sides.old.name, sides.new.name)
+    loaded = load(study, overrides, Chosen(scale, protocol, sides))
     pause_s = _pause_s(pause, loaded.study)
     if only_plan:
         here = boots.look(loaded.study, reboot=True) if reboot else None

@@ -24,6 +24,7 @@ from vtax.study.job_files import with_job_files
 from vtax.study.model import RULES, Study
 from vtax.study.programs import with_absolute_files
 from vtax.study.renamed import with_current_names
+from vtax.study.two_sides import TwoSides, with_two_sides
 from vtax.study.variants import Variant, with_protocol, with_scale
 
 SHIPPED = Path(__file__).parent / "studies"
@@ -64,10 +65,11 @@ def find(reference: str) -> Path:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The scale and the protocol of a study that the command line names; empty for none."""
+    """The scale and the protocol of a study that the command line names, and two sides in place of its platforms."""
 
     scale: str = ""
     protocol: str = ""
+    sides: TwoSides | None = None
 
 
 def load(
@@ -115,7 +117,8 @@ def examine(
 
 
 def _varied(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, Any]:
-    """The values of a valid study under a protocol and at a scale of it. Raises BadInput for one that it has not."""
+    """The values of a valid study as chosen. Raises BadInput for a scale or protocol that it has not, and where it
+    cannot have two sides."""
     study = validate(data, source)
     changed = with_current_names(data, lambda sentence: None)
     if chosen.protocol:
@@ -123,6 +126,8 @@ def _varied(data: Mapping[str, Any], chosen: Chosen, source: str) -> dict[str, A
         changed = with_protocol(changed, name, _named("protocol", name, protocols, study.name))
     if chosen.scale:
         changed = with_scale(changed, chosen.scale, _named("scale", chosen.scale, study.scale, study.name))
+    if chosen.sides:
+        changed = with_two_sides(changed, chosen.sides)
     return changed
 
 

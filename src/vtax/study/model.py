@@ -254,8 +254,8 @@ class Study(Table):
     )
     changed_by: list[str] = Field(
         default_factory=list,
-        description="what --scale and --protocol changed, one line each; written by vtax run",
-        max_length=2,
+        description="what --scale, --protocol and --ab changed, one line each; written by vtax run",
+        max_length=3,
     )
     figure: list[FigureTable] = Field(default_factory=list, max_length=limits.MAX_FIGURES)
 

@@ -121,7 +121,7 @@ def check(
     if analysis.blocks < 1 or not any(row.summary for s in analysis.primary for p in s.points for row in p.rows):
         raise BadInput(f"{name} has no finished block", hint="vtax list shows the blocks of every run")
     if len(analysis.platforms) < 2 and not (treatment and baseline):
-        hint = "run a study with two platforms, or two of one driver that differ in an option"
+        hint = "vtax run STUDY --ab PLATFORM:OPTION=OLD,PLATFORM:OPTION=NEW runs two that differ in an option"
         raise BadInput(f"{name} has one platform, so there is nothing to compare", hint=hint)
     to = _side(store, analysis, baseline, "--baseline") if baseline else Side(
         analysis.baseline, analysis, analysis.baseline, {}

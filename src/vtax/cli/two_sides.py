@@ -1,0 +1,110 @@
+"""The value of `vtax run --ab`: `PLATFORM[:OPTION=VALUE...],PLATFORM[:OPTION=VALUE...]`, old and new."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from vtax.errors import BadInput, placed
+from vtax.platforms import registry
+from vtax.platforms.base import Platform
+from vtax.study.fields import Level
+from vtax.study.model import Study
+from vtax.study.two_sides import Side, TwoSides
+
+_FORM = "for example --ab podman:runtime=runc,podman:runtime=crun"
+_IN_STUDY = (
+    "a value with a comma needs a [[platform]] table for each side in the study, and their names here: --ab OLD,NEW"
+)
+_OPTION = re.compile(r":(?=[a-z][a-z0-9_]*=)")  # a colon inside a value, as in qemu:///system, stays
+_IN_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_LONGEST = 32  # characters of a name that is made of values: it is the first column of every table
+
+
+def two_sides(text: str, study: Study) -> TwoSides:
+    """Both sides, of which study may define the platforms. Raises BadInput for what is not two of one driver."""
+    written = [each.strip() for each in text.split(",")]
+    if len(written) != 2 or not all(written):
+        count = len(list(filter(None, written)))
+        raise BadInput(
+            f"--ab has two sides with a comma between them, and {text!r} has {count}", where="--ab",
+            hint=_IN_STUDY if count > 2 else _FORM,
+        )  # fmt: skip
+    (old, of_old), (new, of_new) = (_side(each, study) for each in written)
+    if of_old.driver is not of_new.driver:
+        raise BadInput(
+            f"{written[0]} is of the driver {of_old.driver.name}, and {written[1]} of {of_new.driver.name}; "
+            "--ab compares two platforms of one driver",
+            where="--ab", hint="--platforms compares platforms of any drivers",
+        )  # fmt: skip
+    if of_old.identity() == of_new.identity():
+        raise BadInput(
+            f"{written[0]} and {written[1]} are the same platform; nothing differs", where="--ab",
+            hint=f"give the sides different options: vtax platforms {of_old.driver.name} lists them",
+        )  # fmt: skip
+    taken = {*registry.names(), *(table.name for table in study.platform)}
+    made = [side.name for side in (old, new) if side.options is not None]
+    if old.name == new.name or any(not name or name in taken for name in made):
+        old, new = _renamed(old, written[0], "old"), _renamed(new, written[1], "new")
+    return TwoSides(text, old, new)
+
+
+def _side(text: str, study: Study) -> tuple[Side, Platform]:
+    """A side and its platform."""
+    name, *options = _OPTION.split(text)
+    driver, base = _base(name, study)
+    given = _options(options, text)
+    is_there = name in registry.names() or any(table.name == name for table in study.platform)
+    with placed(f"--ab, {text}"):
+        platform = registry.make(name, driver, {**base, **given})
+    if is_there and not given:
+        return Side(name, driver), platform
+    values = {key: getattr(platform.options, key) for key in (*base, *given)}
+    return Side(_name_of(name, {key: values[key] for key in given}), driver, values), platform
+
+
+def _base(name: str, study: Study) -> tuple[str, Mapping[str, Any]]:
+    """(driver, options) of a platform of the study, a shipped one, or a driver."""
+    for table in study.platform:
+        if table.name == name:
+            return table.driver, table.options
+    for driver in registry.drivers().values():
+        if name in driver.variants:
+            return driver.name, driver.variants[name]
+    if name in registry.drivers():
+        return name, {}
+    known = {*(table.name for table in study.platform), *registry.names(), *registry.drivers()}
+    near = ", ".join(get_close_matches(name, known, 3))
+    what = f"there is no platform and no driver {name!r}"
+    raise BadInput(what + (f"; did you mean {near}?" if near else ""), where="--ab", hint=_FORM)
+
+
+def _options(written: list[str], text: str) -> dict[str, Level]:
+    """Option -> value, of which true and false are no text. Raises BadInput for an option that is given twice."""
+    found: dict[str, Level] = {}
+    for each in written:
+        key, _, value = each.partition("=")
+        if key in found:
+            raise BadInput(f"{text} gives {key} twice", where="--ab", hint="give each option of a side once")
+        found[key] = {"true": True, "false": False}.get(value, value)
+    return found
+
+
+def _name_of(base: str, given: Mapping[str, Level]) -> str:
+    """`podman-crun`, `kvm-virtio-queues-4`; empty where the values do not make a readable name."""
+    parts = [base]
+    for key, value in given.items():
+        text = str(value).lower()
+        parts += [text] if isinstance(value, str) else [key.replace("_", "-"), text]
+        if not _IN_NAME.fullmatch(text):
+            return ""
+    name = "-".join(parts)
+    return name if len(name) <= _LONGEST else ""
+
+
+def _renamed(side: Side, text: str, suffix: str) -> Side:
+    """A side whose name cannot be made of its values, or is taken."""
+    return side if side.options is None else replace(side, name=f"{_OPTION.split(text)[0]}-{suffix}")
