@@ -85,6 +85,15 @@ def test_any_two_platforms_are_compared() -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_any_metric_is_checked_by_name() -> None:
+    found = values("--treatment", "qemu-tcg", "--metric", "latency", "--margin", "5%")
+    assert [(each["metric"], each["better"], each["outcome"]) for each in found["comparisons"]] == [
+        ("latency", "lower", "slower"),
+    ]  # fmt: skip
+    assert "has no metric 'latenzy'" in str(invoked("--metric", "latenzy").exception)
+
+
+@pytest.mark.usefixtures("store")
 def test_a_junit_file_has_one_case_a_comparison(tmp_path: Path) -> None:
     path = tmp_path / "check.xml"
     assert invoked("--margin", "5%", "--junit", str(path)).exit_code == 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,16 @@ def import_bundle(engine: Engine, bundle: Bundle, machine_id: str, watch: Watch 
     try:
         run = _read(private, bundle, watch)
         return _added(engine, private, run, bundle, machine_id, watch)
+    finally:
+        private.dispose()
+
+
+@contextmanager
+def opened_bundle(path: Path, watch: Watch = unwatched) -> Iterator[RunHandle]:
+    """The run of a bundle, checked, in no store; it lasts as long as the context. Raises as `import_bundle`."""
+    private = temporary_engine()
+    try:
+        yield _read(private, Bundle(path), watch)
     finally:
         private.dispose()
 

@@ -8,7 +8,7 @@ the margin. All comparisons of a check are one family.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,16 +16,18 @@ import numpy as np
 
 from vtax.errors import BadInput
 from vtax.report.analysis.compared import Compared, Side
-from vtax.report.analysis.contrast import pairs_of, side_of
+from vtax.report.analysis.contrast import check_names, pairs_of, side_of
 from vtax.report.analysis.result import row_contrast
 from vtax.report.analysis.values import Analysis
+from vtax.report.document import Inline
 from vtax.stats.checks import Better, StatsError
-from vtax.stats.claims import Check, Claimed, Judgement, Tested, judge_claims
+from vtax.stats.claims import Check, Claimed, Judgement, Sample, Tested, judge_claims
 from vtax.stats.contrasts import Contrast
 from vtax.stats.intervals import t_quantile
 from vtax.stats.moderation import MINIMUM_BLOCKS
 from vtax.stats.notes import Note
 from vtax.stats.ratio import Ratio, exp
+from vtax.stats.stopping import Rule
 from vtax.store.store import Store
 
 Outcome = Literal["passed", "slower", "undecided", "no-result", "not-tested"]
@@ -81,14 +83,46 @@ class NotTested:
     """What was not compared at all: a platform, or a point of it (label: of its benchmark). reason: why."""
 
     platform: str
-    reason: str
+    reason: Inline
     hint: str = ""
     label: str = ""
 
 
 @dataclass(frozen=True)
+class Against:
+    """What runs are compared with that share no block with them: other runs, by the ratios of both to a baseline.
+
+    runs: of the treatment. others: of the baseline. differences: between the runs, each of them in every ratio.
+    """
+
+    runs: tuple[Analysis, ...]
+    others: tuple[Analysis, ...]
+    differences: tuple[Inline, ...]
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The runs of either side: `tour-3, tour-4`."""
+        treatment, baseline = (", ".join(run.name for run in side) for side in (self.runs, self.others))
+        return treatment, baseline
+
+    @property
+    def sessions(self) -> tuple[int, int]:
+        """Of all runs of either side."""
+        treatment, baseline = (sum(len(run.sessions) for run in side) for side in (self.runs, self.others))
+        return treatment, baseline
+
+    @property
+    def is_of_one_session(self) -> bool:
+        """Whether a side has one only, so that nothing is decided."""
+        return min(self.sessions) < 2
+
+
+@dataclass(frozen=True)
 class Checks:
-    """All comparisons of a check. treatments, baseline: as they were written. family: how many were judged."""
+    """All comparisons of a check. treatments, baseline: as they were written. family: how many were judged.
+
+    against: set where the ratio of a comparison is that of two ratios to the baseline, of runs that share no block.
+    """
 
     analysis: Analysis
     treatments: tuple[str, ...]
@@ -98,6 +132,7 @@ class Checks:
     not_tested: tuple[NotTested, ...]
     family: int
     alpha: float
+    against: Against | None = None
 
     @property
     def status(self) -> Status:
@@ -109,42 +144,59 @@ class Checks:
 
 
 def check(
-    store: Store | None, analysis: Analysis, margin: float | None = None, treatment: str = "", baseline: str = ""
-) -> Checks:
-    """Every primary metric at every point of a run: treatments against a baseline.
+    store: Store | None, analysis: Analysis, margin: float | None = None, treatment: str = "", baseline: str = "",
+    metric: str = "",
+) -> Checks:  # fmt: skip
+    """Every primary metric, or the one named, at every point of a run: treatments against a baseline.
 
     margin: 0 to 1; the run's own by default. treatment: `PLATFORM[@factor=level,...]`; every other platform by
     default. baseline: likewise; the run's by default. store: needed where either is named. Raises BadInput for names
     that do not exist, a run without a finished block, and where nothing can be compared.
     """
     name, margin = analysis.name, analysis.rule.margin if margin is None else margin
-    if analysis.blocks < 1 or not any(row.summary for s in analysis.primary for p in s.points for row in p.rows):
-        raise BadInput(f"{name} has no finished block", hint="vtax list shows the blocks of every run")
+    require_block(analysis)
     if len(analysis.platforms) < 2 and not (treatment and baseline):
         hint = "vtax run STUDY --ab PLATFORM:OPTION=OLD,PLATFORM:OPTION=NEW runs two that differ in an option"
         raise BadInput(f"{name} has one platform, so there is nothing to compare", hint=hint)
     to = _side(store, analysis, baseline, "--baseline") if baseline else Side(
         analysis.baseline, analysis, analysis.baseline, {}
     )  # fmt: skip
-    sides, not_tested = [_side(store, analysis, treatment, "--treatment")] if treatment else [], list[NotTested]()
-    if not treatment:
-        others = [p for p in analysis.platforms if p.name != to.platform]
-        sides = [Side(p.name, analysis, p.name, {}) for p in others if p.available]
-        not_tested = [NotTested(p.name, p.reason, p.hint) for p in others if not p.available]
-    named = {side.platform for side in sides}
-    not_tested += [
-        NotTested(each.platform, each.reason, each.hint, each.label)
-        for each in analysis.untested if each.platform in named
+    check_names((to, to), metric, "")
+    sides = [_side(store, analysis, treatment, "--treatment")] if treatment else [
+        Side(p.name, analysis, p.name, {}) for p in analysis.platforms if p.name != to.platform and p.available
     ]  # fmt: skip
-    pairs = [pair for side in sides for pair in pairs_of(side, to, "", "") if pair.treatment is not pair.baseline]
+    not_tested = untested(analysis, {side.platform for side in sides} if treatment else None, to.platform)
+    pairs = [p for side in sides for p in pairs_of(side, to, metric, "") if p.treatment is not p.baseline]
     if not pairs:
         written = ", ".join(side.text for side in sides) or "no other platform"
         what = f"{written} and {to.text} have nothing in common that was measured in {name}"
         raise BadInput(what, hint=f"vtax show {name} prints what was measured")
-    judged, family, alpha = _judged(analysis, pairs, margin)
-    return Checks(
-        analysis, tuple(side.text for side in sides), to.text, margin, tuple(judged), tuple(not_tested), family, alpha
+    session_of = {block: session.number for session in analysis.sessions for block in session.blocks}
+    found, family, alpha = judged(
+        analysis.rule, pairs, margin, lambda pair: finding(_contrast(pair, session_of), margin)
     )
+    return Checks(
+        analysis, tuple(side.text for side in sides), to.text, margin, tuple(found), tuple(not_tested), family, alpha
+    )
+
+
+def require_block(analysis: Analysis) -> None:
+    """Raise BadInput for a run without a finished block."""
+    if analysis.blocks < 1 or not any(row.summary for s in analysis.primary for p in s.points for row in p.rows):
+        raise BadInput(f"{analysis.name} has no finished block", hint="vtax list shows the blocks of every run")
+
+
+def untested(analysis: Analysis, platforms: set[str] | None, baseline: str) -> list[NotTested]:
+    """The platforms of a run that did not run, and points that they could not carry. platforms: None for all."""
+    absent = [
+        NotTested(p.name, p.reason, p.hint)
+        for p in analysis.platforms if platforms is None and p.name != baseline and not p.available
+    ]  # fmt: skip
+    points = [
+        NotTested(each.platform, each.reason, each.hint, each.label)
+        for each in analysis.untested if each.platform != baseline and (not platforms or each.platform in platforms)
+    ]  # fmt: skip
+    return absent + points
 
 
 def _side(store: Store | None, analysis: Analysis, text: str, option: str) -> Side:
@@ -158,29 +210,34 @@ def _side(store: Store | None, analysis: Analysis, text: str, option: str) -> Si
     return side
 
 
-def _judged(analysis: Analysis, pairs: Sequence[Compared], margin: float) -> tuple[list[Checked], int, float]:
-    """(every comparison with its outcome, how many were judged, the error rate of all words together)."""
+def judged(
+    rule: Rule, pairs: Sequence[Compared], margin: float, finding_of: Callable[[Compared], Check]
+) -> tuple[list[Checked], int, float]:
+    """(every comparison with its outcome, how many were judged, the error rate of all words together).
+
+    finding_of: what is claimed of a pair; raises StatsError for one without a result.
+    """
     claims: dict[str, list[Check]] = {}
     result: list[Checked | None] = [None] * len(pairs)
-    session_of = {block: session.number for session in analysis.sessions for block in session.blocks}
     for number, pair in enumerate(pairs):
         try:
-            contrast = _contrast(pair, session_of)
+            claims[str(number)] = [finding_of(pair)]
         except StatsError as error:
             result[number] = Checked(pair, "no-result", reasons=(error.note,))
-            continue
-        claims[str(number)] = [finding(contrast, margin)]
-    found = judge_claims(replace(analysis.rule, margin=margin), claims)
+    found = judge_claims(replace(rule, margin=margin), claims)
     for key, judgement in found.items():
         result[int(key)] = _checked(pairs[int(key)], judgement, margin)
-    alpha = next((each.alpha for each in found.values()), analysis.rule.alpha)
+    alpha = next((each.alpha for each in found.values()), rule.alpha)
     return [each for each in result if each is not None], len(claims), alpha
 
 
-def finding(contrast: Contrast, margin: float) -> Check:
-    """That a ratio lies on the better side of a margin: what `passed` confirms and `slower` contradicts."""
+def finding(contrast: Contrast, margin: float, apart: tuple[Sample, Sample] | None = None) -> Check:
+    """That a ratio lies on the better side of a margin: what `passed` confirms and `slower` contradicts.
+
+    apart: see Claimed.
+    """
     low, high = (1 - margin, math.inf) if contrast.better == "higher" else (0.0, 1 + margin)
-    return Check((Claimed(contrast, low, high),))
+    return Check((Claimed(contrast, low, high, apart=apart),))
 
 
 def _contrast(pair: Compared, session_of: dict[int, int]) -> Contrast:
@@ -205,7 +262,7 @@ def _checked(pair: Compared, judgement: Judgement, margin: float) -> Checked:
         reasons.append(Note("withheld-clock-check"))
     return Checked(
         pair, outcome, tested.ratio, judgement.p_contradicted, judgement.p_reproduced,
-        _visible(tested, judgement, margin, pair.section.better), *blocks, tuple(reasons), _noise(tested.ratio),
+        _visible(tested, judgement, margin, pair.section.better), *blocks, tuple(reasons), _noise(tested),
     )  # fmt: skip
 
 
@@ -221,7 +278,7 @@ def _reasons(notes: Sequence[str]) -> Iterator[str]:
 def _visible(tested: Tested, judgement: Judgement, margin: float, better: Better) -> float | None:
     """The smallest slowdown found with probability 0.8: the margin, and (t + 0.84) standard errors beyond it."""
     ratio = tested.ratio
-    if ratio.n_blocks < MINIMUM_BLOCKS:
+    if ratio.n_blocks < MINIMUM_BLOCKS or (tested.claimed.apart and ratio.n_sessions == 1):
         return None
     level = 1 - judgement.alpha / judgement.family / 2
     spreads = [(ratio.se_log, ratio.df), *([ratio.within] if ratio.within is not None else [])]
@@ -231,9 +288,11 @@ def _visible(tested: Tested, judgement: Judgement, margin: float, better: Better
     return slowdown_of(exp(math.log1p(margin) + beyond), better)
 
 
-def _noise(ratio: Ratio) -> float | None:
-    """Standard deviation of the log-ratio from block to block; None over sessions and from a single block."""
-    return ratio.se_log * math.sqrt(ratio.n_blocks) if ratio.n_blocks > 1 and ratio.n_sessions == 1 else None
+def _noise(tested: Tested) -> float | None:
+    """Standard deviation of the log-ratio from block to block; None across runs, over sessions and of one block."""
+    ratio = tested.ratio
+    is_known = ratio.n_blocks > 1 and ratio.n_sessions == 1 and not tested.claimed.apart
+    return ratio.se_log * math.sqrt(ratio.n_blocks) if is_known else None
 
 
 def slowdown_of(ratio: float, better: Better) -> float:

@@ -42,7 +42,7 @@ def contrast(
     name = run.name if run else LAST
     sides = sides_of(store, treatment, runs, name), sides_of(store, baseline, runs, name)
     _check_alike(sides)
-    _check_names(sides, metric, label)
+    check_names(sides, metric, label)
     pairs = list(pairs_of(sides[0], sides[1], metric, label))
     if not pairs:
         raise BadInput(
@@ -60,14 +60,15 @@ def contrast(
     if is_paired:
         judged = _paired(pairs, sides[1])
         return Contrasts(sides[0], sides[1], is_paired, margin, confidence, tuple(judged))
-    found = [_of_all_runs(pair, sides, metric, label) for pair in pairs]
+    found = [of_all_runs(pair, sides, metric, label) for pair in pairs]
     judged = unpaired(found, sides, margin, confidence)
-    unmatched = (
-        _unmatched(sides[0], [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)], metric, label),
-        _unmatched(sides[1], [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)], metric, label),
+    cells = (
+        [*(p.treatment.cell for p in pairs), *(m.treatment for m in mismatched)],
+        [*(p.baseline.cell for p in pairs), *(m.baseline for m in mismatched)],
     )
+    unmatched = unmatched_cells(sides[0], cells[0], metric, label), unmatched_cells(sides[1], cells[1], metric, label)
     return Contrasts(
-        sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(_differences(sides, pairs)),
+        sides[0], sides[1], is_paired, margin, confidence, tuple(judged), tuple(differences_of(sides, pairs)),
         unmatched, mismatched, shared_baseline(sides),
     )  # fmt: skip
 
@@ -156,7 +157,8 @@ def _check_alike(sides: tuple[Side, Side]) -> None:
         raise BadInput(f"{both[0]} is on both sides", hint="a run belongs to one side")
 
 
-def _check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
+def check_names(sides: tuple[Side, Side], metric: str, label: str) -> None:
+    """Raise BadInput for a metric or a benchmark that a side does not have."""
     for side in sides:
         sections = side.analysis.sections
         labels = list(dict.fromkeys(section.label for section in sections))
@@ -194,7 +196,7 @@ def pairs_of(treatment: Side, baseline: Side, metric: str, label: str) -> Iterat
             yield Compared(section, levels, of_treatment[common], of_baseline[common], reason=reason)
 
 
-def _of_all_runs(pair: Compared, sides: tuple[Side, Side], metric: str, label: str) -> Pair:
+def of_all_runs(pair: Compared, sides: tuple[Side, Side], metric: str, label: str) -> Pair:
     """A pair with the rows that the further runs of its sides have of the same cells."""
     lead = (sides[0].analysis, pair.section, pair.treatment), (sides[1].analysis, pair.section, pair.baseline)
     found: tuple[list[Measured], list[Measured]] = [], []
@@ -238,7 +240,7 @@ def _split(pairs: Sequence[Compared]) -> tuple[list[Compared], tuple[Mismatch, .
     return same, tuple(others.values())
 
 
-def _unmatched(side: Side, matched: Sequence[CellRecord], metric: str, label: str) -> tuple[CellRecord, ...]:
+def unmatched_cells(side: Side, matched: Sequence[CellRecord], metric: str, label: str) -> tuple[CellRecord, ...]:
     """Cells of a whole run that have the metrics and are in no pair."""
     if not side.is_run:
         return ()
@@ -298,7 +300,8 @@ def _answered(pair: Compared, answer: Comparison | StatsError) -> Compared:
     return replace(pair, ratio=answer.ratio, verdict=answer.verdict)
 
 
-def _differences(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:
+def differences_of(sides: tuple[Side, Side], pairs: Sequence[Compared]) -> Iterator[Inline]:
+    """What differs between the runs besides what is compared, see `run_differences`."""
     treatment, baseline = sides
     fixed = {*treatment.levels, *baseline.levels}
     platforms = {pair.treatment.platform.name for pair in pairs} & {pair.baseline.platform.name for pair in pairs}

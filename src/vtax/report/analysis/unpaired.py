@@ -141,13 +141,13 @@ def labels(analysis: Analysis, blocks: Ints) -> Ints:
 
 def _ratio(pair: Pair, logs_of: Callable[[Measured], _Logs], level: float) -> Ratio:
     """Treatment / baseline over sessions, or over the blocks of one session a side. Raises StatsError."""
-    treatment, baseline = _joined(pair.treatment, logs_of), _joined(pair.baseline, logs_of)
+    treatment, baseline = logs_of_runs(pair.treatment, logs_of), logs_of_runs(pair.baseline, logs_of)
     return unpaired_over_sessions(treatment, baseline, level) or unpaired_ratio_of_logs(
         treatment[0], baseline[0], level
     )
 
 
-def _joined(measured: tuple[Measured, ...], logs_of: Callable[[Measured], _Logs]) -> _Logs:
+def logs_of_runs(measured: tuple[Measured, ...], logs_of: Callable[[Measured], _Logs]) -> _Logs:
     """Logarithms of all runs of a side; sessions are numbered on from run to run."""
     logs, of, first = [], [], 0
     for each in measured:
@@ -170,14 +170,14 @@ def _relative(pair: Pair, common: str, level: float, confidence: float) -> Ratio
     if not common or common in (pair.treatment[0][2].platform.name, pair.baseline[0][2].platform.name):
         return None
     try:
-        found = _ratio(pair, _logs_to_baseline, level)
+        found = _ratio(pair, logs_to_baseline, level)
     except StatsError:
         return None
     notes = (Note("ratio-of-ratios"),) if found.n_sessions == 1 else ()
     return replace(found, confidence=confidence, warnings=(*found.warnings, *notes))
 
 
-def _logs_to_baseline(measured: Measured) -> _Logs:
+def logs_to_baseline(measured: Measured) -> _Logs:
     """Log-ratios to the baseline within blocks. Raises StatsError without any."""
     analysis, section, row = measured
     point = next(point for point in section.points if any(each is row for each in point.rows))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vtax.errors import BadInput
-from vtax.report.analysis.check import Checked, Checks, NotTested, check
+from vtax.report.analysis.check import Against, Checked, Checks, NotTested, check
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import place_of
 from vtax.report.analysis.warnings import merged, noted
@@ -40,6 +40,7 @@ from vtax.report.document import (
 )
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
+from vtax.report.document.sentences import SESSION_EFFECTS
 from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 
@@ -72,11 +73,23 @@ def document_of(found: Checks, seconds: Mapping[str, float] | None = None) -> Do
     warnings = _warnings(found)
     parts += shared.warnings_part(warnings)
     name = f"vtax check {found.analysis.name}"
+    if found.against:
+        name = "vtax check {} --against {}".format(*found.against.names)
     suite = Suite(name, found.analysis.started_at, tuple(_cases(found, seconds or {})), _properties(found))
     return Document(VIEW.title, tuple(parts), (_lead(found),), data=_plain(found, warnings), suite=suite)
 
 
 def _lead(found: Checks) -> Inline:
+    if found.against:
+        run, other = found.against.names
+        return plural(
+            "{run} against {other}: {treatments}, by ratios to {baseline}, margin {margin}; Holm-corrected over "
+            "{count} comparison",
+            "{run} against {other}: {treatments}, by ratios to {baseline}, margin {margin}; Holm-corrected over "
+            "{count} comparisons",
+            found.family, run=run, other=other, treatments=joined(found.treatments), baseline=found.baseline,
+            margin=Share(found.margin, "declared"),
+        )  # fmt: skip
     return plural(
         "{run}: {treatments} against {baseline}, margin {margin}; Holm-corrected over {count} comparison",
         "{run}: {treatments} against {baseline}, margin {margin}; Holm-corrected over {count} comparisons",
@@ -141,12 +154,12 @@ def _table(found: Checks) -> Table:
         shared.PLATFORM,
         Column("comparison", msg("comparison")),
         Column("slowdown", msg("slowdown"), is_number=True),
-        Column("interval", msg("{level}\ninterval", level=found.analysis.level), joins=True),
+        Column("interval", _interval_title(found), joins=True),
         Column("visible", msg("visible\nfrom"), is_number=True),
         Column("outcome", msg("outcome")),
         Column("detail", msg("what would decide"), wraps=True),
     )
-    rows = [_row(each) for each in found.compared]
+    rows = [_row(each, found) for each in found.compared]
     rows += [
         TableRow((each.platform, each.label, Nothing(), "", Nothing(), _word("not-tested"), _why(each)))
         for each in found.not_tested
@@ -154,7 +167,14 @@ def _table(found: Checks) -> Table:
     return Table(columns, (Group(tuple(rows)),), key="comparisons", label=msg("comparisons of the check"))
 
 
-def _row(each: Checked) -> TableRow:
+def _interval_title(found: Checks) -> Inline:
+    """It names intervals that say nothing of another session."""
+    if found.against and found.against.is_of_one_session:
+        return msg("{level} interval\nof these sessions", level=found.analysis.level)
+    return msg("{level}\ninterval", level=found.analysis.level)
+
+
+def _row(each: Checked, found: Checks) -> TableRow:
     slowdown = each.slowdown
     estimate: Inline = Share(slowdown.estimate, "change") if slowdown else Nothing()
     interval: Inline = ""
@@ -163,7 +183,7 @@ def _row(each: Checked) -> TableRow:
     visible: Inline = Share(each.visible) if each.visible is not None else Nothing()
     platform = shared.platform_of(each.pair.treatment.platform)
     return TableRow((platform, _what(each), styled(estimate, "strong"), interval, visible, _word(each.outcome),
-                     joined(list(_details(each)), "; ")))  # fmt: skip
+                     joined(list(_details(each, is_apart=found.against is not None)), "; ")))  # fmt: skip
 
 
 def _word(outcome: str) -> Inline:
@@ -171,16 +191,19 @@ def _word(outcome: str) -> Inline:
 
 
 def _why(each: NotTested) -> Inline:
-    return joined([stored(each.reason), stored(each.hint)], "; ")
+    reason = stored(each.reason) if isinstance(each.reason, str) else each.reason
+    return joined([reason, stored(each.hint)], "; ")
 
 
-def _details(each: Checked) -> Iterator[Inline]:
-    """Why it is undecided or has no result, and what would decide it."""
+def _details(each: Checked, *, is_apart: bool) -> Iterator[Inline]:
+    """Why it is undecided or has no result, and what would decide it. is_apart: the sides share no block."""
     yield from each.reasons
     if each.outcome != "undecided" or each.ratio is None:
         return
     if each.ratio.n_sessions > 1:
         yield msg("only more sessions would decide")
+    elif is_apart:
+        yield msg("two sessions a side or more would decide: further runs, or vtax resume --session")
     elif each.blocks_needed_low is not None and each.blocks_needed:
         low, high = each.blocks_needed_low, each.blocks_needed
         blocks = plural("about {count} more block", "about {count} more blocks", high)
@@ -195,6 +218,17 @@ def _details(each: Checked) -> Iterator[Inline]:
 
 
 def _below(found: Checks) -> Iterator[Part]:
+    if found.against:
+        run, other = found.against.names
+        yield Paragraph(
+            msg(
+                "slowdown: that of the ratio to {baseline} in {run} from the ratio to {baseline} in {other}; what a "
+                "session does to both platforms alike cancels. Slower: the interval, corrected for all comparisons, "
+                "lies beyond {margin}; passed: it lies below; over sessions, of which each side needs two",
+                baseline=found.baseline, margin=Share(found.margin, "declared"), run=run, other=other,
+            ), "muted",
+        )  # fmt: skip
+        return
     yield Paragraph(
         msg(
             "slowdown: how much less of a rate, or more of a time, than {baseline}; negative: faster. Slower: the "
@@ -208,6 +242,14 @@ def _below(found: Checks) -> Iterator[Part]:
 def _warnings(found: Checks) -> tuple[Warning, ...]:
     """About the run, then about figures."""
     about_run = [each for each in found.analysis.warnings if not each.places]
+    if found.against:
+        further = [
+            w for run in (*found.against.runs[1:], *found.against.others) for w in run.warnings if not w.places
+        ]
+        about_run += [each for n, each in enumerate(further) if each not in (*about_run, *further[:n])]
+        about_run += [Warning("runs-differ", "warning", {"text": t}, kind="check") for t in found.against.differences]
+        if found.against.is_of_one_session:
+            about_run.insert(0, Warning(SESSION_EFFECTS, "warning", {}, kind="check"))
     given = [
         noted(text, _place(each)) for each in found.compared if each.ratio is not None for text in each.ratio.warnings
     ]
@@ -246,7 +288,7 @@ def _finding(each: Checked, found: Checks) -> Inline:
         )
     if each.visible is not None:
         parts.append(msg("visible from {share}", share=Share(each.visible)))
-    return joined([*parts, *_details(each)], "; ")
+    return joined([*parts, *_details(each, is_apart=found.against is not None)], "; ")
 
 
 def _properties(found: Checks) -> dict[str, Inline]:
@@ -264,6 +306,7 @@ def _plain(found: Checks, warnings: Sequence[Warning]) -> dict[str, Any]:
         "margin": found.margin,
         "confidence": found.analysis.rule.confidence,
         "alpha": found.alpha,
+        "against": _plain_against(found.against) if found.against else None,
         "family": found.family,
         "comparisons": [_plain_of(each) for each in found.compared],
         "not_tested": [
@@ -272,6 +315,15 @@ def _plain(found: Checks, warnings: Sequence[Warning]) -> dict[str, Any]:
         ],
         "warnings": tuple(warnings),
     }
+
+
+def _plain_against(against: Against) -> dict[str, Any]:
+    (treatment, baseline), sides = against.sessions, (against.runs, against.others)
+    runs, others = ([run.name for run in side] for side in sides)
+    return {
+        "treatment_runs": runs, "baseline_runs": others, "treatment_sessions": treatment,
+        "baseline_sessions": baseline, "differences": against.differences,
+    }  # fmt: skip
 
 
 def _plain_of(each: Checked) -> dict[str, Any]:

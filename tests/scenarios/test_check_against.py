@@ -1,0 +1,221 @@
+"""`vtax check RUN --against RUN|BUNDLE`: what sessions decide, what one leaves open, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
+
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.report.analysis.result import analyse
+from vtax.stats.sessions import unpaired_over_sessions
+from vtax.store.store import RunHandle, Store
+
+BLOCKS = 6
+OF_SESSION = {"old-1": 0.00, "old-2": 0.20, "old-3": -0.10, "new-1": 0.30, "new-2": 0.15, "new-3": 0.25}
+"""Of the host: all platforms alike."""
+NAMES = ("native", "docker", "lxc")
+NEW_DOCKER = -0.12  # as a logarithm: 11 % slower
+OLD, NEW = "old-1,old-2,old-3", "new-1,new-2,new-3"
+
+
+def made(store: Store, name: str, *, effect: float = 0.0, docker: float = 0.0, **changes: Any) -> RunHandle:
+    """A run of one session, whose host is faster by `effect`."""
+    random = np.random.default_rng(sum(map(ord, name)))
+    given = {
+        "cells": [each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES],
+        "platforms": [each for each in PLATFORMS if each.name in NAMES],
+        "declared": {**DECLARED, "design": {**DECLARED["design"], "method": 2}},
+    }
+    run = begin(store, name, **{**given, **changes})
+    for block in range(BLOCKS):
+        for cell in run.cells:
+            own = {"docker": docker - 0.02, "lxc": 0.01}.get(cell.platform, 0.0)
+            value = 1000 * float(np.exp(effect + own + 0.003 * random.standard_normal()))
+            run.add_trial(trial(cell, block=block, position=run.next_position(), values={"events": value}))
+    run.finish("finished", "all blocks", 1_700_000_300.0)
+    return run
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    with Store.open(f"sqlite:///{tmp_path}/store.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def six(store: Store) -> Store:
+    """Three runs a side; docker became slower by 11 %."""
+    for name, effect in OF_SESSION.items():
+        made(store, name, effect=effect, docker=NEW_DOCKER if name.startswith("new") else 0.0)
+    return store
+
+
+@pytest.fixture
+def two(store: Store) -> Store:
+    """One run a side."""
+    for name in ("old-1", "new-1"):
+        made(store, name, effect=OF_SESSION[name], docker=NEW_DOCKER if name == "new-1" else 0.0)
+    return store
+
+
+def invoked(*arguments: str) -> Result:
+    return CliRunner().invoke(group, ["check", *arguments])
+
+
+def values(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(invoked(*arguments, "--json").output)
+    return found
+
+
+def refused(*arguments: str) -> BadInput:
+    found = invoked(*arguments).exception
+    assert isinstance(found, BadInput)
+    assert found.hint
+    return found
+
+
+@pytest.mark.usefixtures("six")
+def test_over_sessions_a_slower_platform_fails_and_an_equal_one_passes() -> None:
+    result = invoked(NEW, "--against", OLD, "--margin", "5%")
+    assert result.exit_code == 1
+    found = values(NEW, "--against", OLD, "--margin", "5%")
+    assert {each["platform"]: each["outcome"] for each in found["comparisons"]} == {
+        "docker": "slower",
+        "lxc": "passed",
+    }
+    assert found["against"]["treatment_sessions"] == found["against"]["baseline_sessions"] == 3
+    docker = found["comparisons"][0]
+    assert docker["ratio"]["estimate"] == pytest.approx(np.exp(NEW_DOCKER), rel=0.01)
+    assert (docker["sessions"], docker["blocks"]) == (3, 3 * BLOCKS)
+    assert found["treatments"] == ["docker", "lxc"]
+    assert not {"session-effects", "one-session"} & {each["code"] for each in found["warnings"]}
+
+
+def test_the_ratio_is_that_of_both_ratios_to_the_baseline(six: Store) -> None:
+    """By the formula of `unpaired_over_sessions` on the logarithms, made here by hand."""
+    sides = []
+    for names in (NEW, OLD):
+        logs, sessions = list[float](), list[int]()
+        for number, name in enumerate(names.split(",")):
+            (section,) = (s for s in analyse(six, name).primary if s.metric.name == "events")
+            rows = {row.platform.name: row for row in section.points[0].rows}
+            logs += np.log(rows["docker"].block_means / rows["native"].block_means).tolist()
+            sessions += [number] * BLOCKS
+        sides.append((logs, sessions))
+    expected = unpaired_over_sessions(*sides)
+    assert expected is not None
+    (found,) = values(NEW, "--against", OLD, "--treatment", "docker")["comparisons"]
+    assert found["ratio"] == pytest.approx(
+        {"estimate": expected.estimate, "low": expected.low, "high": expected.high}
+    )
+
+
+@pytest.mark.usefixtures("two")
+def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out() -> None:
+    result = invoked("new-1", "--against", "old-1", "--margin", "5%")
+    text = " ".join(result.output.replace("\xa0", " ").split())
+    assert result.exit_code == 0
+    assert invoked("new-1", "--against", "old-1", "--strict").exit_code == 3
+    assert "Nothing failed, and not everything passed." in text
+    assert "of these sessions" in text
+    assert "differences between sessions of the host (reboots, updates, temperature, other tenants)" in text
+    assert "two sessions a side or more would decide" in text
+    found = values("new-1", "--against", "old-1", "--margin", "5%")
+    assert {each["outcome"] for each in found["comparisons"]} == {"undecided"}
+    assert {each["visible_slowdown"] for each in found["comparisons"]} == {None}
+    assert found["comparisons"][0]["slowdown"]["low"] > 0.05, "slower beyond doubt, were sessions alike"
+
+
+@pytest.mark.usefixtures("two")
+def test_a_bundle_is_read_without_being_imported(tmp_path: Path) -> None:
+    path = tmp_path / "old.vtax.gz"
+    assert CliRunner().invoke(group, ["export", "old-1", "-o", str(path)]).exit_code == 0
+    expected = values("new-1", "--against", "old-1")
+    assert CliRunner().invoke(group, ["remove", "old-1", "--yes"]).exit_code == 0
+    assert values("new-1", "--against", str(path))["comparisons"] == expected["comparisons"]
+    assert "there is no run 'old-1'" in str(refused("new-1", "--against", "old-1"))
+    path.write_bytes(path.read_bytes()[:-9])
+    assert str(path) in refused("new-1", "--against", str(path)).where
+
+
+@pytest.mark.usefixtures("two")
+def test_test_reports_name_both_runs(tmp_path: Path) -> None:
+    junit, markdown = tmp_path / "check.xml", tmp_path / "check.md"
+    invoked("new-1", "--against", "old-1", "--junit", str(junit), "--markdown", str(markdown), "--language", "pt-BR")
+    suite = ElementTree.parse(junit).getroot().find("testsuite")
+    assert suite is not None
+    assert suite.get("name") == "vtax check new-1 --against old-1"
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["2", "0", "0", "2"]
+    assert "new-1 em relação a old-1: docker, lxc, pelas razões com native" in markdown.read_text(encoding="utf-8")
+
+
+def test_differences_of_the_setting_are_listed(store: Store) -> None:
+    made(store, "old-1", host={"kernel": "6.1"}, image_key="1111", vtax_version="0.1.0")
+    made(store, "new-1", host={"kernel": "6.12"}, image_key="2222", vtax_version="0.2.0")
+    found = "\n".join(map(str, values("new-1", "--against", "old-1")["against"]["differences"]))
+    for each in ("kernel: 6.12 and 6.1", "images differ: 2222 and 1111", "versions of vtax differ: 0.2.0 and 0.1.0"):
+        assert each in found
+    text = " ".join(invoked("new-1", "--against", "old-1").output.split())
+    assert "images differ: 2222 and 1111" in text
+
+
+def test_points_and_platforms_of_one_run_alone_are_not_tested(store: Store) -> None:
+    both = [each for each in cells() if each.platform in NAMES and each.levels.get("direction") != "send"]
+    fewer = [each for each in both if each.benchmark == "sysbench-cpu" and each.platform != "lxc"]
+    made(store, "old-1", cells=fewer)
+    made(store, "new-1", cells=[each for each in both if each.benchmark == "sysbench-cpu"])
+    found = values("new-1", "--against", "old-1")
+    assert [each["platform"] for each in found["comparisons"]] == ["docker"]
+    assert [(each["platform"], each["reason"]) for each in found["not_tested"]] == [("lxc", "only in new-1")]
+    assert values("new-1", "--against", "old-1", "--treatment", "docker")["not_tested"] == []
+
+
+def test_runs_that_do_not_measure_the_same_are_refused(store: Store) -> None:
+    made(store, "new-1")
+    chosen = [each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES]
+    made(store, "longer-1", cells=[replace(each, parameters={"duration_s": 5.0}) for each in chosen])
+    made(store, "larger-1", declared={**DECLARED, "guest": {"vcpus": 2, "memory": 512 * 1024**2}})
+    others = [replace(each, is_baseline=each.name == "lxc") for each in PLATFORMS if each.name in NAMES]
+    made(store, "of-lxc-1", platforms=others, declared={**DECLARED, "baseline": "lxc"})
+    begin(store, "empty-1")
+    for name, error in (
+        ("longer-1", "do not measure the same: parameters of sysbench-cpu differs in duration_s: 1.0 and 5.0"),
+        ("larger-1", "do not measure the same: guest differs in vcpus: 1 and 2"),
+        ("of-lxc-1", "the runs have no baseline in common: native in new-1, lxc in of-lxc-1"),
+        ("empty-1", "empty-1 has no finished block"),
+        ("new-1", "new-1 is named twice"),
+        ("nothing-1", "there is no run 'nothing-1'"),
+    ):
+        assert error in str(refused("new-1", "--against", name))
+
+
+@pytest.mark.usefixtures("two")
+def test_names_that_do_not_exist_are_refused() -> None:
+    assert "there is no platform 'dokcer'" in str(
+        refused("new-1", "--against", "old-1", "--treatment", "dokcer")
+    ) or ("dokcer" in str(refused("new-1", "--against", "old-1", "--treatment", "dokcer")))
+    assert "native is the baseline" in str(refused("new-1", "--against", "old-1", "--treatment", "native"))
+    assert "there is no file /nowhere/old" in str(refused("new-1", "--against", "/nowhere/old"))
+    assert "evnts" in str(refused("new-1", "--against", "old-1", "--metric", "evnts"))
+    assert refused("new-1", "--against", "old-1", "--baseline", "lxc").where == "--baseline"
+
+
+@pytest.mark.usefixtures("two")
+def test_the_keys_of_json_are_documented() -> None:
+    found = values("new-1", "--against", "old-1")["against"]
+    page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()
+    section = page[page.index("### Of `vtax check`") : page.index("## Counters")]
+    assert {key for key in found if not re.search(rf"\b{key}`", section)} == set()
