@@ -14,6 +14,7 @@ SUBJECTS = {
         "list": "List the runs in the store.",
         "show": "Print the result of a run.",
         "explain": "Show which counters moved together with a difference.",
+        "watch": "Show a run while it is measured, in another terminal.",
         "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
         "remove": "Delete runs from the store.",
     },

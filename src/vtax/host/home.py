@@ -54,6 +54,11 @@ class Home:
         return self.root / "reboots.json"
 
     @property
+    def events(self) -> Path:
+        """Events of the run that measures, or measured last: see runner.event_log."""
+        return self.root / "events.jsonl"
+
+    @property
     def docker(self) -> Path:
         """Data of private Docker daemons that persists between runs: copies of images."""
         return self.root / "docker"

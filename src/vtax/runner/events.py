@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,39 +71,34 @@ class NullObserver:
 
 
 class SafeObserver:
-    """Forwards events to another observer until that fails, so that a closed terminal does not fail the run."""
+    """Forwards events to other observers, each until it fails, so that a closed terminal does not fail the run."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = list(observers)
 
     def message(self, text: str) -> None:
         """Forwarded."""
-        with self._guarded() as observer:
-            observer.message(text)
+        self._each(lambda observer: observer.message(text))
 
     def guest_starting(self, platform: str, block: int) -> None:
         """Forwarded."""
-        with self._guarded() as observer:
-            observer.guest_starting(platform, block)
+        self._each(lambda observer: observer.guest_starting(platform, block))
 
     def guest_ready(self, platform: str, ready_s: float) -> None:
         """Forwarded."""
-        with self._guarded() as observer:
-            observer.guest_ready(platform, ready_s)
+        self._each(lambda observer: observer.guest_ready(platform, ready_s))
 
     def trial_starting(self, platform: str, label: str, levels: str) -> None:
         """Forwarded."""
-        with self._guarded() as observer:
-            observer.trial_starting(platform, label, levels)
+        self._each(lambda observer: observer.trial_starting(platform, label, levels))
 
     def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
         """Forwarded."""
-        with self._guarded() as observer:
-            observer.trial_ended(platform, label, figure, error, progress)
+        self._each(lambda observer: observer.trial_ended(platform, label, figure, error, progress))
 
-    @contextmanager
-    def _guarded(self) -> Iterator[Observer]:
-        try:
-            yield self._observer
-        except (Exception, SystemExit):  # rich exits the program when its pipe breaks
-            self._observer = NullObserver()
+    def _each(self, call: Callable[[Observer], None]) -> None:
+        for observer in tuple(self._observers):
+            try:
+                call(observer)
+            except (Exception, SystemExit):  # rich exits the program when its pipe breaks
+                self._observers.remove(observer)

@@ -19,6 +19,7 @@ from vtax.host.home import Home
 from vtax.host.journal import Journal, boot_id
 from vtax.host.plugins import Origin
 from vtax.runner import allocation, boots, same_settings
+from vtax.runner.event_log import EventLog
 from vtax.runner.events import Figure, Observer, Progress, SafeObserver
 from vtax.runner.host_sessions import paused_because
 from vtax.runner.interrupt import stop_requests
@@ -113,7 +114,8 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: C
     committed, PlatformError when no guest starts any more; in every case the host is restored and the run can be
     resumed. An observer that fails does not fail the run.
     """
-    observer = SafeObserver(observer)
+    log = EventLog(home.events, run.name, run.identity)
+    observer = SafeObserver(log, observer)
     run.waiting = observer.message
     status, because = "failed", "vtax failed"
     with stop_requests(observer.message) as ignore_further:
@@ -138,6 +140,7 @@ def execute(plan: Plan, run: RunHandle, home: Home, observer: Observer, cells: C
         finally:
             with _quiet_store_errors(observer):
                 run.finish(status, because, time.time())
+            log.ended(status, because)
 
 
 def _then_resume(hint: str, run: RunHandle) -> str:

@@ -58,6 +58,14 @@ def render(document: Document, console: Console, language: Language = ENGLISH) -
     put(parts, console)
 
 
+def drawn(document: Document, console: Console, language: Language = ENGLISH) -> RenderableType:
+    """A document with its title as something that rich draws, and draws again."""
+    terminal = _Terminal(Formatter(language), is_wide(console))
+    title = terminal.text(document.title)
+    title.stylize("bold")
+    return Whole([title, *terminal.parts(document.parts)])
+
+
 def put(parts: Sequence[RenderableType], console: Console) -> None:
     """Print the parts; in what is no terminal, without the spaces that pad tables to their width."""
     if console.is_terminal:

@@ -1,0 +1,166 @@
+"""`vtax watch`: shows a run while it is measured, in another terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from vtax.cli.completion import run_names
+from vtax.cli.output import language_option
+from vtax.cli.streams import document_stream
+from vtax.foreign_text import json_escaped
+from vtax.host.home import Home
+
+if TYPE_CHECKING:
+    from vtax.live.state import LiveRun, LiveState
+    from vtax.live.view import Widths
+    from vtax.report.analysis import Analysis
+    from vtax.report.renderers.language import Language
+
+_PAUSE_S = 0.5
+
+
+@click.command("watch")
+@click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for every change.")
+@language_option
+def command(run_name: str, as_json: bool, language: str) -> None:
+    """Show RUN (default: the last run) while it is measured, and end with it.
+
+    Block, guest, trial, time left, and the ratios with their intervals after every block. Without a terminal: a line
+    for every event. The command takes only CPU time that nothing else wants, and reads the store once a block. Ctrl-C
+    ends the watching, not the run.
+    """
+    from vtax.live.courtesy import yield_to_runs
+    from vtax.live.state import LiveRun
+    from vtax.report.renderers.language import language as chosen_language
+
+    home, chosen = Home.from_environment(), chosen_language(language)
+    yield_to_runs()
+    shown: _Shown = _Lines() if as_json else _Terminal(chosen) if sys.stdout.isatty() else _Events(chosen)
+    with shown:
+        for state, results in _states(LiveRun(home.store_url, home, run_name), home, wants_results=shown.has_results):
+            shown.show(state, results)
+
+
+class _Results:
+    """What a run has measured up to its last block, and the widths of intervals after the one before."""
+
+    def __init__(self) -> None:
+        self.analysis: Analysis | None = None
+        self.before: Widths = {}
+        self._blocks = -1
+
+    def update(self, run: LiveRun, state: LiveState, home: Home) -> None:
+        """Read the results again once a further block is complete."""
+        from vtax.live.view import widths
+        from vtax.report.analysis import analyse
+        from vtax.store.store import Store
+
+        if (blocks := state.complete_blocks) == self._blocks:
+            return
+        self.before = widths(self.analysis) if self.analysis else {}
+        self._blocks = blocks
+        with Store.existing(home.store_url) as store:
+            self.analysis = analyse(store, run.name)
+
+
+def _states(run: LiveRun, home: Home, *, wants_results: bool) -> Iterator[tuple[LiveState, _Results]]:
+    """Every state that differs from the one before, the last one included."""
+    results, change = _Results(), None
+    while True:
+        state = run.state()
+        if state.change != change:
+            change = state.change
+            if wants_results:
+                results.update(run, state, home)
+            yield state, results
+        if not state.is_running:
+            return
+        time.sleep(_PAUSE_S)
+
+
+class _Shown:
+    """A way to show states. has_results: whether it shows ratios."""
+
+    has_results = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """Nothing to close."""
+
+    def show(self, state: LiveState, results: _Results) -> None:
+        """Show a state."""
+        raise NotImplementedError
+
+
+class _Lines(_Shown):
+    """A line of JSON for every change."""
+
+    def show(self, state: LiveState, results: _Results) -> None:
+        """Print the state."""
+        from vtax.live.view import plain
+        from vtax.report.renderers.json import plain as values
+
+        line = json.dumps(values(plain(state, results.analysis)))
+        document_stream().write(json_escaped(line) + "\n")
+        sys.stdout.flush()
+
+
+class _Events(_Shown):
+    """A line for every event, for logs and pipes; where there are none, for every change."""
+
+    has_results = False
+
+    def __init__(self, language: Language) -> None:
+        from vtax.report.renderers.format import Formatter
+
+        self._text = Formatter(language).text
+        self._seen: tuple[float, int] = (0.0, 0)
+
+    def show(self, state: LiveState, results: _Results) -> None:
+        """Print what is new."""
+        from vtax.live.view import happened, progress
+
+        new = [event for event in state.events if (event.at, event.number) > self._seen]
+        for event in new:
+            if event.name != "trial_starting":
+                click.echo(f"{state.run}: {self._text(happened(event))}")
+            self._seen = (event.at, event.number)
+        if not new or new[-1].name in ("trial_ended", "ended"):
+            click.echo(f"{state.run}: {self._text(progress(state))}")
+
+
+class _Terminal(_Shown):
+    """The whole state in one place of a terminal, drawn again on every change."""
+
+    def __init__(self, language: Language) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._language = language
+        # sys.stdout takes no cursor movement; every text of a document is cleaned where it enters
+        self._console = Console(file=sys.__stdout__, highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def show(self, state: LiveState, results: _Results) -> None:
+        """Draw it."""
+        from vtax.live.view import document
+        from vtax.report.renderers.terminal import drawn
+
+        made = document(state, results.analysis, results.before)
+        self._live.update(drawn(made, self._console, self._language), refresh=True)

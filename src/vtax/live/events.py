@@ -1,0 +1,173 @@
+"""Reads the events of the run that measures, as `runner.event_log` writes them, and what has been read adds up to.
+
+The file is read from where the last reading ended. Texts in it come from guests and tools: they are cleaned again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vtax.foreign_text import one_line
+
+KEPT = 200
+"""How many events a state holds, the newest ones."""
+_MAX_READ = 8 << 20  # bytes of one reading; the runner's file is half as large
+_LONGEST = 500
+_NUMBERS = ("at", "block", "blocks", "done_trials", "total_trials", "elapsed_s", "left_s", "ready_s", "value")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run. name: of the method of `runner.events.Observer`, or `ended`. at: Unix time.
+
+    data: the arguments of the event by their names. number: counts the events of a file from 1.
+    """
+
+    name: str
+    at: float
+    data: dict[str, Any]
+    number: int
+
+
+@dataclass
+class Progressed:
+    """What the events of a run add up to.
+
+    run, identity: of the run. block: from 0, below it before the first one; None before the first guest. elapsed_s,
+    left_s: as of the last trial. guest: `starting`, `ready`, or empty between guests. trial: (label, levels) of the
+    one that runs. failed: trials since the file began. ended: (status, why) once it has.
+    """
+
+    run: str = ""
+    identity: str = ""
+    block: int | None = None
+    blocks: int | None = None
+    done_trials: int = 0
+    total_trials: int | None = None
+    is_warmup: bool = False
+    elapsed_s: float | None = None
+    left_s: float | None = None
+    platform: str = ""
+    guest: str = ""
+    ready_s: float | None = None
+    trial: tuple[str, str] | None = None
+    failed: int = 0
+    at: float = 0.0
+    ended: tuple[str, str] | None = None
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
+    count: int = 0
+
+
+class EventReader:
+    """Follows the file of events. read(): what is known now."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._id: tuple[int, bytes] = (0, b"")
+        self._offset = 0
+        self._found = Progressed()
+
+    def read(self) -> Progressed:
+        """Read what was added. An absent or foreign file is an empty state."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            self._restart((0, b""))
+            return self._found
+        try:
+            seen = os.fstat(descriptor)
+            this = (seen.st_ino, os.pread(descriptor, 200, 0).partition(b"\n")[0])
+            if this != self._id or seen.st_size < self._offset:
+                self._restart(this)
+            data = os.pread(descriptor, _MAX_READ, self._offset)
+        finally:
+            os.close(descriptor)
+        whole = data.rfind(b"\n") + 1
+        self._offset += whole
+        for line in data[:whole].splitlines():
+            self._add(line)
+        return self._found
+
+    @property
+    def change(self) -> tuple[bytes, int]:
+        """What differs after every event."""
+        return self._id[1], self._offset
+
+    def _restart(self, this: tuple[int, bytes]) -> None:
+        self._id, self._offset, self._found = this, 0, Progressed()
+
+    def _add(self, line: bytes) -> None:
+        record = _record(line)
+        name = record.pop("event", "")
+        at = record.pop("at", 0.0)
+        if name == "run":
+            self._found.run, self._found.identity = record.get("run", ""), record.get("identity", "")
+        elif name in _APPLIED:
+            self._found.count += 1
+            self._found.at = at
+            self._found.events.append(Event(name, at, record, self._found.count))
+            _APPLIED[name](self._found, record)
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """A line as an object of cleaned texts and finite numbers; empty when it is none."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    found: dict[str, Any] = {}
+    for name, each in value.items():
+        if name in _NUMBERS:
+            is_number = isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each)
+            found[name] = each if is_number else None
+        elif isinstance(each, str):
+            found[name] = one_line(each, _LONGEST)
+        elif isinstance(each, bool):
+            found[name] = each
+    found["at"] = found.get("at") or 0.0
+    return found
+
+
+def _guest_starting(found: Progressed, data: dict[str, Any]) -> None:
+    found.platform, found.guest, found.ready_s, found.trial = data.get("platform", ""), "starting", None, None
+    found.block = data.get("block")
+
+
+def _guest_ready(found: Progressed, data: dict[str, Any]) -> None:
+    found.platform, found.guest, found.ready_s = data.get("platform", ""), "ready", data.get("ready_s")
+
+
+def _trial_starting(found: Progressed, data: dict[str, Any]) -> None:
+    found.platform, found.trial = data.get("platform", ""), (data.get("label", ""), data.get("levels", ""))
+
+
+def _trial_ended(found: Progressed, data: dict[str, Any]) -> None:
+    found.trial = None
+    found.failed += bool(data.get("error"))
+    found.is_warmup = bool(data.get("is_warmup"))
+    found.block, found.blocks = data.get("block"), data.get("blocks")
+    found.done_trials, found.total_trials = data.get("done_trials") or 0, data.get("total_trials")
+    found.elapsed_s, found.left_s = data.get("elapsed_s"), data.get("left_s")
+
+
+def _ended(found: Progressed, data: dict[str, Any]) -> None:
+    found.guest, found.trial, found.left_s = "", None, None
+    found.ended = data.get("status", ""), data.get("because", "")
+
+
+_APPLIED = {
+    "message": lambda found, data: None,
+    "guest_starting": _guest_starting,
+    "guest_ready": _guest_ready,
+    "trial_starting": _trial_starting,
+    "trial_ended": _trial_ended,
+    "ended": _ended,
+}

@@ -1,0 +1,234 @@
+"""What a live run shows: where it is, how far its intervals have shrunk, and what happened last, as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vtax.live.events import Event
+from vtax.live.state import LiveState
+from vtax.report.analysis import Analysis, ResultPoint, Row, Section
+from vtax.report.document import (
+    UNSCALED,
+    Column,
+    Count,
+    Document,
+    Duration,
+    Group,
+    Inline,
+    Interval,
+    Paragraph,
+    Part,
+    Quantity,
+    Ratio,
+    Scale,
+    Share,
+    Table,
+    Verdict,
+    joined,
+    msg,
+    muted,
+    plural,
+    scale_for,
+    stored,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.plain import moment
+from vtax.runner.allocation import PILOT_BLOCKS
+
+Widths = Mapping[tuple[str, str, str], float]
+"""(section, point, platform) -> relative half-width of the interval of its ratio."""
+_STATUS = {
+    "running": msg("running"), "finished": msg("finished"), "interrupted": msg("interrupted"),
+    "failed": msg("failed"), "paused": msg("paused"),
+}  # fmt: skip
+_SHOWN = 12
+
+
+def document(state: LiveState, analysis: Analysis | None, before: Widths, events: int = _SHOWN) -> Document:
+    """All of a live run. analysis: after its last block, None before. before: widths after the block before that."""
+    parts: list[Part] = [Paragraph(now(state))]
+    if analysis is not None and (table := estimates(analysis, before)) is not None:
+        parts.append(Titled(msg("Ratios to {baseline} so far", baseline=analysis.baseline), (table,)))
+    if state.events:
+        parts.append(Titled(msg("Log"), (log(state, events),)))
+    return Document(joined([state.run, progress(state)], ": "), tuple(parts))
+
+
+def status(state: LiveState) -> Inline:
+    """The word about a run."""
+    return _STATUS.get(state.status, state.status)
+
+
+def position(state: LiveState) -> Inline:
+    """`block 2 of 5`; blocks before the first one detect the warm-up, or are the pilot."""
+    if state.block is None:
+        return ""
+    if state.block >= 0:
+        number = Count(state.block + 1)
+        if not state.is_running:
+            return plural("{count} block", "{count} blocks", state.block + 1)
+        return (
+            msg("block {block} of {blocks}", block=number, blocks=Count(state.blocks))
+            if state.blocks
+            else msg("block {block}", block=number)
+        )
+    return msg("pilot") if state.block in PILOT_BLOCKS else msg("detecting warm-up")
+
+
+def progress(state: LiveState) -> Inline:
+    """`running, block 2 of 5, 5 of 336 trials, 1 failed, about 4 min left`."""
+    done = Count(state.done_trials)
+    trials: Inline = plural("{count} trial", "{count} trials", state.done_trials)
+    if state.total_trials and state.is_running:
+        trials = plural("{done} of {count} trial", "{done} of {count} trials", state.total_trials, done=done)
+    failed = styled(msg("{count} failed", count=Count(state.failed)), "error") if state.failed else ""
+    left: Inline = ""
+    if state.is_running and state.left_s is not None:
+        left = msg("about {duration} left", duration=Duration(state.left_s))
+    return joined([status(state), position(state), trials, failed, left])
+
+
+def now(state: LiveState) -> Inline:
+    """What runs at this moment, or why the run ended."""
+    if not state.is_running:
+        return stored(state.because) or status(state)
+    if state.trial is not None:
+        label, levels = state.trial
+        return _trial(state.platform, label, levels)
+    if state.guest == "starting":
+        return msg("{platform}: a fresh guest starts", platform=state.platform)
+    if state.guest == "ready" and state.ready_s is not None:
+        return _ready(state.platform, state.ready_s)
+    return joined([state.platform, msg("between two trials")], ": ") if state.platform else msg("it starts")
+
+
+def widths(analysis: Analysis) -> Widths:
+    """The widths of all intervals of an analysis."""
+    return {
+        (section.name, point.key, row.platform.name): row.ratio.half_width
+        for section, point, row in _compared(analysis)
+        if row.ratio is not None
+    }
+
+
+def estimates(analysis: Analysis, before: Widths) -> Table | None:
+    """A row for every ratio with its interval, its half-width and that of the block before; None without any."""
+    rows = [
+        TableRow((
+            joined([shared.title_of(section), muted(shared.levels(point))], " "),
+            shared.platform_of(row.platform, shared.colours(analysis)),
+            styled(Ratio(row.ratio.estimate), "strong"),
+            muted(Interval(row.ratio.low, row.ratio.high, "ratio")),
+            _half_width(row.ratio.half_width),
+            muted(_half_width(before.get((section.name, point.key, row.platform.name)))),
+            Verdict(row.verdict.kind) if row.verdict else muted(msg("no verdict")),
+        ))
+        for section, point, row in _compared(analysis)
+        if row.ratio is not None
+    ]  # fmt: skip
+    if not rows:
+        return None
+    columns = (
+        Column("benchmark", msg("benchmark"), wraps=True),
+        shared.PLATFORM,
+        Column("ratio", msg("ratio"), is_number=True),
+        Column("interval", msg("{level}\ninterval", level=analysis.level), joins=True),
+        Column("half_width", msg("half-width"), is_number=True),
+        Column("before", msg("a block\nbefore"), is_number=True, room="wide"),
+        Column("verdict", msg("verdict")),
+    )
+    return Table(columns, (Group(tuple(rows)),), key="estimates", label=msg("ratios so far"), style="result")
+
+
+def log(state: LiveState, events: int = _SHOWN) -> Table:
+    """The last events, the newest first."""
+    began = state.events[0].at if state.events else 0.0
+    shown = [TableRow((muted(_after(event, began)), happened(event))) for event in reversed(state.events)][:events]
+    columns = (Column("after", msg("after"), is_number=True), Column("event", msg("event"), wraps=True))
+    return Table(columns, (Group(tuple(shown)),), key="log", label=msg("Log"))
+
+
+def happened(event: Event) -> Inline:
+    """An event as a sentence."""
+    data = event.data
+    platform, label = str(data.get("platform", "")), str(data.get("label", ""))
+    if event.name == "guest_starting":
+        return msg("{platform}: a fresh guest starts", platform=platform)
+    if event.name == "guest_ready":
+        return _ready(platform, float(data.get("ready_s") or 0.0))
+    if event.name == "trial_starting":
+        return _trial(platform, label, str(data.get("levels", "")))
+    if event.name == "trial_ended":
+        return joined([joined([platform, label], ": "), _outcome(data)], ", ")
+    if event.name == "ended":
+        word = _STATUS.get(str(data.get("status")), str(data.get("status", "")))
+        return joined([word, stored(str(data.get("because", "")))], ": ")
+    return stored(str(data.get("text", "")))
+
+
+def plain(state: LiveState, analysis: Analysis | None) -> dict[str, Any]:
+    """A state for programs; docs/serve.md describes the keys."""
+    trial = None if state.trial is None else {"label": state.trial[0], "levels": state.trial[1]}
+    return {
+        "schema": "vtax.watch/1", "run": state.run, "study": state.study, "status": state.status,
+        "stopped_because": state.because, "block": None if state.block is None else state.block + 1,
+        "blocks": state.blocks, "trials": state.done_trials, "total_trials": state.total_trials,
+        "failed": state.failed, "elapsed_s": state.elapsed_s, "left_s": state.left_s, "platform": state.platform,
+        "guest": state.guest, "ready_s": state.ready_s, "trial": trial,
+        "event": _plain_event(state.events[-1]) if state.events else None,
+        "ratios": [
+            {
+                **shared.named(section), "levels": dict(point.levels), "platform": row.platform.name,
+                "ratio": row.ratio.estimate, "low": row.ratio.low, "high": row.ratio.high,
+                "half_width": row.ratio.half_width, "verdict": row.verdict.kind if row.verdict else None,
+            }
+            for section, point, row in (_compared(analysis) if analysis else ())
+            if row.ratio is not None
+        ],
+    }  # fmt: skip
+
+
+def _plain_event(event: Event) -> dict[str, Any]:
+    return {"event": event.name, "at": moment(event.at), **event.data}
+
+
+def _compared(analysis: Analysis) -> Sequence[tuple[Section, ResultPoint, Row]]:
+    return [
+        (section, point, row)
+        for section in analysis.primary
+        for point in section.points
+        for row in point.rows
+        if not row.platform.is_baseline
+    ]
+
+
+def _half_width(value: float | None) -> Inline:
+    if value is None:
+        return ""
+    return msg("±{width}", width=Share(value)) if value < float("inf") else msg("no interval")
+
+
+def _after(event: Event, began: float) -> Inline:
+    return Duration(max(event.at - began, 0.0))
+
+
+def _trial(platform: str, label: str, levels: str) -> Inline:
+    return joined([platform, joined([label, levels], " ")], ": ")
+
+
+def _ready(platform: str, ready_s: float) -> Inline:
+    seconds = Quantity(ready_s, Scale("s"), 3, has_unit=True)
+    return msg("{platform}: guest ready in {duration}", platform=platform, duration=seconds)
+
+
+def _outcome(data: Mapping[str, Any]) -> Inline:
+    if data.get("error"):
+        return styled(msg("failed: {error}", error=stored(str(data["error"]))), "error")
+    value, unit = data.get("value"), str(data.get("unit", ""))
+    if not isinstance(value, int | float):
+        return ""
+    return Quantity(float(value), scale_for(unit, [float(value)]) if unit else UNSCALED, has_unit=True)

@@ -1,0 +1,89 @@
+"""Events of the run that measures, for those who watch it: lines of JSON in `VTAX_HOME/events.jsonl`.
+
+The runner appends a line and waits for nobody: no fsync, no lock, no reader. The lines are written whether anybody
+watches or not. One run measures on a host at a time, so there is one file, which the next run replaces. It grows to
+MAX_BYTES, then begins anew. A file that cannot be written costs the watching, not the run.
+
+The first line names the run, and has an `id` of its own, by which a reader knows that the file began anew. Each other
+line is an event of `Observer` by its name, with its arguments and the Unix time `at`; the last one is `ended`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from vtax.foreign_text import one_line
+from vtax.runner.events import Figure, Progress
+
+MAX_BYTES = 4 << 20
+_MODE = 0o644  # as the store: all users may look
+_LONGEST = 500  # characters of a text of guests and tools
+
+
+class EventLog:
+    """An observer that writes every event to a file, which it makes at the first one."""
+
+    def __init__(self, path: Path, run: str, identity: str) -> None:
+        self._path = path
+        self._run = {"run": run, "identity": identity}
+        self._descriptor: int | None = None
+        self._bytes = 0
+        self._guest: dict[str, Any] = {}
+
+    def message(self, text: str) -> None:
+        """Write it."""
+        self._write("message", text=one_line(text, _LONGEST))
+
+    def guest_starting(self, platform: str, block: int) -> None:
+        """Write it."""
+        self._guest = {"platform": platform, "block": block}
+        self._write("guest_starting", **self._guest)
+
+    def guest_ready(self, platform: str, ready_s: float) -> None:
+        """Write it."""
+        self._write("guest_ready", platform=platform, ready_s=ready_s)
+
+    def trial_starting(self, platform: str, label: str, levels: str) -> None:
+        """Write it."""
+        self._write("trial_starting", platform=platform, label=label, levels=levels)
+
+    def trial_ended(self, platform: str, label: str, figure: Figure | None, error: str, progress: Progress) -> None:
+        """Write it."""
+        value, unit = figure or (None, "")
+        outcome = {"value": value, "unit": unit, "error": one_line(error, _LONGEST)}
+        self._write("trial_ended", platform=platform, label=label, **outcome, **vars(progress))
+
+    def ended(self, status: str, because: str) -> None:
+        """Write that the run ended, once the store says so, and close the file. Never fails."""
+        with suppress(OSError):
+            self._write("ended", status=status, because=one_line(because, _LONGEST))
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _write(self, event: str, **data: Any) -> None:
+        if self._descriptor is None or self._bytes > MAX_BYTES:
+            self._begin()
+        self._append({"event": event, "at": time.time(), **data})
+
+    def _begin(self) -> None:
+        """Make a new file in the place of the old one, with the guest that runs."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._path.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor, self._bytes = os.open(self._path, flags, _MODE), 0
+        os.fchmod(self._descriptor, _MODE)
+        self._append({"event": "run", "at": time.time(), "id": secrets.token_hex(8), **self._run})
+        if self._guest:
+            self._append({"event": "guest_starting", "at": time.time(), **self._guest})
+
+    def _append(self, record: dict[str, Any]) -> None:
+        assert self._descriptor is not None
+        self._bytes += os.write(self._descriptor, json.dumps(record).encode() + b"\n")

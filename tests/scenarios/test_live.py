@@ -1,0 +1,205 @@
+"""A run that is watched: its events, the state they add up to, and `vtax watch`. The platform is scripted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from scripted import executed, plan_of, study
+from synthetic_run import begin as begin_synthetic
+from synthetic_run import fill
+
+from vtax.cli.main import group
+from vtax.cli.watch import command
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.live import state as live_state
+from vtax.live.events import EventReader
+from vtax.live.state import LiveRun, LiveState
+from vtax.live.view import document, estimates, happened, progress, widths
+from vtax.report.analysis import analyse
+from vtax.report.renderers.format import english
+from vtax.runner import event_log
+from vtax.runner.event_log import EventLog
+from vtax.runner.events import NullObserver, Progress
+from vtax.runner.execute import begin, execute
+from vtax.store import store as stores
+from vtax.store.store import Store
+
+PROGRESS = Progress(1, 5, 3, 12, 20.0, 60.0)
+
+
+class Seen(NullObserver):
+    """Looks at the run after every trial, as somebody who watches would."""
+
+    def __init__(self, live: LiveRun) -> None:
+        self.live = live
+        self.states: list[LiveState] = []
+
+    def guest_ready(self, platform: str, ready_s: float) -> None:
+        self.states.append(self.live.state())
+
+    def trial_starting(self, platform: str, label: str, levels: str) -> None:
+        self.states.append(self.live.state())
+
+
+@pytest.fixture
+def measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run measures on this host."""
+    for module in (live_state, stores):
+        monkeypatch.setattr(module, "is_measuring", lambda: True)
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run measures on this host."""
+    for module in (live_state, stores):
+        monkeypatch.setattr(module, "is_measuring", lambda: False)
+
+
+def place(home: Home) -> str:
+    return f"sqlite:///{home.root / 'store.sqlite'}"
+
+
+@pytest.mark.usefixtures("driver", "measuring")
+def test_block_guest_and_trial_are_seen_while_they_run_without_a_query(
+    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(study(design={"blocks": 2, "seed": 7}))
+    run = begin(store, plan, vtax_version="test")
+    seen = Seen(LiveRun(place(home), home))
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "existing", lambda *_: pytest.fail("the store was read"))
+        execute(plan, run, home, seen)
+    assert {(s.block, s.platform) for s in seen.states} == {(b, p) for b in (0, 1) for p in ("native", "other")}
+    trials = [s.trial for s in seen.states if s.trial]
+    assert len(trials) == 12
+    last = seen.states[-1]
+    assert (last.done_trials, last.total_trials, last.blocks) == (11, 12, 2)
+    assert last.left_s is not None
+    ended = seen.live.state()
+    assert (ended.status, ended.done_trials, ended.failed) == ("finished", 12, 0)
+    assert english(happened(ended.events[-1])).startswith("finished: ")
+
+
+@pytest.mark.usefixtures("driver")
+def test_the_file_is_readable_by_all_and_replaced_by_the_next_run(store: Store, home: Home) -> None:
+    executed(plan_of(study()), store, home)
+    first = EventReader(home.events).read()
+    executed(plan_of(study()), store, home)
+    second = EventReader(home.events).read()
+    assert (first.run, second.run) == ("s-1", "s-2")
+    assert home.events.stat().st_mode & 0o777 == 0o644
+    assert second.ended == ("finished", store.open_run("s-2").stopped_because)
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_file_that_cannot_be_written_does_not_fail_the_run(store: Store, home: Home) -> None:
+    home.events.mkdir()
+    assert executed(plan_of(study()), store, home).status == "finished"
+
+
+def test_a_reader_follows_a_file_that_began_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "MAX_BYTES", 2000)
+    log, reader = EventLog(tmp_path / "events", "r-1", "id"), EventReader(tmp_path / "events")
+    log.guest_starting("podman", 3)
+    for number in range(100):
+        log.trial_ended("podman", "cpu", (1.5, "s"), "", Progress(3, 5, number, 100, 1.0, 2.0))
+        found = reader.read()
+        assert (found.run, found.platform, found.block, found.done_trials) == ("r-1", "podman", 3, number)
+    assert (tmp_path / "events").stat().st_size < 2500
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "null", "[1]", '{"event": "trial_ended", "block": "x", "left_s": 1e999}', '{"event": "no"}', "[" * 9000],
+)
+def test_a_line_that_is_no_event_is_passed_over(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "events"
+    file.write_text(f'{{"event": "run", "run": "r", "identity": "i", "id": "1"}}\n{line}\n{{"event": "mess')
+    found = EventReader(file).read()
+    assert (found.run, found.block, found.left_s) == ("r", None, None)
+
+
+def test_escape_sequences_of_tools_do_not_come_through(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events", "r-1", "id")
+    log.trial_ended("podman", "cpu", None, "\x1b[2Jbroken", PROGRESS)
+    event = EventReader(tmp_path / "events").read().events[-1]
+    assert "\x1b" not in english(happened(event))
+    assert "broken" in english(happened(event))
+
+
+@pytest.mark.usefixtures("measuring")
+def test_a_run_of_another_host_is_shown_from_the_store(store: Store, home: Home) -> None:
+    run = begin_synthetic(store)
+    guest = run.begin_guest("docker", 0, "", 1.0)
+    live = LiveRun(place(home), home)
+    state = live.state()
+    assert (state.status, state.platform, state.block, state.total_trials) == ("running", "docker", 0, 12 * 2 * 8)
+    run.end_guest(guest, ready_s=1.0, clock_offset_s=0.0, facts={}, notes=[])
+    fill(run)
+    assert english(progress(live.state())) == "finished, 8 blocks, 192 trials, 1 failed"
+
+
+@pytest.mark.usefixtures("idle")
+def test_a_killed_run_is_not_shown_as_running(store: Store, home: Home) -> None:
+    run = begin_synthetic(store)
+    EventLog(home.events, run.name, run.identity).guest_starting("docker", 0)
+    state = LiveRun(place(home), home).state()
+    assert (state.status, state.because) == ("interrupted", "vtax was killed")
+
+
+def test_an_unknown_run_and_no_store_are_bad_input(store: Store, home: Home, tmp_path: Path) -> None:
+    begin_synthetic(store)
+    with pytest.raises(BadInput, match="no run 'tuor-1'"):
+        LiveRun(place(home), home, "tuor-1")
+    with pytest.raises(BadInput, match="no run yet"):
+        LiveRun(f"sqlite:///{tmp_path / 'nothing.sqlite'}", home)
+
+
+def test_intervals_stand_beside_those_of_the_block_before(store: Store) -> None:
+    run = begin_synthetic(store)
+    fill(run, blocks=3)
+    before = widths(analyse(store))
+    fill(other := begin_synthetic(store, "tour-2"), blocks=8)
+    table = estimates(analyse(store, other.name), before)
+    assert table is not None
+    rows = [[english(cell) for cell in row.cells] for group in table.groups for row in group.rows]
+    assert len(rows) == 9
+    now, ago = (sum(float(row[column].strip("± %")) for row in rows) for column in (4, 5))
+    assert now < ago
+    assert estimates(analyse(store, begin_synthetic(store, "tour-3").name), {}) is None
+
+
+@pytest.mark.usefixtures("driver", "measuring")
+def test_watch_prints_lines_and_ends_with_the_run(
+    store: Store, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VTAX_HOME", str(home.root))
+    monkeypatch.delenv("VTAX_STORE", raising=False)
+    plan = plan_of(study(design={"blocks": 3, "seed": 7}))
+    run = begin(store, plan, vtax_version="test")
+    assert command.callback is not None
+    thread = threading.Thread(target=command.callback, args=("s-1", False, "en"))
+    thread.start()
+    execute(plan, run, home, NullObserver())
+    thread.join(20)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "s-1: finished, 3 blocks, 18 trials"
+    assert "s-1: finished: 3 of 3 blocks are made" in lines
+    assert len([line for line in lines if ": script, 1.500 x/s" in line]) == 18
+    as_json = CliRunner().invoke(group, ["watch", "s-1", "--json"]).output
+    value = json.loads(as_json.splitlines()[-1])
+    assert (value["schema"], value["status"], value["trials"], value["block"]) == ("vtax.watch/1", "finished", 18, 3)
+    assert len(value["ratios"]) == 3
+    assert value["event"]["event"] == "ended"
+
+
+def test_the_document_of_a_run_says_where_it_is() -> None:
+    state = LiveState("r-1", "s", "running", "", 1, 5, False, 3, 12, 1, 20.0, 61.0, "podman", "ready", 0.25,
+                      ("iperf3", "direction=send"))  # fmt: skip
+    made = document(state, None, {})
+    assert english(made.title) == "r-1: running, block 2 of 5, 3 of 12 trials, 1 failed, about 1 min 01 s left"
