@@ -15,6 +15,7 @@ SUBJECTS = {
         "show": "Print the result of a run.",
         "explain": "Show which counters moved together with a difference.",
         "watch": "Show a run while it is measured, in another terminal.",
+        "serve": "Serve the runs as a read-only web page.",
         "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
         "remove": "Delete runs from the store.",
     },

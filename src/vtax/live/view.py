@@ -36,15 +36,12 @@ from vtax.report.document import (
 from vtax.report.document import Row as TableRow
 from vtax.report.document import Section as Titled
 from vtax.report.views import shared
+from vtax.report.views.header import status_word
 from vtax.report.views.plain import moment
 from vtax.runner.allocation import PILOT_BLOCKS
 
 Widths = Mapping[tuple[str, str, str], float]
 """(section, point, platform) -> relative half-width of the interval of its ratio."""
-_STATUS = {
-    "running": msg("running"), "finished": msg("finished"), "interrupted": msg("interrupted"),
-    "failed": msg("failed"), "paused": msg("paused"),
-}  # fmt: skip
 _SHOWN = 12
 
 
@@ -56,11 +53,6 @@ def document(state: LiveState, analysis: Analysis | None, before: Widths, events
     if state.events:
         parts.append(Titled(msg("Log"), (log(state, events),)))
     return Document(joined([state.run, progress(state)], ": "), tuple(parts))
-
-
-def status(state: LiveState) -> Inline:
-    """The word about a run."""
-    return _STATUS.get(state.status, state.status)
 
 
 def position(state: LiveState) -> Inline:
@@ -89,13 +81,13 @@ def progress(state: LiveState) -> Inline:
     left: Inline = ""
     if state.is_running and state.left_s is not None:
         left = msg("about {duration} left", duration=Duration(state.left_s))
-    return joined([status(state), position(state), trials, failed, left])
+    return joined([status_word(state.status), position(state), trials, failed, left])
 
 
 def now(state: LiveState) -> Inline:
     """What runs at this moment, or why the run ended."""
     if not state.is_running:
-        return stored(state.because) or status(state)
+        return stored(state.because) or status_word(state.status)
     if state.trial is not None:
         label, levels = state.trial
         return _trial(state.platform, label, levels)
@@ -165,8 +157,7 @@ def happened(event: Event) -> Inline:
     if event.name == "trial_ended":
         return joined([joined([platform, label], ": "), _outcome(data)], ", ")
     if event.name == "ended":
-        word = _STATUS.get(str(data.get("status")), str(data.get("status", "")))
-        return joined([word, stored(str(data.get("because", "")))], ": ")
+        return joined([status_word(str(data.get("status", ""))), stored(str(data.get("because", "")))], ": ")
     return stored(str(data.get("text", "")))
 
 

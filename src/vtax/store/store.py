@@ -92,7 +92,7 @@ class Store:
 
     def next_run_name(self, study_name: str) -> str:
         """The first free name of the form STUDY-NUMBER, counting up from the highest there is."""
-        return next_name(study_name, self._run_names())
+        return next_name(study_name, self.run_names())
 
     def begin_run(
         self,
@@ -137,7 +137,7 @@ class Store:
                 if metrics:
                     connection.execute(insert(schema.metric), [{"run_id": run_id, **vars(m)} for m in metrics])
         except StoreError as error:
-            if isinstance(error.__cause__, IntegrityError) and name in self._run_names():
+            if isinstance(error.__cause__, IntegrityError) and name in self.run_names():
                 raise BadInput(f"there is a run {name!r} already", where=shown(self.engine.url)) from error
             raise
         return RunHandle(self.engine, run_id)
@@ -145,7 +145,7 @@ class Store:
     def open_run(self, name: str) -> RunHandle:
         """An existing run by its name; `last` is the one that began last. Raises BadInput for an unknown one."""
         run = RunHandle(self.engine, self._run_id(name))
-        run.status, run.stopped_because = self._seen(run.status, run.stopped_because)
+        run.status, run.stopped_because = self.seen(run.status, run.stopped_because)
         return run
 
     def run_name(self, name: str) -> str:
@@ -198,7 +198,7 @@ class Store:
                        *tried.get(row.id, (0, 0, 0)), sessions=sessions.get(row.id, 1),
                        origin=origin_of(row.provenance))
             for row in rows
-            for status, because in [self._seen(row.status, row.stopped_because)]
+            for status, because in [self.seen(row.status, row.stopped_because)]
         ]  # fmt: skip
 
     def remove_run(self, name: str) -> None:
@@ -229,7 +229,7 @@ class Store:
                 .values(status="interrupted", stopped_because=KILLED, ended_at=ended_at)
             )
 
-    def _seen(self, status: str, because: str) -> tuple[str, str]:
+    def seen(self, status: str, because: str) -> tuple[str, str]:
         """Status of a run and why it stopped, for readers; runs on a database server may belong to another host."""
         is_ours = sqlite_file(self.engine.url) is not None
         if self._only_looks and is_ours and status == "running" and not is_measuring():
@@ -248,12 +248,13 @@ class Store:
             raise self._unknown(name)
         return int(run_id)
 
-    def _run_names(self) -> list[str]:
+    def run_names(self) -> list[str]:
+        """The names of all runs, in the order of their rows."""
         with reading_rows(self.engine) as connection:
             return [row.name for row in fetch(connection, select(schema.run.c.name).order_by(schema.run.c.id))]
 
     def _unknown(self, name: str) -> BadInput:
-        names = self._run_names()
+        names = self.run_names()
         if not names:
             return no_runs_error(self.engine.url)
         near = difflib.get_close_matches(name, names, n=3)

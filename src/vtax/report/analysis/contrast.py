@@ -80,7 +80,7 @@ def texts_of(store: Store, text: str) -> list[str]:
     """
     head, colon, rest = text.partition(":")
     names = [name.strip() for name in head.split(",")]
-    if len(names) == 1 or names[0] not in {run.name for run in store.runs()} | {LAST}:
+    if len(names) == 1 or names[0] not in {*store.run_names(), LAST}:
         return [text]
     opened = [store.open_run(name).name for name in names]
     if twice := next((name for name in opened if opened.count(name) > 1), ""):
@@ -100,7 +100,7 @@ def run_of(store: Store, text: str, run_name: str = LAST) -> tuple[str, str]:
     Nothing follows a whole run. The name of a run is the whole of it, unless `run_name` has such a platform.
     """
     head, colon, rest = text.partition(":")
-    names = {run.name for run in store.runs()} | {LAST}
+    names = {*store.run_names(), LAST}
     if head in names and (colon or text not in [p.name for p in store.open_run(run_name).platforms]):
         return store.open_run(head).name, rest
     return store.open_run(run_name).name, text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -52,6 +52,7 @@ from vtax.report.renderers.language import ENGLISH, Language
 _LONG = 160  # characters of a cell beyond which it is folded
 _SHOWN = 120  # of a folded one
 _ELEMENTS = (Platform, Verdict, Efficiency, Interval)
+_COLOUR = "--colour:{}"
 _CLASSES = {"muted": "muted", "caution": "flag", "error": "flag", "strong": "strong"}
 
 
@@ -76,6 +77,32 @@ def html(document: Document, language: Language = ENGLISH) -> str:
         specs=page.specs,
         javascript=Markup(vega.javascript()) if page.specs else "",
     )  # fmt: skip
+
+
+def colour_styles() -> list[str]:
+    """Every text of an attribute `style` that parts can have: the colours of platforms."""
+    return sorted({_COLOUR.format(vega.colour_of(number)) for number in range(len(vega.OKABE_ITO) + 1)})
+
+
+class Fragments:
+    """Documents and texts as pieces of a page that has a head of its own. Figures are pictures, without scripts."""
+
+    def __init__(self, language: Language = ENGLISH, colours: Mapping[str, int] | None = None) -> None:
+        """colours: of the document; see there."""
+        self._page = _Page(Formatter(language), Document("", (), colours=colours or {}))
+
+    def inline(self, text: Inline) -> Markup:
+        """A text with its roles and values as elements."""
+        return self._page.inline(text)
+
+    def lead(self, document: Document) -> Markup:
+        """The lines under the title of a document."""
+        lines = (Markup('<p class="meta">{}</p>').format(self.inline(line)) for line in document.lead)
+        return Markup("\n").join(lines)
+
+    def body(self, document: Document) -> Markup:
+        """The parts of a document."""
+        return Markup("\n").join(map(self._page.top, document.parts))
 
 
 class _Page:
@@ -146,7 +173,8 @@ class _Page:
             Markup(' <span class="mark">{}</span>').format(mark) for mark in self.formatter.marks(platform)
         )
         number = platform.colour
-        swatch = Markup('<span class="swatch" style="--colour:{}"></span>').format(vega.colour_of(number))
+        style = _COLOUR.format(vega.colour_of(number))
+        swatch = Markup('<span class="swatch" style="{}"></span>').format(style)
         return Markup("{}{}{}").format(swatch if number >= 0 else "", platform.name, marks)
 
     def _verdict(self, run: Run) -> Markup:
@@ -200,10 +228,10 @@ class _Page:
         first, *others = self.formatter.runs(item)
         if key != "answers" or not isinstance(first.value, Platform):
             return Markup("<li>{}</li>").format(self._joined(map(self._run, _together([first, *others]))))
-        colour = vega.colour_of(self.colours.get(first.value.name, 0))
+        style = _COLOUR.format(vega.colour_of(self.colours.get(first.value.name, 0)))
         name = self._platform(Platform(first.value.name, first.value.marks))
         text = self._joined(map(self._run, _together(others)))
-        return Markup('<li style="--colour:{}"><strong>{}</strong>{}.</li>').format(colour, name, text)
+        return Markup('<li style="{}"><strong>{}</strong>{}.</li>').format(style, name, text)
 
     def _code(self, code: Code) -> Markup:
         text = Markup("<pre>{}</pre>").format(code.text)

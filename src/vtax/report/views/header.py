@@ -20,12 +20,17 @@ def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
     return title, tuple(line for line in lines if line != "")
 
 
-def run_line(analysis: Analysis) -> Inline:
-    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17`."""
-    status = {
+def status_word(status: str) -> Inline:
+    """The word about how far a run is. status: as it is stored."""
+    return {
         "finished": msg("finished"), "interrupted": msg("interrupted"), "failed": msg("failed"),
         "running": msg("running"), "paused": msg("paused"),
-    }.get(analysis.status, analysis.status)  # fmt: skip
+    }.get(status, status)  # fmt: skip
+
+
+def run_line(analysis: Analysis) -> Inline:
+    """`finished: 5 blocks, 2024-03-01 12:30, duration 4 min 10 s, seed 17`."""
+    status = status_word(analysis.status)
     trials: Inline = plural("{count} trial", "{count} trials", analysis.trials)
     if analysis.failed:
         trials = joined([trials, plural("({count} failed)", "({count} failed)", analysis.failed)], " ")

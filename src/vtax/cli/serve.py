@@ -1,0 +1,93 @@
+"""`vtax serve`: serves the runs in the store as a read-only web page."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import secrets
+import socket
+from urllib.parse import urlencode
+
+import click
+
+from vtax.cli.output import notify
+from vtax.errors import BadInput
+from vtax.host.home import Home
+
+LOOPBACK = "127.0.0.1"
+_PORT = 8420
+_TOKEN_BYTES = 24
+
+
+@click.command("serve")
+@click.option(
+    "--host", default=LOOPBACK, show_default=True, metavar="ADDRESS",
+    help="Listen on this address; on one beyond this host (0.0.0.0: all), the page needs a token.",
+)  # fmt: skip
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 takes one that is free."
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST", help="Answer to this host name, too, as a proxy has it."
+)
+def command(host: str, port: int, names: tuple[str, ...]) -> None:
+    """Serve the runs of the store as a read-only web page, until Ctrl-C.
+
+    Runs and studies, a run while it is measured, reports, contrasts, histories and downloads, in English and in
+    Portuguese. Beyond this host the address that is printed has a token. The page is not encrypted: from another
+    machine, prefer a tunnel: ssh -L 8420:127.0.0.1:8420 HOST
+    """
+    import uvicorn
+
+    from vtax.cli.bugs import report
+    from vtax.page.access import TOKEN, Access, own_names
+    from vtax.page.app import make_app
+
+    home = Home.from_environment()
+    listening = _listening(host, port)
+    with listening:
+        token = "" if _is_loopback(listening) else secrets.token_urlsafe(_TOKEN_BYTES)
+        access = Access(own_names(host, *names), token)
+        app = make_app(home.store_url, home, access, lambda error: notify(f"vtax: {report(error)}"))
+        config = uvicorn.Config(
+            app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=1, lifespan="on"
+        )
+        address = _address(host, listening.getsockname()[1])
+        click.echo(f"{address}?{urlencode({TOKEN: token})}" if token else address)
+        if token:
+            notify("whoever has this address sees every run; the page is not encrypted; Ctrl-C ends it")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises BadInput."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server((address[0], port), family=family)
+    except socket.gaierror as error:
+        raise BadInput(f"{host!r} is no address: {error.strerror}", where="--host") from error
+    except OSError as error:
+        known = {
+            errno.EADDRINUSE: (
+                f"port {port} of {host} is in use",
+                "choose another port with --port; 0 takes a free one",
+            ),
+            errno.EADDRNOTAVAIL: (
+                f"this host has no address {host}",
+                "ip address shows those it has; 0.0.0.0 is all",
+            ),
+            errno.EACCES: (f"only root may listen on port {port}", "choose a port from 1024 on"),
+        }
+        what, hint = known.get(error.errno or 0, (f"{host} port {port}: {error.strerror}", ""))
+        raise BadInput(what, where="--host, --port", hint=hint) from error
+
+
+def _is_loopback(listening: socket.socket) -> bool:
+    return ipaddress.ip_address(listening.getsockname()[0]).is_loopback
+
+
+def _address(host: str, port: int) -> str:
+    """The address of the page; of a page on all addresses, with this host's name."""
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

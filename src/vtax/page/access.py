@@ -1,0 +1,168 @@
+"""Who may see the page, and what a browser may do with it.
+
+Three checks stand before every page. The `Host` of a request must be an address, or a name of this host: a name that
+an attacker made point to this host (DNS rebinding) is refused. Beyond the loopback interface a token is needed, which
+the first request carries in its address and later ones in a cookie, or as `Authorization: Bearer`. And nothing but
+GET and HEAD is answered.
+
+Every answer has a content security policy (https://www.w3.org/TR/CSP3/): no script and no style but the page's own
+files, nothing from elsewhere, no frame around it. A response may bring a policy of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from urllib.parse import urlencode
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vtax.report.renderers.html import colour_styles
+
+TOKEN = "token"
+"""Name of the parameter that carries the token."""
+_COOKIE = "vtax_token"
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "private, no-cache",
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """names: that `Host` may have, beside addresses. token: that every request must bring; empty for none."""
+
+    names: frozenset[str] = frozenset({"localhost"})
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a request is refused. reason: `host`, `method`, `no-token` or `wrong-token`. status: of HTTP."""
+
+    reason: str
+    status: int
+
+
+class Guard:
+    """Lets requests through to an application, or answers them with the page of a refusal."""
+
+    def __init__(self, app: ASGIApp, access: Access, refused: Callable[[Request, Refusal], Response]) -> None:
+        self._app = app
+        self._access = access
+        self._refused = refused
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in (*_HEADERS.items(), ("Content-Security-Policy", policy())):
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._answer(Request(scope))(scope, receive, send_with_headers)
+
+    def _answer(self, request: Request) -> ASGIApp:
+        if refusal := self._refusal(request):
+            response = self._refused(request, refusal)
+            if refusal.reason == "method":
+                response.headers["Allow"] = "GET, HEAD"
+            if refusal.reason == "no-token":
+                response.headers["WWW-Authenticate"] = 'Bearer realm="vtax"'
+            return response
+        if self._access.token and TOKEN in request.query_params:
+            return self._with_cookie(request)
+        return self._app
+
+    def _refusal(self, request: Request) -> Refusal | None:
+        if not is_own_name(request.headers.get("host", ""), self._access.names):
+            return Refusal("host", 421)
+        if request.method not in ("GET", "HEAD"):
+            return Refusal("method", 405)
+        if not self._access.token:
+            return None
+        given = [
+            request.query_params.get(TOKEN, ""),
+            request.cookies.get(_COOKIE, ""),
+            request.headers.get("authorization", "").removeprefix("Bearer "),
+        ]
+        if not any(given):
+            return Refusal("no-token", 401)
+        if not any(hmac.compare_digest(each.encode(), self._access.token.encode()) for each in given):
+            return Refusal("wrong-token", 403)
+        return None
+
+    def _with_cookie(self, request: Request) -> Response:
+        """To the same address without the token, which the cookie carries from now on."""
+        others = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
+        path = "/" + request.url.path.lstrip("/") + (f"?{urlencode(others)}" if others else "")
+        response = RedirectResponse(path, status_code=303)
+        response.set_cookie(_COOKIE, self._access.token, httponly=True, samesite="strict", path="/")
+        return response
+
+
+def is_own_name(host: str, names: frozenset[str]) -> bool:
+    """Whether a `Host` is an address or one of these names, with or without a port."""
+    name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.rpartition(":")[0] or host
+    if name.lower().rstrip(".") in names:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def own_names(*given: str) -> frozenset[str]:
+    """The names of this host, and those that were given."""
+    host = socket.gethostname()
+    found = {"localhost", host, host.partition(".")[0], f"{host}.local", *given}
+    return frozenset(name.lower() for name in found if name)
+
+
+@cache
+def policy() -> str:
+    """The content security policy of pages. The colours of platforms are attributes, allowed one by one."""
+    styles = " ".join(hash_of(each) for each in colour_styles())
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; "
+        f"style-src-attr 'unsafe-hashes' {styles}; img-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def report_policy(scripts: list[str]) -> str:
+    """The policy of a report, which carries its scripts and styles within. scripts: their texts, allowed one by one.
+
+    Its figures are drawn by Vega, which compiles expressions and sets styles. So it is a sandbox: an origin of its
+    own, without cookies, which loads from nowhere and connects to nothing.
+    """
+    hashes = " ".join(map(hash_of, scripts)) or "'none'"
+    return (
+        f"sandbox allow-scripts; default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; "
+        "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    )
+
+
+def hash_of(text: str) -> str:
+    """A source expression that allows exactly this script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

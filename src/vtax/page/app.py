@@ -1,0 +1,116 @@
+"""The application: addresses, what is wrong with a request, and the guard before all of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from vtax.errors import BadInput, StoreError, VtaxError
+from vtax.host.home import Home
+from vtax.page.access import Access, Guard, Refusal
+from vtax.page.pages import Pages
+from vtax.page.prepared import Prepared
+from vtax.page.stream import Streams
+
+Handler = Callable[[Request], Awaitable[Response]]
+_ABSENT = ("there is no run", "there is no such page", "there is no page", "there is no download", "no run of")
+_REFUSALS: Mapping[str, tuple[str, str]] = {
+    "host": (
+        "this address is not one of this host",
+        "use the address that vtax serve printed, or name the other one with --name",
+    ),
+    "method": ("this page is read-only", "it answers GET and HEAD"),
+    "no-token": ("this page needs its token", "open the address that vtax serve printed, which has it"),
+    "wrong-token": ("the token is wrong", "open the address that vtax serve printed; each start has another token"),
+}
+
+
+def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable[[BaseException], object]) -> ASGIApp:
+    """The page over a store. report_bug: called with every exception that is no error of a user's."""
+    prepared = Prepared()
+    pages = Pages(place, home, prepared)
+    streams = Streams(pages)
+
+    async def absent(request: Request, error: Exception) -> Response:
+        return pages.problem(request, BadInput("there is no such page"), 404)
+
+    def refused(request: Request, refusal: Refusal) -> Response:
+        what, hint = _REFUSALS[refusal.reason]
+        return pages.problem(request, BadInput(what, hint=hint), refusal.status)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await run_in_threadpool(pages.warm_up)
+        try:
+            yield
+        finally:
+            prepared.close()
+
+    addresses: Mapping[str, Handler] = {
+        "/": pages.runs,
+        "/studies": pages.studies,
+        "/studies/{study}": pages.history,
+        "/contrast": pages.contrast,
+        "/runs/{name}": pages.run,
+        "/runs/{name}/report": pages.report,
+        "/runs/{name}/events": streams.of_run,
+        "/runs/{name}/{kind}": pages.download,
+        "/static/{file}": _static,
+    }
+    app = Starlette(
+        routes=[
+            Route(path, _safely(handler, pages, report_bug), methods=["GET"]) for path, handler in addresses.items()
+        ],
+        exception_handlers={404: absent},
+        lifespan=lifespan,
+    )
+    return Guard(app, access, refused)
+
+
+def _safely(handler: Handler, pages: Pages, report_bug: Callable[[BaseException], object]) -> Handler:
+    """A handler whose errors become pages."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except VtaxError as error:
+            return pages.problem(request, error, _status(error))
+        except Exception as error:
+            report_bug(error)
+            bug = VtaxError("vtax failed to make this page", hint="the terminal of vtax serve says more")
+            return pages.problem(request, bug, 500)
+
+    return endpoint
+
+
+def _status(error: VtaxError) -> int:
+    if isinstance(error, BadInput):
+        return 404 if error.what.startswith(_ABSENT) else 400
+    return 503 if isinstance(error, StoreError) else 500
+
+
+async def _static(request: Request) -> Response:
+    """The page's own files."""
+    if (found := _FILES.get(request.path_params["file"])) is None:
+        raise BadInput("there is no such page")
+    parts, kind = found
+    text = "\n".join(files(package).joinpath(name).read_text(encoding="utf-8") for package, name in parts)
+    return Response(text, media_type=kind, headers={"Cache-Control": "private, max-age=60"})
+
+
+_FILES: Mapping[str, tuple[list[tuple[str, str]], str]] = {
+    "page.css": (
+        [("vtax.report.renderers", "templates/report.css"), ("vtax.page", "static/page.css")], "text/css",
+    ),
+    "page.js": ([("vtax.page", "static/page.js")], "text/javascript"),
+    "icon.svg": ([("vtax.page", "static/icon.svg")], "image/svg+xml"),
+}  # fmt: skip

@@ -1,0 +1,35 @@
+// Everything on these pages works without this file. It saves loading them again: what is being prepared is asked for
+// until it is there, and a live run is followed by server-sent events.
+"use strict";
+
+const SELECTOR = "[data-preparing]";
+
+async function poll() {
+  const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (response.status === 202) {
+    setTimeout(poll, 700);
+    return;
+  }
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const main = page.querySelector("main");
+  if (main) document.querySelector("main").replaceWith(document.adoptNode(main));
+}
+
+function follow(live) {
+  const source = new EventSource(live.dataset.events);
+  const replace = (id) => (event) => {
+    document.getElementById(id).innerHTML = event.data;
+  };
+  source.addEventListener("state", replace("now"));
+  source.addEventListener("estimates", replace("estimates"));
+  source.addEventListener("end", () => {
+    source.close();
+    location.reload();
+  });
+}
+
+if (document.querySelector(SELECTOR)) setTimeout(poll, 300);
+const live = document.querySelector("[data-events]");
+if (live) follow(live);
+document.querySelectorAll("form[data-submits] select").forEach((each) =>
+  each.addEventListener("change", () => each.form.requestSubmit()));

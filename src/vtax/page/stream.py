@@ -1,0 +1,74 @@
+"""A run live, as server-sent events (https://www.w3.org/TR/eventsource/): pieces of its page whenever it changes.
+
+`state` and `estimates` are HTML that takes the place of what the page shows; `end` says that the run has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from vtax.errors import VtaxError
+from vtax.live.state import LiveRun, LiveState
+from vtax.page.pages import Pages
+from vtax.store.listing import state_of
+
+MOST_STREAMS = 32
+_PAUSE_S = 0.5
+_SILENCE_S = 15.0  # after which a line tells the browser, and what is between, that the stream lives
+
+
+class Streams:
+    """The streams of one server."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._open = 0
+
+    async def of_run(self, request: Request) -> Response:
+        """The stream of a run. Raises BadInput for an unknown one, VtaxError when too many are open."""
+        if self._open >= MOST_STREAMS:
+            raise VtaxError(f"{MOST_STREAMS} pages watch runs already", hint="close one of them")
+        name = request.path_params["name"]
+        live = await run_in_threadpool(LiveRun, self._pages.place, self._pages.home, name)
+        return StreamingResponse(self._events(request, live), media_type="text/event-stream")
+
+    async def _events(self, request: Request, live: LiveRun) -> AsyncIterator[str]:
+        self._open += 1
+        try:
+            change: tuple[object, ...] | None = None
+            blocks, sent = -1, time.monotonic()
+            while True:
+                state = await run_in_threadpool(live.state)
+                if state.change != change:
+                    change, sent = state.change, time.monotonic()
+                    yield _event("state", self._pages.drawn_template(request, "now.html.j2", state=state))
+                if not state.is_running:
+                    yield _event("end", state.status)
+                    return
+                if state.complete_blocks != blocks and (body := await self._estimates(request, state)) is not None:
+                    blocks = state.complete_blocks
+                    yield _event("estimates", body)
+                if time.monotonic() - sent > _SILENCE_S:
+                    sent = time.monotonic()
+                    yield ": the run goes on\n\n"
+                await asyncio.sleep(_PAUSE_S)
+        except VtaxError:  # the store is gone, or cannot be read: the page, loaded again, says why
+            yield _event("end", "")
+        finally:
+            self._open -= 1
+
+    async def _estimates(self, request: Request, state: LiveState) -> str | None:
+        names = (state.run, str(state.complete_blocks))
+        found = await self._pages.read(lambda store: state_of(store, state.run))
+        return await self._pages.drawn(request, "estimates", names, found)
+
+
+def _event(name: str, data: str) -> str:
+    lines = "\n".join(f"data: {line}" for line in data.splitlines())
+    return f"event: {name}\n{lines or 'data:'}\n\n"

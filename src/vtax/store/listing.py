@@ -1,0 +1,195 @@
+"""Runs page by page, for those who look at a store of thousands: what is counted is of the runs on the page alone.
+
+What trials add up to is kept by the run and its last trial, so that a large run is counted once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Select, case, distinct, func, select
+
+from vtax.errors import BadInput
+from vtax.store import schema
+from vtax.store.provenance import origin_of
+from vtax.store.records import RunSummary
+from vtax.store.rows import fetch, reading_rows
+from vtax.store.run import duration_s
+from vtax.store.store import Store
+
+_MOST_KEPT = 20_000
+_SUMMARY = ("id", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because", "provenance")
+Counts = tuple[int, int, int]
+"""Blocks that have a trial, measured trials, and those of them that failed."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs: of this study, platform and status, and with this text in their name; all where empty."""
+
+    study: str = ""
+    platform: str = ""
+    status: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Runs, the newest first. total: of all that are wanted. names: key of Wanted -> what it may be."""
+
+    runs: tuple[RunSummary, ...]
+    total: int
+    names: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """A study with runs. title, question: of its newest run."""
+
+    name: str
+    title: str
+    question: str
+    runs: int
+    finished: int
+    started_at: float
+
+
+@dataclass
+class Listing:
+    """Reads pages. It may be used for as long as the store is the same one."""
+
+    _counts: dict[tuple[int, int, str], Counts] = field(default_factory=dict)
+
+    def page(self, store: Store, wanted: Wanted, number: int, size: int) -> Page:
+        """The page of this number, from 1, with so many runs. Raises StoreError."""
+        run = schema.run
+        query = _narrowed(select(*(run.c[name] for name in _SUMMARY)), wanted)
+        query = query.order_by(run.c.started_at.desc(), run.c.id.desc()).limit(size).offset((number - 1) * size)
+        with reading_rows(store.engine) as connection:
+            total = connection.execute(_narrowed(select(func.count(run.c.id)), wanted)).scalar_one()
+            rows = fetch(connection, query)
+            made = self._summaries(store, connection, rows)
+            names = {
+                "study": _distinct(connection, run.c.study),
+                "platform": _distinct(connection, schema.platform.c.name),
+                "status": _distinct(connection, run.c.status),
+            }
+        return Page(made, int(total), names)
+
+    def one(self, store: Store, name: str) -> RunSummary:
+        """The run of this name. Raises BadInput for an unknown one, StoreError."""
+        run = schema.run
+        query = select(*(run.c[column] for column in _SUMMARY)).where(run.c.name == name)
+        with reading_rows(store.engine) as connection:
+            found = self._summaries(store, connection, fetch(connection, query))
+        if not found:
+            raise BadInput(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
+        return found[0]
+
+    def _summaries(self, store: Store, connection: Connection, rows: Sequence[Any]) -> tuple[RunSummary, ...]:
+        ids = [row.id for row in rows]
+        cells = _per_run(connection, schema.cell, ids)
+        sessions = _per_run(connection, schema.session, ids)
+        platforms: dict[int, list[str]] = {}
+        table = schema.platform
+        query = select(table.c.run_id, table.c.name).where(table.c.run_id.in_(ids)).order_by(table.c.position)
+        for run_id, name in fetch(connection, query):
+            platforms.setdefault(run_id, []).append(name)
+        counts = {row.id: self._counted(connection, row.id, row.status) for row in rows}
+        return tuple(
+            RunSummary(
+                row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
+                tuple(platforms.get(row.id, ())), cells.get(row.id, 0), *counts[row.id],
+                sessions=sessions.get(row.id, 1), origin=origin_of(row.provenance),
+            )
+            for row in rows
+            for status, because in [store.seen(row.status, row.stopped_because)]
+        )  # fmt: skip
+
+    def _counted(self, connection: Connection, run_id: int, status: str) -> Counts:
+        trial = schema.trial
+        last = connection.execute(select(func.max(trial.c.position)).where(trial.c.run_id == run_id)).scalar()
+        key = (run_id, -1 if last is None else int(last), status)
+        if key not in self._counts:
+            measured = ~trial.c.is_warmup
+            query = select(
+                func.count(distinct(case((trial.c.block >= 0, trial.c.block)))),
+                func.sum(case((measured, 1), else_=0)),
+                func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
+            ).where(trial.c.run_id == run_id)
+            blocks, trials, failed = connection.execute(query).one()
+            if len(self._counts) > _MOST_KEPT:
+                self._counts.clear()
+            self._counts[key] = int(blocks or 0), int(trials or 0), int(failed or 0)
+        return self._counts[key]
+
+
+def studies(store: Store) -> tuple[StudyRow, ...]:
+    """The studies of the runs, that with the newest run first. Raises StoreError."""
+    run = schema.run
+    grouped = select(
+        run.c.study, func.count(run.c.id), func.sum(case((run.c.status == "finished", 1), else_=0)),
+        func.max(run.c.started_at),
+    ).group_by(run.c.study).order_by(func.max(run.c.started_at).desc())  # fmt: skip
+    with reading_rows(store.engine) as connection:
+        return tuple(
+            StudyRow(study, *_declared(connection, study, started_at), int(runs), int(finished), started_at)
+            for study, runs, finished, started_at in connection.execute(grouped)
+        )
+
+
+def state_of(store: Store, name: str) -> str:
+    """What differs when anything of a run does: its status, and a hash. Raises BadInput for an unknown run."""
+    run, trial, warning = schema.run, schema.trial, schema.warning
+    with reading_rows(store.engine) as connection:
+        rows = connection.execute(select(run).where(run.c.name == name)).all()
+        if not rows:
+            raise BadInput(f"there is no run {name!r}", hint="the page of runs lists those that are stored")
+        (row,) = rows
+        last = connection.execute(select(func.max(trial.c.position)).where(trial.c.run_id == row.id)).scalar()
+        warned = connection.execute(
+            select(func.count(), func.max(warning.c.id)).where(warning.c.run_id == row.id)
+        ).one()
+    status, _ = store.seen(row.status, "")
+    return f"{status} {hashlib.sha256(repr((tuple(row), last, tuple(warned))).encode()).hexdigest()}"
+
+
+def names_of_study(store: Store, study: str, most: int) -> list[str]:
+    """Names of the newest runs of a study; of all studies where it is empty. Raises StoreError."""
+    run = schema.run
+    query = select(run.c.name).order_by(run.c.started_at.desc(), run.c.id.desc()).limit(most)
+    with reading_rows(store.engine) as connection:
+        return [row.name for row in fetch(connection, query.where(run.c.study == study) if study else query)]
+
+
+def _narrowed(query: Select[Any], wanted: Wanted) -> Select[Any]:
+    run, platform = schema.run, schema.platform
+    if wanted.study:
+        query = query.where(run.c.study == wanted.study)
+    if wanted.status:
+        query = query.where(run.c.status == wanted.status)
+    if wanted.name:
+        query = query.where(run.c.name.contains(wanted.name, autoescape=True))
+    if wanted.platform:
+        query = query.where(run.c.id.in_(select(platform.c.run_id).where(platform.c.name == wanted.platform)))
+    return query
+
+
+def _distinct(connection: Connection, column: Any) -> list[str]:
+    return [row[0] for row in fetch(connection, select(column).distinct().order_by(column))]
+
+
+def _per_run(connection: Connection, table: Any, ids: Sequence[int]) -> dict[int, int]:
+    query = select(table.c.run_id, func.count()).where(table.c.run_id.in_(ids)).group_by(table.c.run_id)
+    return {row[0]: int(row[1]) for row in connection.execute(query)}
+
+
+def _declared(connection: Connection, study: str, started_at: float) -> tuple[str, str]:
+    """(title, question) of a run of a study that began then."""
+    run = schema.run
+    query = select(run.c.declared).where(run.c.study == study, run.c.started_at == started_at).limit(1)
+    (row,) = fetch(connection, query)
+    return str(row.declared.get("title") or ""), str(row.declared.get("question") or "")
