@@ -240,7 +240,7 @@ def test_a_damaged_or_shortened_file_is_refused(home: Home) -> None:
 def test_an_older_bundle_is_brought_up_to_date(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def older(found: list[Any]) -> None:
         found[0]["schema"] = "0010"
-        for name in ("identity", "provenance"):
+        for name in ("identity", "provenance", "tags", "notes"):
             del found[1]["run"][name]
 
     output_of("export", "-o", "x.gz")

@@ -17,6 +17,7 @@ from vtax.cli.main import group
 from vtax.host.home import Home
 from vtax.platforms.registry import drivers, names
 from vtax.store import glance
+from vtax.store.annotations import Annotations, annotate
 from vtax.store.store import Store
 from vtax.study.load import shipped
 
@@ -44,6 +45,14 @@ def completion_process(line: str, shell: str = "bash") -> subprocess.CompletedPr
     return subprocess.run(
         [PROGRAM], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+def test_tags_of_runs_are_offered(home: Home) -> None:
+    with Store.open(home.store_url) as store:
+        annotate(store.engine, store.open_run("tour-1").id, lambda before: Annotations(("paper", "draft"), ()))
+    assert offered("note", "tour-1", "--tag", "") == ["draft", "paper"]
+    assert offered("run", "tour", "--tag", "pa") == ["paper"]
+    assert offered("list", "--where", "tag=") == ["tag=draft", "tag=paper"]
 
 
 def test_commands_are_offered_without_loading_them() -> None:

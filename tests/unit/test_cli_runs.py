@@ -170,7 +170,7 @@ def test_the_list_shows_the_runs_that_meet_all_conditions() -> None:
     ("condition", "said"),
     [
         ("study", "is no condition on a run"),
-        ("seed=5", "study, platform, status, origin, since"),
+        ("seed=5", "study, platform, status, origin, tag, note, host, since"),
         ("since=yesterday", "since='yesterday' is no date"),
     ],
 )

@@ -16,6 +16,7 @@ SUBJECTS = {
         "explain": "Show which counters moved together with a difference.",
         "watch": "Show a run while it is measured, in another terminal.",
         "serve": "Serve the runs as a read-only web page.",
+        "note": "Add notes and tags to a run, or list them.",
         "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
         "remove": "Delete runs from the store.",
     },

@@ -49,6 +49,24 @@ def studies_with_runs(_: click.Context, __: click.Parameter, incomplete: str) ->
     return _with_prefix(incomplete, glance.studies(Home.from_environment().store_url))
 
 
+def tags_of_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The tags of the runs in the store."""
+    from vtax.host.home import Home
+    from vtax.store import glance
+
+    return _with_prefix(incomplete, glance.tags(Home.from_environment().store_url))
+
+
+def conditions_on_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """`tag=` and `study=` with what the runs in the store have; the other keys alone."""
+    from vtax.host.home import Home
+    from vtax.store import glance
+
+    place = Home.from_environment().store_url
+    found = [f"tag={tag}" for tag in glance.tags(place)] + [f"study={name}" for name in glance.studies(place)]
+    return _with_prefix(incomplete, [*found, "platform=", "status=", "origin=", "note=", "host=", "since="])
+
+
 def platforms_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The platforms of the run in the command line."""
     return _with_prefix(incomplete, _platforms(str(context.params.get("run_name") or "last")))

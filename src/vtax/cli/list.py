@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from vtax.cli.completion import conditions_on_runs
 from vtax.cli.output import json_option, print_json, print_table, resume_hint, with_program_path
 from vtax.errors import BadInput
+from vtax.foreign_text import one_line
 from vtax.host.home import Home
 from vtax.store.records import RunSummary
 from vtax.store.store import Store
@@ -24,8 +26,9 @@ from vtax.study.units import format_duration
     "conditions",
     multiple=True,
     metavar="KEY=VALUE",
-    help="List only runs with this study, platform, status or origin, or since=YYYY-MM-DD (repeatable; values of one "
-    "key are alternatives).",
+    help="List only runs with this study, platform, status, origin, tag, note (a text in one) or host (the "
+    "begin of its machine id), or since=YYYY-MM-DD (repeatable; values of one key are alternatives).",
+    shell_complete=conditions_on_runs,
 )
 @json_option
 def command(conditions: tuple[str, ...], as_json: bool) -> None:
@@ -60,6 +63,10 @@ def command(conditions: tuple[str, ...], as_json: bool) -> None:
         columns["sessions"] = lambda run: str(run.sessions)
     if any(run.origin for run in runs):
         columns["origin"] = lambda run: run.origin
+    if any(run.tags for run in runs):
+        columns["tags"] = lambda run: ", ".join(run.tags)
+    if any(run.notes for run in runs):
+        columns["notes"] = lambda run: one_line("; ".join(run.notes), _NOTE_CHARS)
     if all(run.name.startswith(f"{run.study}-") for run in runs):
         del columns["study"]
     print_table(list(columns), [[text_of(run) for text_of in columns.values()] for run in runs])
@@ -74,8 +81,17 @@ _TEXTS: dict[str, Callable[[RunSummary], tuple[str, ...]]] = {
     "platform": lambda run: run.platforms,
     "status": lambda run: (run.status,),
     "origin": lambda run: (run.origin or "measured here",),
+    "tag": lambda run: run.tags,
+    "note": lambda run: run.notes,
+    "host": lambda run: run.hosts,
 }
 """Key of --where -> the values that a run has of it."""
+_MATCHES: dict[str, Callable[[str, str], bool]] = {
+    "note": lambda note, text: text.casefold() in note.casefold(),
+    "host": str.startswith,
+}
+"""Key of --where -> whether a value of a run is the one that is wanted; of the others they are equal."""
+_NOTE_CHARS = 40
 
 
 def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
@@ -93,9 +109,13 @@ def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
             since = max(since, _moment_of(value))
         else:
             values.setdefault(key, []).append(value)
-    return lambda run: (
-        run.started_at >= since and all(set(_TEXTS[key](run)) & set(wanted) for key, wanted in values.items())
-    )
+    return lambda run: run.started_at >= since and all(_has(run, key, wanted) for key, wanted in values.items())
+
+
+def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:
+    """Whether a run has one of the wanted values."""
+    is_it = _MATCHES.get(key, str.__eq__)
+    return any(is_it(value, each) for value in _TEXTS[key](run) for each in wanted)
 
 
 def _moment_of(text: str) -> float:

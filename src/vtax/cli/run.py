@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from vtax import __version__
-from vtax.cli.completion import platform_names, study_names
+from vtax.cli.completion import platform_names, study_names, tags_of_runs
 from vtax.cli.long_runs import confirm, yes_option
 from vtax.cli.measure import (
     DURATION_HINT,
@@ -44,11 +44,18 @@ from vtax.runner.check import further_problems
 from vtax.runner.estimates import with_costs
 from vtax.runner.execute import begin
 from vtax.runner.plan import Plan, host_programs, make_plan
+from vtax.store.annotations import checked_tags
 from vtax.store.store import Store
 from vtax.study.limits import INTEGERS, MAX_BLOCKS, MAX_SESSIONS
 from vtax.study.load import Chosen, LoadedStudy, examine, find, load, refused
 from vtax.study.model import Study
 from vtax.study.units import duration_s, format_duration
+
+
+def _tags(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """The tags of --tag. Raises BadInput."""
+    with placed("--tag"):
+        return checked_tags(given)
 
 
 @click.command("run")
@@ -93,6 +100,10 @@ from vtax.study.units import duration_s, format_duration
     type=click.IntRange(INTEGERS[0], INTEGERS[-1]),
     help="Set the seed of the random order (recorded in any case).",
 )
+@click.option(
+    "--tag", "tags", multiple=True, callback=_tags, metavar="TAG", shell_complete=tags_of_runs,
+    help="Give the run a tag, to find it by with vtax list --where tag=TAG (repeatable).",
+)  # fmt: skip
 @yes_option
 @click.option("--dry-run", "--plan", "only_plan", is_flag=True, help="Print the plan and exit; needs no root.")
 @trust_option
@@ -112,6 +123,7 @@ def command(
     pause: str | None,
     budget: str | None,
     seed: int | None,
+    tags: tuple[str, ...],
     yes: bool,
     only_plan: bool,
     trust: bool,
@@ -160,7 +172,7 @@ def command(
         plan = _announced(plan, store)
         if not (yes or budget):
             confirm(plan)
-        run = begin(store, plan, vtax_version=__version__, views=views.foreign())
+        run = begin(store, plan, vtax_version=__version__, views=views.foreign(), tags=tags)
         rename(run.name)
         if here is None:
             measure(plan, run, home, tune_host=tune_host)

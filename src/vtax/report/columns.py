@@ -96,6 +96,8 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
             "32 digits that are the run's in every store; of an old one, of what it began with",
         ),
         Field("provenance", "object", "", "`imported`, `merged`: where the run is from; empty when measured here"),
+        Field("tags", "list", "", "names that people gave it to find it by"),
+        Field("notes", "list", "", "sentences that people wrote beside it"),
         Field("started", "time", "", "start of the run"),
         Field("ended", "time", "", "its end; null while it runs"),
         Field("started_at", "number", "s", "start as Unix time; goes with the next release"),
@@ -357,6 +359,9 @@ LISTED_RUN = (
     Field("failed", "whole number", "", "measured trials that failed"),
     Field("sessions", "whole number", "", "sessions that were begun"),
     Field("origin", "text", "", "`merged`, `imported` or `imported from another host`; empty when measured here"),
+    Field("tags", "list", "", "names that people gave it to find it by"),
+    Field("notes", "list", "", "sentences that people wrote beside it"),
+    Field("hosts", "list", "", "machine ids of its hosts, shortened hashes; each once"),
     Field("resume_hint", "text", "", "how to resume it; empty when it cannot be resumed"),
 )
 """The keys of each run in the list that `vtax list --json` writes."""

@@ -44,10 +44,17 @@ from vtax.study.units import format_levels
 AUDIT_BLOCK = -1  # of guests that are only audited
 
 
-def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Origin] | None = None) -> RunHandle:
+def begin(
+    store: Store,
+    plan: Plan,
+    *,
+    vtax_version: str,
+    views: Mapping[str, Origin] | None = None,
+    tags: Sequence[str] = (),
+) -> RunHandle:
     """Create a run in the store before its first trial.
 
-    views: those that vtax does not ship and a report of the run would have, by name.
+    views: those that vtax does not ship and a report of the run would have, by name. tags: see store.annotations.
     """
     metrics = {
         (point.benchmark.name, metric.name): MetricRecord(
@@ -78,6 +85,7 @@ def begin(store: Store, plan: Plan, *, vtax_version: str, views: Mapping[str, Or
         untested=[untested_record(each) for each in plan.untested],
         plugins=plugins_of(plan, views or {}),
         boot_id=boot_id(),
+        tags=tags,
     )
     _note_design(plan, run)
     return run

@@ -25,6 +25,7 @@ from typing import Any
 from vtax.errors import BadInput
 from vtax.foreign_text import one_line
 from vtax.store import schema
+from vtax.store.annotations import COLUMNS
 from vtax.store.provenance import IMPORTED
 from vtax.store.run import unpack
 from vtax.store.transfer import Row
@@ -54,9 +55,12 @@ def write_bundle(path: Path, rows: Iterable[Row], *, is_anonymized: bool = False
 
 
 def sha256_of(rows: Iterable[Row]) -> str:
-    """The SHA-256 that a bundle of these rows of a store has, not anonymized."""
+    """The SHA-256 of these rows of a store without tags and notes: equal of two copies of a run."""
     digest = hashlib.sha256()
-    for lines in _pieces(_lines(as_text(rows), is_anonymized=False)):
+    measured = (
+        (table, {name: v for name, v in row.items() if table != "run" or name not in COLUMNS}) for table, row in rows
+    )
+    for lines in _pieces(_lines(as_text(measured), is_anonymized=False)):
         digest.update(lines)
     return digest.hexdigest()
 

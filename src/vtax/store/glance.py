@@ -15,6 +15,7 @@ from urllib.parse import quote
 _SQLITE = "sqlite:///"
 _RUNS = "SELECT name, status FROM run ORDER BY started_at DESC, id DESC"
 _STUDIES = "SELECT DISTINCT study FROM run ORDER BY study"
+_TAGS = "SELECT DISTINCT value FROM run, json_each(run.tags) WHERE typeof(value) = 'text' ORDER BY value"
 _PLATFORMS = "SELECT p.name FROM platform p JOIN run ON run.id = p.run_id WHERE run.name = ? ORDER BY p.position"
 
 
@@ -26,6 +27,11 @@ def run_names(place: str | Path, statuses: Sequence[str] = ()) -> list[str]:
 def studies(place: str | Path) -> list[str]:
     """Names of the studies of the runs, in order."""
     return [str(name) for (name,) in _rows(place, _STUDIES)]
+
+
+def tags(place: str | Path) -> list[str]:
+    """The tags of all runs, in order."""
+    return [str(tag) for (tag,) in _rows(place, _TAGS)]
 
 
 def platform_names(place: str | Path, run_name: str) -> list[str]:

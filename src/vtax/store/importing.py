@@ -189,7 +189,9 @@ def _added(
         names = set(connection.execute(select(table.c.name)).scalars())
         there = connection.execute(select(table).where(table.c.identity == run.identity)).mappings().first()
         if there is not None:
-            _refuse_other_content(connection, there, bundle, shown(engine.url))
+            with reading(private) as source:
+                other = sha256_of(rows_of(source, run.id))
+            _refuse_other_content(connection, there, bundle.sha256, other, shown(engine.url))
             return Imported(
                 there["name"], False, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized
             )
@@ -205,11 +207,16 @@ def _added(
     return Imported(name, True, run.name, run.study, trials, bundle.sha256, is_other, bundle.is_anonymized)
 
 
-def _refuse_other_content(connection: Connection, there: Mapping[Any, Any], bundle: Bundle, where: str) -> None:
-    """Raise BadInput when a run of this identity has other content than the bundle."""
-    if imported(there["provenance"]).get("sha256") == bundle.sha256:
+def _refuse_other_content(
+    connection: Connection, there: Mapping[Any, Any], sha256: str, content: str, where: str
+) -> None:
+    """Raise BadInput when a run of this identity is not that of the bundle, tags and notes aside.
+
+    sha256: of the bundle. content: `sha256_of` its rows.
+    """
+    if imported(there["provenance"]).get("sha256") == sha256:
         return
-    if sha256_of(rows_of(connection, there["id"])) != bundle.sha256:
+    if sha256_of(rows_of(connection, there["id"])) != content:
         raise BadInput(
             f"this run is in the store as {there['name']}, with other content",
             where=where,

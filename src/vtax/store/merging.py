@@ -254,6 +254,8 @@ def _run_row(parts: Sequence[_Part], name: str, identity: str) -> dict[str, Any]
         "active_s": sum(each for each in durations if each is not None),
         "stopped_because": f"merged from {', '.join(run.name for run in runs)}", "identity": identity,
         "provenance": provenance,
+        "tags": list(dict.fromkeys(tag for run in runs for tag in run.annotations.tags)),
+        "notes": [f"{run.name}: {note}" for run in runs for note in run.annotations.notes],
     }  # fmt: skip
 
 

@@ -150,7 +150,8 @@ class RunSummary:
     """One line of `vtax list`. blocks: how many have a trial. trials, failed: warm-up trials left out.
 
     duration_s: active time in seconds, None until it has ended. sessions: how many were begun. origin: empty for a
-    run that was measured into this store, see store.provenance.
+    run that was measured into this store, see store.provenance. tags, notes: see store.annotations. hosts: machine
+    ids of its sessions, each once.
     """
 
     name: str
@@ -167,3 +168,6 @@ class RunSummary:
     failed: int
     sessions: int = 1
     origin: str = ""
+    tags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ _BOUNDS = {
     "block": (-100.0, float(MAX_BLOCKS)),
     "session": (1.0, 1e6),
 }
-_LISTS = ("marks", "notes", "argv", "plugins", "untested")
+_LISTS = ("marks", "notes", "tags", "argv", "plugins", "untested")
 _CLAIMED = ("facts", "notes", "effective")  # by guests
 _DECLARED_NUMBERS = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "budget", "sessions")
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, update
 from vtax.errors import StoreBusy, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.store import schema
+from vtax.store.annotations import Annotations
 from vtax.store.database import new_id, writing
 from vtax.store.records import (
     REFUSED,
@@ -42,8 +43,8 @@ class RunHandle:
     """A run that exists in the store.
 
     id: its row. name, study, seed, declared, image_key, host, plugins, started_at: as begun. status: as of the last
-    call of this handle. identity, provenance: see store.provenance. duration_s: as it was opened, see
-    `duration_s`. platforms, cells, metrics, untested: the records it began with, in order. sessions: those
+    call of this handle. identity, provenance: see store.provenance. annotations, duration_s: as it was opened.
+    platforms, cells, metrics, untested: the records it began with, in order. sessions: those
     that were begun, at least one. waiting: called when another process holds the lock of the store; when set, writing
     waits for that process for up to BUSY_TIMEOUT_S, since nothing is measured meanwhile.
     """
@@ -81,6 +82,7 @@ class RunHandle:
         self.stopped_because: str = row.stopped_because
         self.identity: str = row.identity
         self.provenance: Mapping[str, Any] = row.provenance
+        self.annotations = Annotations.read(row.tags, row.notes)
         self._benchmark_of = {cell.key: cell.benchmark for cell in self.cells}
 
     @property

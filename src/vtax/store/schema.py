@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-VERSION = "0012"  # the newest revision in migrations/versions: what this vtax reads and writes
+VERSION = "0013"  # the newest revision in migrations/versions: what this vtax reads and writes
 
 metadata = MetaData(
     naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
@@ -49,6 +49,8 @@ run = Table(
     Column("stopped_because", Text, nullable=False, default=""),
     Column("identity", String(32), nullable=False, server_default=""),  # the same in every store that has the run
     Column("provenance", JSON, nullable=False, server_default="{}"),  # where it is from: see store.provenance
+    Column("tags", JSON, nullable=False, server_default="[]"),  # texts: see store.annotations
+    Column("notes", JSON, nullable=False, server_default="[]"),  # texts
 )  # fmt: skip
 
 session = Table(

@@ -20,6 +20,7 @@ from vtax.errors import BadInput, StoreError
 from vtax.foreign_text import clean, cleaned, one_line
 from vtax.host.lock import is_measuring
 from vtax.store import schema
+from vtax.store.annotations import Annotations
 from vtax.store.database import make_engine, new_id, shown, sqlite_file, translated_errors, writing
 from vtax.store.migrate import ensure_schema
 from vtax.store.provenance import origin_of
@@ -111,12 +112,13 @@ class Store:
         plugins: Sequence[PluginRecord] = (),
         untested: Sequence[UntestedRecord] = (),
         boot_id: str = "",
+        tags: Sequence[str] = (),
     ) -> RunHandle:
         """Create a run before its first trial, with its plan, host and image.
 
         declared: the whole study; host: a description; both plain JSON values. started_at: Unix time. boot_id: of
-        this boot of the host. Its first session begins with it. Raises StoreError, and BadInput when the name is
-        taken.
+        this boot of the host. Its first session begins with it. tags: see store.annotations.
+        Raises StoreError, and BadInput when the name is taken.
         """
         if name == LAST:
             raise BadInput(f"a run cannot be called {LAST!r}: it means the newest one")
@@ -128,7 +130,7 @@ class Store:
                     "started_at": started_at, "stopped_because": "",
                     "untested": cleaned([vars(each) for each in untested]),
                     "plugins": cleaned([vars(plugin) for plugin in plugins]), "identity": uuid4().hex,
-                    "provenance": {},
+                    "provenance": {}, "tags": list(tags), "notes": [],
                 }  # fmt: skip
                 run_id = new_id(connection, schema.run, row)
                 add_session(connection, run_id, SessionRecord(1, boot_id, host, started_at))
@@ -178,6 +180,8 @@ class Store:
                 "active_s",
                 "stopped_because",
                 "provenance",
+                "tags",
+                "notes",
             )
             query = select(*(run.c[column] for column in shown_columns)).order_by(run.c.started_at, run.c.id)
             rows = fetch(connection, query)
@@ -186,6 +190,7 @@ class Store:
             cells = {row[0]: int(row[1]) for row in connection.execute(per_run)}
             per_run = select(schema.session.c.run_id, func.count()).group_by(schema.session.c.run_id)
             sessions = {row[0]: int(row[1]) for row in connection.execute(per_run)}
+            hosts = _hosts(connection)
             names: dict[int, list[str]] = {}
             for run_id, name in fetch(
                 connection,
@@ -196,7 +201,8 @@ class Store:
             RunSummary(row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
                        tuple(names.get(row.id, ())), cells.get(row.id, 0),
                        *tried.get(row.id, (0, 0, 0)), sessions=sessions.get(row.id, 1),
-                       origin=origin_of(row.provenance))
+                       origin=origin_of(row.provenance), hosts=hosts.get(row.id, ()),
+                       **vars(Annotations.read(row.tags, row.notes)))
             for row in rows
             for status, because in [self.seen(row.status, row.stopped_because)]
         ]  # fmt: skip
@@ -261,6 +267,16 @@ class Store:
         latest = f"the latest are {', '.join(names[-3:])}; see vtax list"
         hint = f"did you mean {', '.join(near)}?" if near else latest
         return BadInput(f"there is no run {name!r}", where=shown(self.engine.url), hint=hint)
+
+
+def _hosts(connection: Connection) -> dict[int, tuple[str, ...]]:
+    """Run -> machine ids of the hosts of its sessions, each once."""
+    session, found = schema.session, dict[int, list[str]]()
+    machine = session.c.host["machine_id"].as_string()
+    for run_id, host in connection.execute(select(session.c.run_id, machine).order_by(session.c.id)):
+        if host is not None:
+            found.setdefault(run_id, []).append(one_line(str(host), 80))
+    return {run_id: tuple(dict.fromkeys(each)) for run_id, each in found.items()}
 
 
 def next_name(stem: str, names: Iterable[str]) -> str:

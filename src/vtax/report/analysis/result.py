@@ -107,6 +107,7 @@ def shown(data: RunData, found: Judged, only: Filter = EVERYTHING) -> Analysis:
         plugins=run.plugins,
         identity=run.identity,
         provenance=run.provenance,
+        annotations=run.annotations,
         started_at=run.started_at,
         ended_at=run.ended_at,
         duration_s=run.duration_s,

@@ -19,6 +19,7 @@ from vtax.stats.ratio import BlockMeans, Ratio
 from vtax.stats.stopping import Rule
 from vtax.stats.typical import Typical
 from vtax.stats.verdict import Verdict
+from vtax.store.annotations import Annotations
 from vtax.store.query import FailureRow, GuestRow
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, PluginRecord, UntestedRecord
 from vtax.study.units import format_levels
@@ -178,6 +179,7 @@ class Analysis:
     sessions: tuple[MeasuredSession, ...] = ()
     identity: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Annotations = field(default_factory=Annotations)
 
     @property
     def planned_sessions(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from vtax.report.analysis import Analysis
 from vtax.report.document import Count, Duration, Inline, Moment, Nothing, Size, joined, msg, plural, stored
+from vtax.store.annotations import Annotations
 from vtax.store.provenance import imported, merged_runs
 
 
@@ -15,7 +16,7 @@ def header_of(analysis: Analysis) -> tuple[Inline, tuple[Inline, ...]]:
     title = stored(str(analysis.declared.get("title") or analysis.study))
     lines = (
         joined([analysis.name, run_line(analysis)], ": "), provenance_line(analysis.provenance),
-        host_line(analysis.host), filter_line(analysis),
+        host_line(analysis.host), *annotation_lines(analysis.annotations), filter_line(analysis),
     )  # fmt: skip
     return title, tuple(line for line in lines if line != "")
 
@@ -60,6 +61,12 @@ def provenance_line(provenance: Mapping[str, Any]) -> Inline:
         if known.get("is_anonymized"):
             parts.append(msg("anonymized"))
     return joined(parts)
+
+
+def annotation_lines(annotations: Annotations) -> list[Inline]:
+    """What people wrote beside the run: its tags, and each note."""
+    tags: list[Inline] = [msg("tags: {tags}", tags=", ".join(annotations.tags))] if annotations.tags else []
+    return [*tags, *(msg("note: {note}", note=note) for note in annotations.notes)]
 
 
 def filter_line(analysis: Analysis) -> Inline:

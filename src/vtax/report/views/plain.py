@@ -32,6 +32,8 @@ def plain(analysis: Analysis) -> dict[str, Any]:
         "plugins": [vars(plugin) for plugin in analysis.plugins],
         "identity": analysis.identity,
         "provenance": analysis.provenance,
+        "tags": analysis.annotations.tags,
+        "notes": analysis.annotations.notes,
         "started": moment(analysis.started_at),
         "ended": moment(analysis.ended_at),
         "started_at": analysis.started_at,

@@ -1,0 +1,59 @@
+"""`vtax note`: tags and notes of a run."""
+
+from __future__ import annotations
+
+import click
+
+from vtax.cli.completion import run_names, tags_of_runs
+from vtax.cli.output import json_option, print_json, with_program_path
+from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.store.annotations import Annotations, annotate, checked_note, checked_tags, without_notes
+from vtax.store.store import Store
+
+
+@click.command("note")
+@click.argument("run_name", metavar="RUN", shell_complete=run_names)
+@click.argument("words", metavar="[TEXT]", nargs=-1)
+@click.option(
+    "--tag", "tags", multiple=True, metavar="TAG", shell_complete=tags_of_runs, help="Add a tag (repeatable)."
+)
+@click.option("--untag", "untags", multiple=True, metavar="TAG", shell_complete=tags_of_runs, help="Remove a tag.")
+@click.option(
+    "--remove", "removed", multiple=True, type=int, metavar="NUMBER",
+    help="Remove a note, by its number in the list.",
+)  # fmt: skip
+@json_option
+def command(
+    run_name: str, words: tuple[str, ...], tags: tuple[str, ...], untags: tuple[str, ...], removed: tuple[int, ...],
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Add a note or tags to RUN, or remove them; without either, list them.
+
+    vtax list --where tag=TAG and --where note=TEXT find the run again.
+    """
+    added = (checked_note(" ".join(words)),) if words else ()
+    checked_tags(tags)
+    store = Store.existing(Home.from_environment().store_url)
+    run = store.open_run(run_name)
+
+    def changed(before: Annotations) -> Annotations:
+        for tag in untags:
+            if tag not in before.tags:
+                has = ", ".join(before.tags) or "none"
+                raise BadInput(f"{run.name} has no tag {tag!r}", where="--untag", hint=f"its tags: {has}")
+        kept = tuple(tag for tag in before.tags if tag not in untags)
+        return Annotations(tuple(dict.fromkeys((*kept, *tags))), (*without_notes(before.notes, removed), *added))
+
+    found = run.annotations
+    if added or tags or untags or removed:
+        found = annotate(store.engine, run.id, changed)
+    if as_json:
+        print_json({"schema": "vtax.note/1", "run": run.name, "tags": found.tags, "notes": found.notes})
+        return
+    if not found.tags and not found.notes:
+        click.echo(with_program_path(f"{run.name} has no tags and no notes; add one: vtax note {run.name} TEXT"))
+    if found.tags:
+        click.echo(f"tags: {', '.join(found.tags)}")
+    for number, note in enumerate(found.notes, start=1):
+        click.echo(f"{number}. {note}")

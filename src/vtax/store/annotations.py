@@ -1,0 +1,96 @@
+"""What people write beside a run: tags, which are names to find it by, and notes, which are sentences.
+
+They judge nothing and change no figure. They travel in bundles; two copies of a run that differ in them alone are the
+same run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine, select, update
+
+from vtax.errors import BadInput
+from vtax.foreign_text import clean, one_line
+from vtax.store import schema
+from vtax.store.database import writing
+from vtax.store.rows import fetch
+
+MAX_TAGS, MAX_TAG_CHARS = 20, 40
+MAX_NOTES, MAX_NOTE_CHARS = 100, 1000
+COLUMNS = ("tags", "notes")  # of the table `run`
+_MOST_READ = 1000  # of either, of a run of another store
+_TAG = re.compile(rf"\w[\w.-]{{0,{MAX_TAG_CHARS - 1}}}")
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """The tags and the notes of a run, in the order they were added."""
+
+    tags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, tags: Iterable[Any], notes: Iterable[Any]) -> Annotations:
+        """As a store or a bundle has them: one line each, cut to their lengths."""
+        return cls(
+            tuple(one_line(str(tag), MAX_TAG_CHARS) for tag in tags)[:_MOST_READ],
+            tuple(one_line(str(note), MAX_NOTE_CHARS) for note in notes)[:_MOST_READ],
+        )
+
+
+def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Tags as they are stored, each once. Raises BadInput for what is no tag, and for too many."""
+    found = tuple(dict.fromkeys(tags))
+    for tag in found:
+        if not _TAG.fullmatch(tag):
+            raise BadInput(
+                f"{clean(tag, 60)!r} is no tag",
+                hint=f"a tag has letters, digits, dots, hyphens and underscores, at most {MAX_TAG_CHARS}; "
+                "sentences are notes: vtax note RUN TEXT",
+            )
+    if len(found) > MAX_TAGS:
+        raise BadInput(f"a run has at most {MAX_TAGS} tags, not {len(found)}", hint="vtax note RUN --untag TAG")
+    return found
+
+
+def checked_note(text: str) -> str:
+    """A note as it is stored: on one line. Raises BadInput for an empty one and for one that is too long."""
+    note = one_line(text, MAX_NOTE_CHARS + 1)
+    if not note:
+        raise BadInput("the note is empty", hint="vtax note RUN TEXT")
+    if len(note) > MAX_NOTE_CHARS:
+        raise BadInput(f"a note has at most {MAX_NOTE_CHARS} characters", hint="split it into several")
+    return note
+
+
+def annotate(engine: Engine, run_id: int, change: Callable[[Annotations], Annotations]) -> Annotations:
+    """Store what a change makes of the annotations of a run, in one transaction; returns it.
+
+    Raises BadInput for too many, StoreError, and whatever the change raises.
+    """
+    run = schema.run
+    with writing(engine) as connection:
+        (row,) = fetch(connection, select(run.c.tags, run.c.notes).where(run.c.id == run_id))
+        before = Annotations.read(row.tags, row.notes)
+        after = change(before)
+        if len(after.tags) > max(MAX_TAGS, len(before.tags)):
+            checked_tags(after.tags)
+        if len(after.notes) > max(MAX_NOTES, len(before.notes)):
+            raise BadInput(f"a run has at most {MAX_NOTES} notes", hint="vtax note RUN --remove NUMBER removes one")
+        values = {"tags": list(after.tags), "notes": list(after.notes)}
+        connection.execute(update(run).where(run.c.id == run_id).values(values))
+    return after
+
+
+def without_notes(notes: Sequence[str], numbers: Iterable[int]) -> tuple[str, ...]:
+    """The notes but some, by their numbers from 1. Raises BadInput for a number that is not there."""
+    gone = set(numbers)
+    for number in sorted(gone):
+        if not 0 < number <= len(notes):
+            there = f"it has {len(notes)}" if notes else "it has none"
+            raise BadInput(f"the run has no note {number}: {there}", hint="vtax note RUN lists them")
+    return tuple(note for number, note in enumerate(notes, start=1) if number not in gone)
