@@ -11,6 +11,7 @@ import synthetic_run
 
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.analysis.claims import JudgedClaim, claims
+from vtax.store.annotations import Annotations
 from vtax.store.query import Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
 
@@ -46,6 +47,7 @@ def measured(
     run: Any = SimpleNamespace(
         name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
         image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
+        annotations=Annotations(),
         started_at=0.0, ended_at=1.0, duration_s=1.0,
         platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", unit, "higher", True)],
         sessions=tuple(SessionRecord(n, "", {"machine_id": host}, 0.0) for n, host in enumerate(hosts, 1)),

@@ -16,6 +16,7 @@ from vtax.report.analysis.result import judged_run, shown
 from vtax.report.analysis.source import Source
 from vtax.runner.plan import make_plan
 from vtax.runner.records import cell_record, platform_record
+from vtax.store.annotations import Annotations
 from vtax.store.query import GuestRow, Measurements, RunData, Trials
 from vtax.store.records import MetricRecord, SessionRecord
 from vtax.study.load import load
@@ -59,6 +60,7 @@ def run_of(study: str, blocks: int = 5, without: tuple[str, ...] = (), hosts: in
     run: Any = SimpleNamespace(
         name=f"{study}-1", study=study, status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
         image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
+        annotations=Annotations(),
         started_at=0.0, ended_at=1.0, duration_s=1.0,
         platforms=[platform_record(plan, number) for number in range(len(plan.platforms))], cells=cells,
         metrics=metrics, declared=loaded.study.declared(),

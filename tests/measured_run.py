@@ -12,6 +12,7 @@ import synthetic_run
 
 from vtax.report.analysis import Analysis, analyse_data
 from vtax.report.analysis.variance import CellVariance, variance
+from vtax.store.annotations import Annotations
 from vtax.store.query import GuestRow, Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord
 
@@ -28,6 +29,7 @@ def measured(value: Value, blocks: int = 8, trials: int = 3, **design: Any) -> t
     run: Any = SimpleNamespace(
         name="study-1", study="study", status="finished", stopped_because="", seed=1, vtax_version="0.1.0",
         image_key="4f1d0c77aa31", host={}, plugins=(), identity="", provenance={}, untested=(),
+        annotations=Annotations(),
         started_at=0.0, ended_at=1.0, duration_s=1.0,
         platforms=PLATFORMS, cells=cells, metrics=[MetricRecord("tool", "speed", "speed", "1/s", "higher", True)],
         sessions=(SessionRecord(1, "", {}, 0.0),),

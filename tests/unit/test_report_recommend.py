@@ -25,6 +25,7 @@ from vtax.report.renderers.markdown import markdown
 from vtax.report.views.base import Options
 from vtax.report.views.recommend import VIEW, document_of
 from vtax.report.views.report import report
+from vtax.store.annotations import Annotations
 from vtax.store.query import GuestRow, Measurements, RunData, Trials
 from vtax.store.records import CellRecord, MetricRecord, PlatformRecord, SessionRecord, UntestedRecord
 
@@ -62,6 +63,7 @@ def run_of(
     run: Any = SimpleNamespace(
         name="study-1", study="study", status=status, stopped_because="", seed=1, vtax_version="0.1.0",
         image_key="4f1d0c77aa31", host=host or {}, plugins=(), identity="", provenance={}, untested=untested,
+        annotations=Annotations(),
         started_at=0.0, ended_at=1.0, duration_s=1.0, platforms=platforms, cells=cells, metrics=metrics,
         sessions=tuple(SessionRecord(n + 1, "", {}, float(n)) for n in range(sessions)),
         declared={**synthetic_run.DECLARED, "design": {"stop": "fixed", "margin": 0.02}, "benchmark": tables},
