@@ -6,6 +6,7 @@ never written to. Everything else that a test makes goes into a home that no oth
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,12 @@ from vtax.image.image import Image
 settings.register_profile("vtax", deadline=None, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("vtax")
+
+
+# Texts are in English, whatever the language is of whoever starts the tests.
+for _variable in ("LC_ALL", "LC_MESSAGES"):
+    os.environ.pop(_variable, None)
+os.environ["LANG"] = "C.UTF-8"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

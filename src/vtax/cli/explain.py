@@ -8,7 +8,7 @@ import click
 
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
-from vtax.cli.output import json_option
+from vtax.cli.output import json_option, language_option
 from vtax.host.home import Home
 
 
@@ -16,8 +16,9 @@ from vtax.host.home import Home
 @click.argument("run_name", metavar="[RUN]", default="last", shell_complete=run_names)
 @click.option("--all", "every_counter", is_flag=True, help="List every counter that moved.")
 @filter_options
+@language_option
 @json_option
-def command(run_name: str, every_counter: bool, as_json: bool, **options: Any) -> None:
+def command(run_name: str, every_counter: bool, language: str, as_json: bool, **options: Any) -> None:
     """Show which counters moved together with a difference in RUN (default: the last run).
 
     For every contrast that is not equivalent: counters of the guest, of its virtualization layer, of the host and of
@@ -30,4 +31,4 @@ def command(run_name: str, every_counter: bool, as_json: bool, **options: Any) -
 
     store = Store.existing(Home.from_environment().store_url)
     source = source_of(store, run_name, wanted=wanted(options))
-    print_views({"explain": True}, source, as_json=as_json, every_metric=every_counter)
+    print_views({"explain": True}, source, as_json=as_json, every_metric=every_counter, language=language)

@@ -34,9 +34,17 @@ def _languages(_: click.Context, __: click.Parameter, incomplete: str) -> list[s
     return [code for code in codes() if code.startswith(incomplete)]
 
 
+def own_language() -> str:
+    """The language of whoever runs this process: that of the locale."""
+    from vtax.report.renderers.language import of_locale
+
+    return of_locale(os.environ)
+
+
 language_option = click.option(
-    "--language", metavar="CODE", default="en", shell_complete=_languages,
-    help="Write texts in this language, such as pt-BR; JSON is in English.",
+    "--language", metavar="CODE", default=own_language, shell_complete=_languages,
+    help="Write texts in this language, such as pt-BR; else in that of LC_ALL, LC_MESSAGES or LANG, or in English. "
+    "JSON is in English.",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of a table.")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
@@ -19,6 +20,7 @@ from vtax.report.document.stored_texts import STORED
 
 LANGUAGES = Path(__file__).parent.parent / "languages"
 _NAME = re.compile(r"\{(\w+)\}")
+_OF_MESSAGES = ("LC_ALL", "LC_MESSAGES", "LANG")
 _LONGEST = 1000  # characters of a text that is looked for: what a guest says may be endless
 
 
@@ -85,13 +87,31 @@ def codes() -> list[str]:
     return ["en", *sorted(each.stem for each in LANGUAGES.glob("*.po"))]
 
 
+def of_locale(environment: Mapping[str, str]) -> str:
+    """The code of the language that a locale asks for messages in: `pt-BR` of `pt_BR.UTF-8`.
+
+    English for the locale C, for none, and for a language without a catalogue. The first of LC_ALL, LC_MESSAGES and
+    LANG that is not empty counts (POSIX.1-2024, Base Definitions, 8.2).
+    """
+    locale = next((value for name in _OF_MESSAGES if (value := environment.get(name, ""))), "")
+    code = re.split(r"[.@]", locale)[0].replace("_", "-").casefold()
+    return next((each for each in codes() if each.casefold() == code), "en")
+
+
+def _main(code: str) -> str:
+    """The language of a code, without its country."""
+    return re.split(r"[-_.@]", code)[0].casefold()
+
+
 @cache
 def language(code: str) -> Language:
     """The language of a code such as `pt-BR`. Raises BadInput when there is no file for it."""
     if code == "en":
         return ENGLISH
     if code not in (there := codes()):
-        raise BadInput(f"there is no catalogue of the language {code!r}", hint=f"languages: {', '.join(there)}")
+        near = [each for each in there if _main(each) == _main(code)]
+        hint = f"did you mean {', '.join(near)}?" if near else f"languages: {', '.join(there)}"
+        raise BadInput(f"there is no catalogue of the language {code!r}", where="--language", hint=hint)
     return read(code, LANGUAGES / f"{code}.po")
 
 
