@@ -47,6 +47,15 @@ def completion_process(line: str, shell: str = "bash") -> subprocess.CompletedPr
     )
 
 
+def test_factors_and_metrics_of_the_run_are_offered() -> None:
+    factors = offered("show", "tour-1", "--cols", "")
+    assert factors == [
+        "platform", "benchmark", "metric", "topology", "direction", "duration_s", "block", "session", "host",
+    ]  # fmt: skip
+    assert offered("show", "tour-1", "--rows", "d") == ["direction", "duration_s"]
+    assert offered("show", "--metric", "") == ["events", "throughput", "latency"]
+
+
 def test_tags_of_runs_are_offered(home: Home) -> None:
     with Store.open(home.store_url) as store:
         annotate(store.engine, store.open_run("tour-1").id, lambda before: Annotations(("paper", "draft"), ()))

@@ -7,7 +7,7 @@ import re
 import runpy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from vtax.errors import BadInput
 from vtax.report.analysis import Analysis
 from vtax.report.analysis.contrast import contrast
 from vtax.report.analysis.counters import Counted, HopTraffic
+from vtax.report.analysis.pivot import Axes, Quantity, pivot
 from vtax.report.analysis.source import Source
 from vtax.report.document import Document
 from vtax.report.renderers.format import Formatter
@@ -35,6 +36,7 @@ from vtax.report.renderers.markdown import markdown
 from vtax.report.renderers.terminal import render
 from vtax.report.views import contrast as contrast_view
 from vtax.report.views import counters
+from vtax.report.views import pivot as pivot_view
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
 from vtax.report.views.report import report
@@ -165,6 +167,14 @@ def test_no_text_of_a_view_escapes_the_catalogue(source: Source, wide: Language,
         text = terminal(views()[name].document(made, Options(depth, arguments)), wide)
         assert english_words(text, made.analysis) == set(), text
         assert re.search("[ａ-ｚ]", text)
+
+
+@pytest.mark.parametrize("quantity", get_args(Quantity))
+def test_no_text_of_a_table_by_factors_escapes_the_catalogue(source: Source, wide: Language, quantity: Any) -> None:
+    for axes in (Axes(columns="direction"), Axes(columns="session", panels="direction")):
+        found = pivot(source.analysis, axes, quantity, where=["benchmark=iperf3", "platform=docker"])
+        text = terminal(pivot_view.document_of(found, source.analysis), wide)
+        assert english_words(text, source.analysis) - {"benchmark", "session"} == set(), text
 
 
 def test_no_text_of_a_report_escapes_the_catalogue(

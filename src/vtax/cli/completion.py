@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMPLETE_VARIABLE = "_VTAX_COMPLETE"
+_FACTORS = ("platform", "benchmark", "metric", "topology")
+_PARTS = ("block", "session", "host")
 
 
 def complete(group: click.Group) -> NoReturn:
@@ -55,6 +57,23 @@ def tags_of_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list
     from vtax.store import glance
 
     return _with_prefix(incomplete, glance.tags(Home.from_environment().store_url))
+
+
+def factors_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The factors of the run in the command line."""
+    from vtax.host.home import Home
+    from vtax.store import glance
+
+    found = glance.factors(Home.from_environment().store_url, _named_run(context))
+    return _with_prefix(incomplete, dict.fromkeys([*_FACTORS, *found, *_PARTS]))
+
+
+def metrics_of_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The metrics of the run in the command line."""
+    from vtax.host.home import Home
+    from vtax.store import glance
+
+    return _with_prefix(incomplete, glance.metrics(Home.from_environment().store_url, _named_run(context)))
 
 
 def conditions_on_runs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -125,5 +144,13 @@ def _platforms(run_name: str) -> list[str]:
     from vtax.host.home import Home
     from vtax.store import glance
 
-    names = _runs()[:1] if run_name == "last" else [run_name]
-    return glance.platform_names(Home.from_environment().store_url, names[0]) if names else []
+    return glance.platform_names(Home.from_environment().store_url, _name(run_name))
+
+
+def _named_run(context: click.Context) -> str:
+    return _name(str(context.params.get("run_name") or "last"))
+
+
+def _name(run_name: str) -> str:
+    """The name of a run; of `last` that of the newest, empty without any."""
+    return next(iter(_runs()), "") if run_name == "last" else run_name

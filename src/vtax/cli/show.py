@@ -12,6 +12,7 @@ import click
 from vtax.cli.completion import run_names
 from vtax.cli.filters import FILTERS, filter_options, wanted
 from vtax.cli.output import json_option, language_option, print_json, resume_hint, width
+from vtax.cli.pivot import pivot_options, print_pivot, refuse_beside_axes, requested
 from vtax.cli.raw import EVERY, print_raw
 from vtax.cli.streams import document_stream
 from vtax.errors import BadInput
@@ -56,12 +57,17 @@ class _Command(click.Command):
     flag_value=EVERY,
     help="Print the raw output of a trial, by its number in --trials; without TRIAL, of all trials.",
 )
+@pivot_options
 @filter_options
 @language_option
 @json_option
 def command(run_name: str, every_metric: bool, raw: str | None, language: str, as_json: bool, **options: Any) -> None:
     """Print the result of RUN (default: the last run), or other views of it."""
     store = Store.existing(Home.from_environment().store_url)
+    if axes := requested(options):
+        refuse_beside_axes(raw, {name: options[_parameter(name)] for name in _offered(options)})
+        print_pivot(store, run_name, axes, options, as_json=as_json, every_metric=every_metric, language=language)
+        return
     only = wanted(options)
     chosen = {name: given for name in _offered(options) if (given := options[_parameter(name)])}
     if raw is not None:

@@ -16,6 +16,19 @@ _SQLITE = "sqlite:///"
 _RUNS = "SELECT name, status FROM run ORDER BY started_at DESC, id DESC"
 _STUDIES = "SELECT DISTINCT study FROM run ORDER BY study"
 _TAGS = "SELECT DISTINCT value FROM run, json_each(run.tags) WHERE typeof(value) = 'text' ORDER BY value"
+_LEVELS = (
+    "SELECT DISTINCT each.key FROM cell JOIN run ON run.id = cell.run_id, json_each(cell.levels) AS each "
+    "WHERE run.name = ?"
+)
+_SETTINGS = (
+    "SELECT DISTINCT each.key FROM cell JOIN run ON run.id = cell.run_id, json_each(cell.parameters) AS each "
+    "WHERE run.name = ?1 AND each.type != 'null' UNION SELECT DISTINCT 'link.' || each.key FROM cell "
+    "JOIN run ON run.id = cell.run_id, json_each(cell.link) AS each WHERE run.name = ?1 AND each.type != 'null'"
+)
+_METRICS = (
+    "SELECT DISTINCT metric.name FROM metric JOIN run ON run.id = metric.run_id WHERE run.name = ? "
+    "ORDER BY metric.is_primary DESC, metric.id"
+)
 _PLATFORMS = "SELECT p.name FROM platform p JOIN run ON run.id = p.run_id WHERE run.name = ? ORDER BY p.position"
 
 
@@ -32,6 +45,17 @@ def studies(place: str | Path) -> list[str]:
 def tags(place: str | Path) -> list[str]:
     """The tags of all runs, in order."""
     return [str(tag) for (tag,) in _rows(place, _TAGS)]
+
+
+def factors(place: str | Path, run_name: str) -> list[str]:
+    """The factors whose levels vary in a run, then its settings."""
+    found = [str(name) for query in (_LEVELS, _SETTINGS) for (name,) in _rows(place, query, run_name)]
+    return list(dict.fromkeys(found))
+
+
+def metrics(place: str | Path, run_name: str) -> list[str]:
+    """Names of the metrics of a run, primary ones first."""
+    return [str(name) for (name,) in _rows(place, _METRICS, run_name)]
 
 
 def platform_names(place: str | Path, run_name: str) -> list[str]:

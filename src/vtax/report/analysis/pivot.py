@@ -1,0 +1,398 @@
+"""Any recorded factor of a run as rows, columns and panels: the figures of the result, arranged anew.
+
+A factor is whatever tells two figures apart: the platform, the benchmark, its metric, the topology, a factor of the
+study, a setting that all cells share, and which part of the run a figure is of (its block, session or host).
+
+Whole cells have the means, ratios and intervals of the result. A part has the mean of its blocks' means and the ratio
+within its blocks, each with an interval over these blocks (over sessions, where it has several). Nothing is judged
+again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+
+from vtax.errors import BadInput
+from vtax.report.analysis.drawings import Estimate
+from vtax.report.analysis.lookup import unknown
+from vtax.report.analysis.sessions import MeasuredSession, ratio_of_host
+from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
+from vtax.stats.intervals import mean_interval
+from vtax.stats.ratio import Ratio
+from vtax.stats.sessions import half_width_over_sessions
+from vtax.store.records import CellRecord, UntestedRecord
+from vtax.study.claims import canonical
+
+PLATFORM, BENCHMARK, METRIC, TOPOLOGY = "platform", "benchmark", "metric", "topology"
+BLOCK, SESSION, HOST = "block", "session", "host"
+PARTS = (BLOCK, SESSION, HOST)
+Quantity = Literal["mean", "ratio", "efficiency", "overhead"]
+Place3 = tuple[str, str, str]
+"""(level of the panel, of the row, of the column); empty where there is no such axis."""
+_MOST_LEVELS = 6  # that an error lists
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Names of factors. columns, panels: empty for none."""
+
+    rows: str = PLATFORM
+    columns: str = ""
+    panels: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that there are: panels, rows, columns."""
+        return tuple(name for name in (self.panels, self.rows, self.columns) if name)
+
+
+@dataclass(frozen=True)
+class PivotCell:
+    """A figure and what it is of. levels: of every recorded factor. value: None where there is none, for a reason.
+
+    blocks: how many it is of. is_whole: whether it is of all blocks of its cell, and so has the verdict of the row.
+    """
+
+    section: Section
+    row: Row
+    levels: Mapping[str, str]
+    value: Estimate | None
+    blocks: int
+    is_whole: bool
+    reason: Inline = ""
+
+
+@dataclass(frozen=True)
+class Pivot:
+    """Figures by the levels of up to three factors.
+
+    panels, rows, columns: levels in the order of the run; one empty level for an axis that is not there. empty: why
+    places have no figure. where: factor -> levels. warnings: of the cells that are shown, and of the whole run.
+    """
+
+    axes: Axes
+    quantity: Quantity
+    panels: tuple[str, ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: Mapping[Place3, PivotCell]
+    empty: Mapping[Place3, Inline]
+    where: Mapping[str, tuple[str, ...]]
+    warnings: tuple[Warning, ...]
+
+    @property
+    def sections(self) -> list[Section]:
+        """What the figures are of, each once."""
+        return list({id(cell.section): cell.section for cell in self.cells.values()}.values())
+
+    @property
+    def is_of_parts(self) -> bool:
+        """Whether figures are of parts of the run."""
+        return any(not cell.is_whole for cell in self.cells.values())
+
+
+def pivot(
+    analysis: Analysis, axes: Axes, quantity: Quantity, *, metric: str = "", where: Iterable[str] = (),
+    every_metric: bool = False,
+) -> Pivot:  # fmt: skip
+    """The figures of a run by factors. metric: the only one, else the primary ones, or all. where: `FACTOR=LEVEL`.
+
+    Raises BadInput for a factor, level or metric that the run does not have, for axes that are the same, when no
+    figure is left, and when several are left for one place.
+    """
+    return _Pivot(analysis, axes, quantity, metric, tuple(where), every_metric).made()
+
+
+def factors_of(analysis: Analysis) -> list[str]:
+    """The factors of a run by name: first those that vary, then the settings that all cells share, then parts."""
+    varied = dict.fromkeys(factor for cell in analysis.cells for factor in cell.levels)
+    fixed = dict.fromkeys(name for cell in analysis.cells for name in _settings(cell))
+    topology = [TOPOLOGY] if any(cell.topology for cell in analysis.cells) else []
+    return list(dict.fromkeys([PLATFORM, BENCHMARK, METRIC, *topology, *varied, *fixed, *PARTS]))
+
+
+def _settings(cell: CellRecord) -> dict[str, Any]:
+    settings = {**cell.parameters, **{f"link.{name}": value for name, value in cell.link.items()}}
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _recorded(cell: CellRecord | UntestedRecord, metric: str) -> dict[str, str]:
+    """Factor -> level of a cell, without parts of the run. metric: empty for none."""
+    settings = _settings(cell) if isinstance(cell, CellRecord) else {}
+    named = {PLATFORM: cell.platform, BENCHMARK: cell.label, METRIC: metric, TOPOLOGY: cell.topology}
+    found = {**settings, **cell.levels, **{name: level for name, level in named.items() if level}}
+    return {name: str(level) for name, level in found.items()}
+
+
+class _Pivot:
+    """The making of a pivot."""
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        axes: Axes,
+        quantity: Quantity,
+        metric: str,
+        where: Sequence[str],
+        every_metric: bool,
+    ) -> None:
+        self.analysis, self.quantity, self.every_metric = analysis, quantity, every_metric
+        self.known = factors_of(analysis)
+        rows, columns, panels = (
+            self._factor(name, option) if name else ""
+            for name, option in ((axes.rows, "--rows"), (axes.columns, "--cols"), (axes.panels, "--panel"))
+        )
+        self.axes = Axes(rows, columns, panels)
+        if len(set(self.axes.names)) < len(self.axes.names):
+            raise BadInput(
+                f"rows, columns and panels are of different factors, not {', '.join(self.axes.names)}",
+                hint="name each factor once",
+            )
+        self.metric = self._metric(metric)
+        self.where = self._where(where)
+
+    def made(self) -> Pivot:
+        """The pivot."""
+        found = list(self._cells())
+        if not found:
+            raise self._nothing()
+        places: dict[Place3, list[PivotCell]] = {}
+        for cell in found:
+            places.setdefault(self._place(cell.levels), []).append(cell)
+        if rivals := next((each for each in places.values() if len(each) > 1), None):
+            raise self._several(rivals)
+        cells = {place: each[0] for place, each in places.items()}
+        panels, rows, columns = (self._ordered(levels) for levels in zip(*cells, strict=True))
+        empty = {
+            place: cells[place].reason if place in cells else self._why_empty(place)
+            for place in product(panels, rows, columns)
+            if place not in cells or cells[place].value is None
+        }
+        return Pivot(self.axes, self.quantity, panels, rows, columns, cells, empty, self.where, self._warnings(found))
+
+    def _factor(self, written: str, option: str) -> str:
+        """The name of a factor: as the run has it, or its last part (`mtu` of `link.mtu`). Raises BadInput."""
+        name = written.strip().casefold().removeprefix("factor_")
+        exact = [each for each in self.known if each.casefold() == name]
+        ends = [each for each in self.known if each.casefold().rpartition(".")[2] == name]
+        if len(found := exact or ends) != 1:
+            run = self.analysis.name
+            hint = f"its factors: {', '.join(self.known)}"
+            raise BadInput(f"{run} has no factor {written!r}", where=option, hint=hint)
+        return found[0]
+
+    def _metric(self, written: str) -> str:
+        names = list(dict.fromkeys(section.metric.name for section in self.analysis.sections))
+        found = next((name for name in names if name.casefold() == written.strip().casefold()), "")
+        if written and not found:
+            raise unknown("metric", written, names, "--metric", self.analysis.name)
+        return found
+
+    def _where(self, conditions: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for written in conditions:
+            factor, equals, level = (each.strip() for each in written.partition("="))
+            if not equals:
+                raise BadInput(f"{written!r} is not of the form factor=level", hint="write --where FACTOR=LEVEL")
+            name = self._factor(factor, "--where")
+            there = {canonical(each): each for each in self._levels(name)}
+            if canonical(level) not in there:
+                raise unknown(f"level of {name},", level, list(there.values()), "--where", self.analysis.name)
+            found[name] = (*found.get(name, ()), there[canonical(level)])
+        return found
+
+    def _levels(self, name: str) -> list[str]:
+        """The levels of a factor, in the order of the run."""
+        if name in PARTS:
+            return list(dict.fromkeys(labels[name] for labels, _ in self._blocks()))
+        found = (
+            _recorded(row.cell, section.metric.name).get(name)
+            for section in self.analysis.sections for point in section.points for row in point.rows
+        )  # fmt: skip
+        return list(dict.fromkeys(level for level in found if level is not None))
+
+    def _blocks(self) -> Iterator[tuple[dict[str, str], MeasuredSession]]:
+        """(level of every part, its session with this block alone) of every block."""
+        for session in self.analysis.sessions:
+            host = str(session.host.get("machine_id", "")) or "unknown"
+            for block in session.blocks:
+                labels = {BLOCK: str(block + 1), SESSION: str(session.number), HOST: host}
+                yield labels, replace(session, blocks=(block,))
+
+    def _cells(self) -> Iterator[PivotCell]:
+        """Every figure that is shown."""
+        parts = list(self._parts())
+        for section in self.analysis.sections:
+            if self.metric and section.metric.name != self.metric:
+                continue
+            if not (self.metric or self.every_metric or section.metric.is_primary or METRIC in self.where):
+                continue
+            for point in section.points:
+                for row in point.rows:
+                    recorded = _recorded(row.cell, section.metric.name)
+                    for labels, sessions in parts:
+                        if self._is_shown(levels := {**recorded, **labels}):
+                            yield self._cell(section, point, row, levels, sessions)
+
+    def _parts(self) -> Iterator[tuple[dict[str, str], list[MeasuredSession]]]:
+        """(levels, sessions with their blocks) of every part that axes or conditions tell apart; else all at once."""
+        used = [name for name in PARTS if name in self.axes.names or name in self.where]
+        if not used:
+            yield {}, []
+            return
+        groups: dict[tuple[str, ...], dict[int, MeasuredSession]] = {}
+        for labels, session in self._blocks():
+            group = groups.setdefault(tuple(labels[name] for name in used), {})
+            known = group.get(session.number)
+            blocks = (*known.blocks, *session.blocks) if known else session.blocks
+            group[session.number] = replace(session, blocks=blocks)
+        for key, sessions in groups.items():
+            yield dict(zip(used, key, strict=True)), list(sessions.values())
+
+    def _is_shown(self, levels: Mapping[str, str]) -> bool:
+        return all(name in levels for name in self.axes.names) and all(
+            levels.get(name) in wanted for name, wanted in self.where.items()
+        )
+
+    def _cell(
+        self, section: Section, point: ResultPoint, row: Row, levels: Mapping[str, str],
+        sessions: Sequence[MeasuredSession],
+    ) -> PivotCell:  # fmt: skip
+        base = next((each for each in point.rows if each.platform.is_baseline), None)
+        if row.summary is None:
+            return PivotCell(section, row, levels, None, 0, not sessions, row.reason)
+        if not sessions:
+            mean = Estimate(row.summary.mean, row.summary.low, row.summary.high)
+            value = self._value(section, row, mean, row.ratio)
+            return PivotCell(section, row, levels, value, int(row.blocks.size), True, "" if value else row.reason)
+        blocks = {block: session.number for session in sessions for block in session.blocks}
+        here = np.array([block in blocks for block in row.blocks.tolist()], np.bool_)
+        if not here.any():
+            return PivotCell(section, row, levels, None, 0, False, msg("no trial that went well in this part"))
+        confidence = self.analysis.rule.confidence
+        numbers = np.array([blocks[block] for block in row.blocks[here].tolist()])
+        mean = _mean(row.block_means[here], numbers, confidence)
+        ratio = ratio_of_host(row, base, sessions, confidence) if base and base.summary else None
+        value = self._value(section, row, mean, ratio)
+        reason = "" if value else msg("the baseline has no value in this part")
+        return PivotCell(section, row, levels, value, int(here.sum()), False, reason)
+
+    def _value(self, section: Section, row: Row, mean: Estimate, ratio: Ratio | None) -> Estimate | None:
+        if self.quantity == "mean":
+            return _bounded(mean)
+        if row.platform.is_baseline:
+            return Estimate(0.0 if self.quantity == "overhead" else 1.0)
+        if ratio is None:
+            return None
+        if self.quantity == "ratio":
+            return _bounded(Estimate(ratio.estimate, ratio.low, ratio.high))
+        found = ratio.efficiency(section.better) if self.quantity == "efficiency" else ratio.overhead(section.better)
+        return _bounded(Estimate(found.estimate, found.low, found.high))
+
+    def _place(self, levels: Mapping[str, str]) -> Place3:
+        panel, row, column = (
+            levels[name] if name else "" for name in (self.axes.panels, self.axes.rows, self.axes.columns)
+        )
+        return panel, row, column
+
+    def _ordered(self, levels: Iterable[str]) -> tuple[str, ...]:
+        """Levels, each once: platforms in the order of the run, others as its cells have them."""
+        found = dict.fromkeys(levels)
+        order = [platform.name for platform in self.analysis.platforms]
+        if all(level in order for level in found):
+            return tuple(sorted(found, key=order.index))
+        return tuple(found)
+
+    def _why_empty(self, place: Place3) -> Inline:
+        """Why no figure stands at a place of the table."""
+        wanted = {
+            name: level
+            for name, level in zip((self.axes.panels, self.axes.rows, self.axes.columns), place, strict=True)
+            if name and name not in (METRIC, *PARTS)
+        }
+
+        def fits(cell: CellRecord | UntestedRecord) -> bool:
+            levels = _recorded(cell, "")
+            return all(levels.get(name) == level for name, level in wanted.items()) and all(
+                levels.get(name) in them for name, them in self.where.items() if name not in (METRIC, *PARTS)
+            )
+
+        if any(map(fits, self.analysis.cells)):
+            return msg("measured, without a value of this metric")
+        untested = next((each.reason for each in self.analysis.untested if fits(each)), "")
+        return stored(untested) if untested else msg("not in this run")
+
+    def _warnings(self, cells: Sequence[PivotCell]) -> tuple[Warning, ...]:
+        """The warnings of the run that are about these cells, or about all of it."""
+        shown = {
+            Place(cell.row.platform.name, subject, levels_of(cell.row.cell.levels))
+            for cell in cells
+            for subject in (cell.section.name, cell.section.label, "")
+        }
+        return tuple(
+            warning
+            for warning in self.analysis.warnings
+            if not warning.places or any(replace(place, block=None) in shown for place in warning.places)
+        )
+
+    def _nothing(self) -> BadInput:
+        written = ", ".join(f"{name}={'|'.join(levels)}" for name, levels in self.where.items())
+        what = f"with {written}" if written else ""
+        wanted = f"a level of {' and '.join(self.axes.names)}"
+        metric = f" of {self.metric}" if self.metric else " of a primary metric"
+        return BadInput(
+            f"no figure{metric} of {self.analysis.name} {what} has {wanted}".replace("  ", " "),
+            hint="--all includes metrics that are not primary; vtax show prints what each benchmark has",
+        )
+
+    def _several(self, cells: Sequence[PivotCell]) -> BadInput:
+        """The error for figures that share a place: what they differ in, and what to type."""
+        varied = {factor for cell in cells for factor in cell.row.cell.levels}
+        names = [name for name in (BENCHMARK, METRIC, TOPOLOGY, *sorted(varied)) if name not in self.axes.names]
+        differing = {
+            name: levels
+            for name in names
+            if len(levels := list(dict.fromkeys(cell.levels.get(name, "none") for cell in cells))) > 1
+        }
+        if BENCHMARK in differing:  # whose settings differ with it
+            differing = {BENCHMARK: differing[BENCHMARK]}
+        listed = [f"{name} ({_some(levels)})" for name, levels in differing.items()]
+        name, levels = next(iter(differing.items()), ("", [""]))
+        axes = (("--cols", self.axes.columns), ("--panel", self.axes.panels))
+        free = next((axis for axis, used in axes if not used), "")
+        one = {BENCHMARK: f"--benchmark {levels[0]}", METRIC: f"--metric {levels[0]}"}.get(
+            name, f"--where {name}={levels[0]}"
+        )
+        return BadInput(
+            f"several figures are left for each place; they differ in {', '.join(listed)}",
+            hint=f"choose a level: {one}" + (f"; or show all: {free} {name}" if free else ""),
+        )
+
+
+def _some(levels: Sequence[str]) -> str:
+    more = f", and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
+    return ", ".join(levels[:_MOST_LEVELS]) + more
+
+
+def _mean(values: Any, sessions: Any, confidence: float) -> Estimate:
+    """The mean of blocks' means with its interval: over sessions where there are several."""
+    if len(set(sessions.tolist())) > 1:
+        half = half_width_over_sessions(values, sessions, confidence)
+        mean = float(values.mean())
+        return Estimate(mean) if half is None else Estimate(mean, mean - half, mean + half)
+    found = mean_interval(values, confidence)
+    return Estimate(found.estimate, found.low, found.high)
+
+
+def _bounded(value: Estimate) -> Estimate:
+    """A value whose bounds are finite, or not there."""
+    bounds = (value.low, value.high)
+    is_bounded = all(bound is not None and math.isfinite(bound) for bound in bounds)
+    return value if is_bounded else Estimate(value.value)

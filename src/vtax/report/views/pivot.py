@@ -1,0 +1,235 @@
+"""A table of one figure of a run by any of its factors: rows, columns, and one table for each panel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.pivot import METRIC, PARTS, PLATFORM, Pivot, PivotCell
+from vtax.report.document import (
+    Bullets,
+    Column,
+    Document,
+    Factor,
+    Group,
+    Inline,
+    Interval,
+    Mean,
+    Nothing,
+    Paragraph,
+    Part,
+    Ratio,
+    Scale,
+    Share,
+    Table,
+    joined,
+    levels_of,
+    listed,
+    msg,
+    muted,
+    plural,
+    scale_for,
+    styled,
+)
+from vtax.report.document import Row as TableRow
+from vtax.report.document import Section as Titled
+from vtax.report.views import shared
+from vtax.report.views.header import header_of
+
+_MOST_NAMED = 6
+
+
+def document_of(pivot: Pivot, analysis: Analysis) -> Document:
+    """A table for each panel; below them what the figures are, why some are not there, and the warnings."""
+    title, lead = header_of(analysis)
+    if pivot.where:
+        written = Factor(levels_of({name: "|".join(levels) for name, levels in pivot.where.items()}))
+        lead = (*lead, msg("where {levels}", levels=written))
+    parts: list[Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
+    parts += [Paragraph(text, "muted") for text in _about(pivot, analysis)]
+    if pivot.empty:
+        parts.append(Titled(msg("Without a figure"), (Bullets(tuple(_reasons(pivot))),)))
+    parts += shared.warnings_part(pivot.warnings, shows_code=True)
+    return Document(title, tuple(parts), lead, data=_plain(pivot, analysis), colours=shared.colours(analysis))
+
+
+def quantity_of(pivot: Pivot, analysis: Analysis) -> Inline:
+    """What the figures are called."""
+    return {
+        "mean": msg("mean"),
+        "ratio": msg("ratio to {baseline}", baseline=analysis.baseline),
+        "efficiency": msg("efficiency"),
+        "overhead": msg("overhead"),
+    }[pivot.quantity]
+
+
+def scale_of(pivot: Pivot, panel: str) -> Scale | None:
+    """The unit that all means of a panel share; None where there are several."""
+    cells = [cell for place, cell in pivot.cells.items() if place[0] == panel]
+    units = {cell.section.metric.unit for cell in cells}
+    if len(units) > 1:
+        return None
+    return scale_for(units.pop(), [cell.value.value for cell in cells if cell.value])
+
+
+def title_of(pivot: Pivot, panel: str) -> Inline:
+    """`iperf3 · throughput · direction=send`."""
+    sections = pivot.sections
+    metric: Inline = shared.title_of(sections[0]) if len(sections) == 1 else ""
+    level: Inline = Factor(((pivot.axes.panels, panel),)) if pivot.axes.panels else ""
+    return joined([metric, level], " · ")
+
+
+def _panel(pivot: Pivot, analysis: Analysis, panel: str) -> Titled:
+    scale = scale_of(pivot, panel)
+    quantity = quantity_of(pivot, analysis)
+    unit = scale.unit if scale and pivot.quantity == "mean" else ""
+    axes = pivot.axes
+    across: Inline = msg("columns: {factor}", factor=axes.columns) if axes.columns else ""
+    subtitle = joined([joined([quantity, unit]), _direction(pivot), across], "; ")
+    columns = (
+        Column(axes.rows, axes.rows),
+        *(
+            Column(
+                column or pivot.quantity,
+                _level(analysis, axes.columns, column) if column else quantity,
+                is_number=True,
+            )
+            for column in pivot.columns
+        ),
+    )
+    rows = tuple(
+        TableRow(
+            (
+                _level(analysis, axes.rows, row),
+                *(_shown(pivot, pivot.cells.get((panel, row, column)), scale) for column in pivot.columns),
+            ),
+            "baseline" if axes.rows == PLATFORM and row == analysis.baseline else "",
+        )
+        for row in pivot.rows
+    )
+    table = Table(columns, (Group(rows),), key=panel or "pivot", label=joined([title_of(pivot, panel), quantity]))
+    by = msg("{rows} by {columns}", rows=axes.rows, columns=axes.columns) if axes.columns else axes.rows
+    title = title_of(pivot, panel)
+    return Titled(title if title != "" else by, (table,), subtitle=subtitle)
+
+
+def _direction(pivot: Pivot) -> Inline:
+    """Which way is better; empty where that differs."""
+    if pivot.quantity in ("efficiency", "overhead"):
+        return msg("higher is better") if pivot.quantity == "efficiency" else msg("lower is better")
+    found = {section.better: shared.direction_of(section) for section in pivot.sections}
+    return next(iter(found.values())) if len(found) == 1 else ""
+
+
+def _level(analysis: Analysis, factor: str, level: str) -> Inline:
+    if factor == PLATFORM:
+        record = next(each for each in analysis.platforms if each.name == level)
+        return shared.platform_of(record, shared.colours(analysis))
+    return level
+
+
+def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
+    """A figure with its interval."""
+    if cell is None or cell.value is None:
+        return Nothing()
+    value = cell.value
+    if pivot.quantity == "mean":
+        own = scale or scale_for(cell.section.metric.unit, [value.value])
+        half = (value.high - value.low) / 2 if value.low is not None and value.high is not None else float("inf")
+        if scale is None:
+            return Mean(value.value, half, own, "both")
+        return joined([Mean(value.value, half, own), muted(Mean(value.value, half, own, "half-width"))], " ")
+    if cell.row.platform.is_baseline:
+        return muted(msg("baseline"))
+    interval: Inline = ""
+    shown: Inline = Ratio(value.value)
+    if pivot.quantity == "efficiency":
+        shown = Share(value.value, "efficiency")
+    elif pivot.quantity == "overhead":
+        shown = Share(value.value, "change")
+    if value.low is not None and value.high is not None:
+        kinds = {"ratio": "ratio", "efficiency": "efficiency", "overhead": "change"}
+        interval = muted(Interval(value.low, value.high, kinds[pivot.quantity]))  # type: ignore[arg-type]
+    return joined([styled(shown, "strong"), interval], " ")
+
+
+def _about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
+    """What the figures are, and what they leave out."""
+    if pivot.quantity == "mean":
+        yield msg("means with the half-width of their {level} intervals", level=analysis.level)
+    else:
+        yield msg(
+            "ratios to {baseline} are formed within blocks; intervals are {level}, each of one comparison alone",
+            baseline=analysis.baseline, level=analysis.level,
+        )  # fmt: skip
+    parts = [name for name in PARTS if name in (*pivot.axes.names, *pivot.where)]
+    if parts:
+        yield msg(
+            "figures are of a part of the run each ({parts}): intervals are over its blocks or sessions, a single "
+            "block has none, and nothing here is judged",
+            parts=", ".join(parts),
+        )  # fmt: skip
+
+
+def _reasons(pivot: Pivot) -> Iterator[Inline]:
+    """Why places are empty; those with the same reason together."""
+    groups: list[tuple[Inline, list[tuple[str, str, str]]]] = []
+    for place, reason in pivot.empty.items():
+        places = next((each for known, each in groups if known == reason), None)
+        if places is None:
+            groups.append((reason, [place]))
+        else:
+            places.append(place)
+    names = (pivot.axes.panels, pivot.axes.rows, pivot.axes.columns)
+    for reason, places in groups:
+        shown = [
+            Factor(tuple((name, level) for name, level in zip(names, place, strict=True) if name))
+            for place in places[:_MOST_NAMED]
+        ]
+        where: Inline = listed(shown) if len(places) <= _MOST_NAMED else joined(shown, "; ")
+        if left := len(places) - len(shown):
+            where = joined([where, plural("and {count} more place", "and {count} more places", left)])
+        yield joined([where, reason], ": ")
+
+
+def _plain(pivot: Pivot, analysis: Analysis) -> dict[str, Any]:
+    """The pivot for programs: a cell for every place, without a value for a reason."""
+    axes = pivot.axes
+    return {
+        "confidence": analysis.rule.confidence,
+        "baseline": analysis.baseline,
+        "value": pivot.quantity,
+        "factors": {"panel": axes.panels, "row": axes.rows, "column": axes.columns},
+        "where": {name: list(levels) for name, levels in pivot.where.items()},
+        "panels": pivot.panels if axes.panels else [],
+        "rows": pivot.rows,
+        "columns": pivot.columns if axes.columns else [],
+        "cells": [_plain_cell(place, pivot) for place in dict.fromkeys((*pivot.cells, *pivot.empty))],
+        "warnings": pivot.warnings,
+    }
+
+
+def _plain_cell(place: tuple[str, str, str], pivot: Pivot) -> dict[str, Any]:
+    cell = pivot.cells.get(place)
+    panel, row, column = place
+    named = {"panel": panel, "row": row, "column": column}
+    if cell is None:
+        nothing = dict.fromkeys(("platform", "label", "metric", "unit", "levels", "value", "low", "high"))
+        return {**named, **nothing, "blocks": 0, "verdict": None, "reason": pivot.empty[place]}
+    value, verdict = cell.value, cell.row.verdict
+    return {
+        **named,
+        "platform": cell.row.platform.name,
+        "label": cell.section.label,
+        METRIC: cell.section.metric.name,
+        "unit": cell.section.metric.unit if pivot.quantity == "mean" else "",
+        "levels": cell.row.cell.levels,
+        "value": value.value if value else None,
+        "low": value.low if value else None,
+        "high": value.high if value else None,
+        "blocks": cell.blocks,
+        "verdict": verdict.kind if verdict and cell.is_whole else None,
+        "reason": cell.reason,
+    }

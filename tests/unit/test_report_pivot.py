@@ -1,0 +1,245 @@
+"""Any factor as rows, columns and panels: the figures of the result, arranged anew. Figures here are invented."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from command_line import output_of
+from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
+
+from vtax.cli.main import group
+from vtax.errors import BadInput
+from vtax.stats.intervals import mean_interval
+from vtax.store.records import CellRecord, UntestedRecord
+from vtax.store.store import Store
+
+BLOCKS = 6
+MTUS = (500, 1500)
+SIZES = (64, 1024)
+
+
+def grid() -> list[CellRecord]:
+    """iperf3 over two MTUs and two sizes, without two cells of lxc, beside sysbench on every platform."""
+    found = [cell for cell in cells() if cell.benchmark == "sysbench-cpu"]
+    for name in ("native", "docker", "lxc"):
+        for mtu in MTUS:
+            for size in SIZES:
+                if (name, mtu) == ("lxc", 500):
+                    continue
+                found.append(
+                    CellRecord(
+                        f"{name[0]}{mtu}-{size}", f"{mtu}-{size}", name, "iperf3", "iperf3", "3.18",
+                        "point-to-point", {"message_size": size, "protocol": "tcp", "window": None},
+                        {"mtu": mtu, "queues": 1}, {"message_size": size, "link.mtu": mtu},
+                    )
+                )  # fmt: skip
+    return found
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two sessions on two hosts. docker at 500 and 64 failed in every trial."""
+    found = tmp_path_factory.mktemp("store") / "store.sqlite"
+    noise = np.random.default_rng(1)
+    hosts = ({"cpus": 2, "machine_id": "aaaaaaaaaaaa"}, {"cpus": 8, "machine_id": "bbbbbbbbbbbb"})
+    untested = [
+        UntestedRecord("lxc", f"500-{size}", "iperf3", "iperf3", "point-to-point",
+                       {"message_size": size, "link.mtu": 500}, "lxc cannot set this MTU")
+        for size in SIZES
+    ]  # fmt: skip
+    declared = {**DECLARED, "design": {**DECLARED["design"], "sessions": 2}}
+    with Store.open(f"sqlite:///{found}") as store:
+        run = begin(store, cells=grid(), host=hosts[0], untested=untested, declared=declared, boot_id="one")
+        position = 0
+        for block in range(BLOCKS):
+            if block == BLOCKS // 2:
+                run.begin_session("two", hosts[1], 1.7e9 + 500)
+            for cell in run.cells:
+                fails = (cell.key, cell.point) == ("d500-64", "500-64")
+                speed = {"native": 1.0, "docker": 0.9, "lxc": 0.95}.get(cell.platform, 0.2)
+                value = speed * cell.levels.get("message_size", 100) * math.exp(noise.normal(0, 0.01))
+                name = "events" if cell.benchmark == "sysbench-cpu" else "throughput"
+                values = {} if fails else {name: value}
+                if name == "events":
+                    values["latency"] = 1 / value
+                run.add_trial(
+                    trial(
+                        cell, block=block, number=0, position=position, values=values,
+                        status="failed" if fails else "ok", error="connection refused" if fails else "",
+                    )
+                )  # fmt: skip
+                position += 1
+        run.finish("finished", "all blocks", 1.7e9 + 1000)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def store(file: Path, unmade_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTAX_STORE", f"sqlite:///{file}")
+
+
+def pivot(*options: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output_of("show", *options, "--json"))
+    return found
+
+
+def values(found: dict[str, Any]) -> dict[tuple[str, str], float | None]:
+    return {(cell["row"], cell["column"]): cell["value"] for cell in found["cells"]}
+
+
+def result_row(platform: str, **levels: int) -> dict[str, Any]:
+    result = json.loads(output_of("show", "--json"))
+    wanted = {"message_size": levels["size"], "link.mtu": levels["mtu"]}
+    (row,) = (
+        row
+        for section in result["results"] if section["metric"] == "throughput"
+        for point in section["points"] if point["levels"] == wanted
+        for row in point["rows"] if row["platform"] == platform
+    )  # fmt: skip
+    return dict(row)
+
+
+def refusal(*options: str) -> BadInput:
+    error = CliRunner().invoke(group, ["show", *options]).exception
+    assert isinstance(error, BadInput), error
+    return error
+
+
+def test_figures_are_those_of_the_result() -> None:
+    found = pivot("--rows", "platform", "--cols", "message_size", "--where", "mtu=1500", "--metric", "throughput")
+    assert (found["rows"], found["columns"]) == (["native", "docker", "lxc"], ["64", "1024"])
+    assert found["where"] == {"link.mtu": ["1500"]}
+    row = result_row("docker", size=64, mtu=1500)
+    (cell,) = (each for each in found["cells"] if (each["row"], each["column"]) == ("docker", "64"))
+    expected = row["summary"]
+    assert (cell["value"], cell["low"], cell["high"]) == (expected["mean"], expected["low"], expected["high"])
+    assert (cell["unit"], cell["blocks"], cell["verdict"]) == ("Mbit/s", BLOCKS, row["verdict"]["kind"])
+    ratios = pivot("--cols", "message_size", "--where", "mtu=1500", "--value", "ratio")
+    (cell,) = (each for each in ratios["cells"] if (each["row"], each["column"]) == ("docker", "64"))
+    expected = row["ratio"]
+    assert (cell["value"], cell["low"], cell["high"]) == (expected["estimate"], expected["low"], expected["high"])
+    assert values(ratios)["native", "64"] == 1.0
+
+
+@pytest.mark.parametrize(("value", "key"), [("efficiency", "efficiency"), ("overhead", "overhead")])
+def test_efficiency_and_overhead_are_those_of_the_result(value: str, key: str) -> None:
+    found = pivot("--cols", "message_size", "--where", "link.mtu=1500", "--value", value)
+    assert values(found)["docker", "1024"] == result_row("docker", size=1024, mtu=1500)[key]["estimate"]
+
+
+def test_any_recorded_factor_is_a_row_a_column_or_a_panel() -> None:
+    found = pivot("--rows", "message_size", "--cols", "platform", "--panel", "link.mtu")
+    assert (found["rows"], found["columns"], found["panels"]) == (
+        ["64", "1024"], ["native", "docker", "lxc"], ["500", "1500"],
+    )  # fmt: skip
+    by_setting = pivot("--rows", "protocol", "--cols", "queues", "--where", "platform=docker", "--where", "mtu=1500",
+                       "--where", "message_size=64")  # fmt: skip
+    assert values(by_setting) == {("tcp", "1"): result_row("docker", size=64, mtu=1500)["summary"]["mean"]}
+    by_metric = pivot("--rows", "platform", "--cols", "metric", "--benchmark", "sysbench-cpu", "--all")
+    assert by_metric["columns"] == ["events", "latency"]
+    assert by_metric["rows"] == ["native", "docker", "lxc", "qemu-tcg"]
+    assert pivot("--cols", "benchmark", "--benchmark", "sysbench-cpu")["columns"] == ["sysbench-cpu"]
+    assert pivot("--cols", "topology", "--where", "mtu=1500", "--where", "message_size=64")["columns"] == [
+        "point-to-point"
+    ]
+
+
+ONE = ("--where", "mtu=1500", "--where", "message_size=64")
+
+
+def test_a_part_of_the_run_has_the_mean_of_its_blocks_and_its_own_interval() -> None:
+    whole = result_row("docker", size=64, mtu=1500)
+    by_block = pivot("--cols", "block", *ONE)
+    assert by_block["columns"] == [str(block + 1) for block in range(BLOCKS)]
+    means = [values(by_block)["docker", block] for block in by_block["columns"]]
+    assert means == pytest.approx(whole["block_means"])
+    assert {cell["low"] for cell in by_block["cells"]} == {None}
+    assert {cell["verdict"] for cell in by_block["cells"]} == {None}
+    by_session = pivot("--cols", "session", *ONE)
+    first = next(each for each in by_session["cells"] if (each["row"], each["column"]) == ("docker", "1"))
+    expected = mean_interval(whole["block_means"][: BLOCKS // 2])
+    assert [first["value"], first["low"], first["high"]] == pytest.approx(
+        [expected.estimate, expected.low, expected.high]
+    )
+    by_host = pivot("--cols", "host", *ONE, "--value", "ratio")
+    assert by_host["columns"] == ["aaaaaaaaaaaa", "bbbbbbbbbbbb"]
+    base = np.array(result_row("native", size=64, mtu=1500)["block_means"])
+    logs = np.log(np.array(whole["block_means"]) / base)
+    assert values(by_host)["docker", "aaaaaaaaaaaa"] == pytest.approx(math.exp(logs[: BLOCKS // 2].mean()))
+    only = pivot("--cols", "block", *ONE, "--where", "session=2")
+    assert only["columns"] == ["4", "5", "6"]
+
+
+def test_a_place_without_a_figure_says_why() -> None:
+    found = pivot("--cols", "link.mtu", "--where", "message_size=64", "--metric", "throughput")
+    cells = {(cell["row"], cell["column"]): cell for cell in found["cells"]}
+    assert cells["docker", "500"]["value"] is None
+    assert "no trial" in cells["docker", "500"]["reason"]
+    assert cells["lxc", "500"]["reason"] == "lxc cannot set this MTU"
+    text = output_of("show", "--cols", "link.mtu", "--where", "message_size=64")
+    assert "platform=lxc, link.mtu=500: lxc cannot set this MTU" in text
+    assert len(cells) == 6
+
+
+def test_an_unknown_name_is_refused_with_those_there_are() -> None:
+    error = refusal("--cols", "colour")
+    assert "has no factor 'colour'" in error.what
+    for name in ("platform", "message_size", "link.mtu", "protocol", "block", "session", "host"):
+        assert name in error.hint
+    assert "window" not in error.hint
+    assert "has no metric 'speed'" in refusal("--cols", "mtu", "--metric", "speed").what
+    assert "has no level of link.mtu, '9000'" in refusal("--cols", "message_size", "--where", "mtu=9000").what
+    assert "not of the form factor=level" in refusal("--cols", "mtu", "--where", "x").what
+    assert "different factors" in refusal("--rows", "mtu", "--cols", "link.mtu").what
+
+
+def test_several_figures_for_a_place_are_refused_with_what_they_differ_in() -> None:
+    error = refusal("--cols", "message_size")
+    assert "they differ in link.mtu (500, 1500)" in error.what
+    assert error.hint == "choose a level: --where link.mtu=500; or show all: --panel link.mtu"
+    error = refusal("--rows", "platform", "--panel", "topology", "--metric", "throughput")
+    assert "link.mtu (500, 1500), message_size (64, 1024)" in error.what
+    error = refusal("--rows", "platform")
+    assert "they differ in benchmark (sysbench-cpu, iperf3)" in error.what
+    assert "--benchmark sysbench-cpu" in error.hint
+    error = refusal("--rows", "platform", "--benchmark", "sysbench-cpu", "--all")
+    assert "--metric events" in error.hint
+
+
+def test_no_figure_at_all_is_refused() -> None:
+    assert "no figure of latency" in refusal("--cols", "mtu", "--metric", "latency").what
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--metric", "throughput"], "--metric is of a table by factors"),
+        (["--value", "ratio"], "--value is of a table by factors"),
+        (["--cols", "mtu", "--variance"], "--variance excludes --rows"),
+        (["--cols", "mtu", "--raw"], "--raw excludes --rows"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(options: list[str], said: str) -> None:
+    assert said in refusal(*options).what
+
+
+def test_a_terminal_shows_what_the_figures_are_and_their_warnings() -> None:
+    text = output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--value", "ratio")
+    assert "ratio to native; higher is better; columns: message_size" in text
+    assert "where link.mtu=1500" in text
+    assert "each of one comparison alone" in text
+    assert "of a part of the run" in output_of("show", "--cols", "session", *ONE)
+    assert "lower is better" in output_of("show", "--cols", "session", *ONE, "--value", "overhead")
+    assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500",
+                                                "--language", "pt-BR")  # fmt: skip
+
+
+def test_every_platform_of_the_run_keeps_its_order() -> None:
+    order = [platform.name for platform in PLATFORMS if platform.available]
+    assert pivot("--rows", "platform", "--benchmark", "sysbench-cpu")["rows"] == order
