@@ -8,16 +8,16 @@ SUBJECTS = {
         "new": "Write a study by asking what it should answer.",
         "run": "Run a study and print its result.",
         "resume": "Resume an interrupted run with the same plan and seed.",
+        "watch": "Show a run while it is measured, in another terminal.",
         "abort": "End a run that is not finished, and its reboots of the host.",
     },
     "Results": {
         "list": "List the runs in the store.",
         "show": "Print the result of a run.",
         "explain": "Show which counters moved together with a difference.",
-        "watch": "Show a run while it is measured, in another terminal.",
+        "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
         "serve": "Serve the runs as a read-only web page.",
         "note": "Add notes and tags to a run, or list them.",
-        "report": "Write the report of a run (HTML, CSV, Parquet, JSON).",
         "remove": "Delete runs from the store.",
     },
     "Comparison": {

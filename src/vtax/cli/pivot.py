@@ -13,6 +13,8 @@ from vtax.cli.output import print_json
 from vtax.errors import BadInput
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from vtax.report.analysis.pivot import Axes
     from vtax.store.store import Store
 
@@ -67,12 +69,11 @@ def refuse_beside_axes(raw: str | None, views: Mapping[str, Any]) -> None:
 
 def print_pivot(
     store: Store, run_name: str, axes: Axes, options: dict[str, Any], *, as_json: bool, every_metric: bool,
-    language: str,
+    language: str, console: Console,
 ) -> None:  # fmt: skip
     """Print a table by factors. options: those of filters, --metric and --value."""
     from dataclasses import replace
 
-    from vtax.cli.show import console
     from vtax.report.analysis.pivot import pivot
     from vtax.report.analysis.source import source_of
     from vtax.report.renderers.json import as_json as values_of
@@ -91,4 +92,4 @@ def print_pivot(
         filtered = {"filter": analysis.filter.plain()} if analysis.filter else {}
         print_json({"schema": "vtax.pivot/1", "run": analysis.name, **filtered, **values_of(document)})
         return
-    render(document, console(), chosen_language(language))
+    render(document, console, chosen_language(language))

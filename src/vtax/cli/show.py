@@ -66,7 +66,10 @@ def command(run_name: str, every_metric: bool, raw: str | None, language: str, a
     store = Store.existing(Home.from_environment().store_url)
     if axes := requested(options):
         refuse_beside_axes(raw, {name: options[_parameter(name)] for name in _offered(options)})
-        print_pivot(store, run_name, axes, options, as_json=as_json, every_metric=every_metric, language=language)
+        print_pivot(
+            store, run_name, axes, options, as_json=as_json, every_metric=every_metric, language=language,
+            console=console(),
+        )  # fmt: skip
         return
     only = wanted(options)
     chosen = {name: given for name in _offered(options) if (given := options[_parameter(name)])}
