@@ -40,6 +40,7 @@ def test_a_plan_needs_no_root_and_says_what_was_not_probed(monkeypatch: pytest.M
     assert "  sysbench-cpu\n" in printed
     assert "compared with native; equivalent: within ±2\N{NO-BREAK SPACE}%" in printed
     assert "were not probed: probing needs root" in printed
+    assert "cells and time are those of all of them, whether they start here or not" in printed
     assert "the guest image is not built yet" in printed
     assert not Home.from_environment().root.exists()
 

@@ -237,6 +237,7 @@ def _print_plan(
         click.echo("a dry run starts none of these; a run prompts once for this file, or needs --trust")
     if why_not:
         click.echo(f"the platforms were not probed: {why_not}")
+        click.echo("cells and time are those of all of them, whether they start here or not")
     if loaded.study.boot and here is None and (no_reboot := _no_reboot(loaded.study)):
         click.echo(f"--reboot is not possible here: {no_reboot}")
 
