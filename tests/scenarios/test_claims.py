@@ -129,7 +129,7 @@ def test_claims_are_in_the_language_of_the_reader(store: Store) -> None:
         "contradita",
         "não testada aqui",
         "docker (por xen-pv)",
-        "Fonte: table 1",
+        "Fonte: tabela 1",
     ):
         assert words_of in text
     assert "corrigidos para o número de afirmações, 4 (Holm)" in text
