@@ -15,6 +15,7 @@ from vtax.report.document import Document, Warning
 from vtax.report.renderers.format import Formatter, english
 from vtax.report.renderers.html import html
 from vtax.report.renderers.json import as_json
+from vtax.report.renderers.language import ENGLISH, Language
 from vtax.report.renderers.terminal import render
 from vtax.report.views.base import Options
 from vtax.report.views.registry import views
@@ -57,9 +58,9 @@ def terminal(analysis: Analysis, width: int = 160, *, every_metric: bool = False
     return drawn(result(analysis, every_metric=every_metric), width)
 
 
-def page(analysis: Analysis) -> str:
+def page(analysis: Analysis, language: Language = ENGLISH) -> str:
     """The report as HTML."""
-    return html(report(source_of(analysis)))
+    return html(report(source_of(analysis)), language)
 
 
 def values(analysis: Analysis) -> Any:

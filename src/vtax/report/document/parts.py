@@ -66,13 +66,14 @@ class Group:
 @dataclass(frozen=True)
 class Table:
     """Rows of typed cells. label: what it is, for those who cannot see it. repeats: whether all that it says stands
-    in other tables too, so that a renderer without colours may leave it out. style: `result`, `facts`, `overview`."""
+    in other tables too, so that a renderer without colours may leave it out. style: `result`, `facts`, `overview`,
+    `list` (of texts, a block each in narrow windows)."""
 
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
     key: str = ""
     label: Inline = ""
-    style: Literal["", "result", "facts", "overview"] = ""
+    style: Literal["", "result", "facts", "overview", "list"] = ""
     repeats: bool = False
 
 

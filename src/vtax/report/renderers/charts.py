@@ -28,10 +28,13 @@ _LEGEND_COLUMNS = 4
 _FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
-def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True) -> Spec:
-    """The specification of a chart. with_title: its title and notes too, for a file that stands alone."""
-    draw = _KINDS[chart.kind]
-    rows = [{"hconcat": draw(chart, formatter, number), "spacing": 24} for number in range(len(chart.panels))]
+def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, is_stacked: bool = False) -> Spec:
+    """The specification of a chart. with_title: its title and notes too, for a file that stands alone.
+
+    is_stacked: both drawings of a panel below each other, for narrow windows.
+    """
+    draw, direction = _KINDS[chart.kind], "vconcat" if is_stacked else "hconcat"
+    rows = [{direction: draw(chart, formatter, number), "spacing": 24} for number in range(len(chart.panels))]
     title = {
         "text": textwrap.wrap(formatter.text(chart.title), _TITLE_CHARS),
         "subtitle": [line for note in chart.notes for line in textwrap.wrap(formatter.text(note), _NOTE_CHARS)],
@@ -47,6 +50,7 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True) -
         "vconcat": rows,
         "spacing": 18,
         "config": {
+            "aria": False,  # Vega's own words are English; the title says what it is
             "font": _FONT,
             "view": {"stroke": GRID},
             "axis": {
@@ -55,9 +59,10 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True) -
                 "titleLimit": 0, "titlePadding": 8,
             },
             "legend": {
-                "orient": "bottom", "direction": "horizontal", "columns": _LEGEND_COLUMNS, "labelFontSize": 10.5,
-                "labelLimit": 0, "labelColor": INK, "titleColor": INK, "symbolSize": 80, "symbolStrokeWidth": 0,
-                "columnPadding": 18, "symbolDash": [1, 0],
+                "orient": "bottom", "direction": "horizontal", "labelFontSize": 10.5, "labelLimit": 0,
+                "columns": _LEGEND_COLUMNS // 2 if is_stacked else _LEGEND_COLUMNS, "labelColor": INK,
+                "titleColor": INK, "symbolSize": 80, "symbolStrokeWidth": 0, "columnPadding": 18,
+                "symbolDash": [1, 0],
             },
             "title": {
                 "anchor": "start", "fontSize": 11.5, "subtitleFontSize": 10.5, "subtitleColor": MUTED, "color": INK,

@@ -234,7 +234,7 @@ class _Page:
         return Markup('<li style="{}"><strong>{}</strong>{}.</li>').format(style, name, text)
 
     def _code(self, code: Code) -> Markup:
-        text = Markup("<pre>{}</pre>").format(code.text)
+        text = Markup('<pre tabindex="0">{}</pre>').format(code.text)
         if code.title == "":
             return text
         return Markup("<details open><summary>{}</summary>{}</details>").format(self.inline(code.title), text)
@@ -273,17 +273,17 @@ class _Page:
         kind = Markup(' class="{}"').format(table.style) if table.style else ""
         legend = self._legend() if table.style == "overview" else ""
         return Markup(
-            '<div class="scroll" role="region" aria-label="{}" tabindex="0">\n<table{}>\n<thead><tr>{}</tr></thead>\n'
+            '<div class="scroll" role="group" aria-label="{}" tabindex="0">\n<table{}>\n<thead><tr>{}</tr></thead>\n'
             "{}\n</table>\n</div>{}"
         ).format(label, kind, head, body, legend)
 
     def _labels(self, table: Table) -> list[Markup]:
         """Of the cells of each column, for windows so narrow that the headings have no room above them."""
-        if table.style not in ("result", "overview"):
+        if table.style not in ("result", "overview", "list"):
             return [Markup("")] * len(table.columns)
         titles = [" ".join(self.formatter.text(column.title).split()) for column in table.columns]
         return [
-            Markup(' data-label="{}"').format(title) if column.is_number else Markup("")
+            Markup(' data-label="{}"').format(title) if column.is_number or table.style == "list" else Markup("")
             for title, column in zip(titles, table.columns, strict=True)
         ]
 
@@ -321,7 +321,7 @@ class _Page:
         shown = self.inline(cell)
         if column.wraps and len(text := self.formatter.text(cell)) > _LONG:
             shown = Markup("<details><summary>{} …</summary>{}</details>").format(text[:_SHOWN], shown)
-        if number == 0:
+        if number == 0 and shown:
             return Markup('<th scope="row">{}</th>').format(shown)
         return Markup("<td{}{}>{}</td>").format(_class(column), label, shown)
 
@@ -343,8 +343,16 @@ class _Page:
         name = f"c{self._charts}"
         self._charts += 1
         notes = self.formatter.text(joined(chart.notes, " "))
-        svg = Markup(vega.static_svg(chart_spec(chart, self.formatter, with_title=False), name))
-        return Markup('<figure class="chart">{}\n<figcaption>{}</figcaption>\n</figure>').format(svg, notes)
+        wide, narrow = (
+            Markup('<div class="{}">{}</div>').format(kind, Markup(vega.static_svg(spec, f"{name}-{kind}")))
+            for kind, spec in (
+                ("wide", chart_spec(chart, self.formatter, with_title=False)),
+                ("narrow", chart_spec(chart, self.formatter, with_title=False, is_stacked=True)),
+            )
+        )
+        return Markup('<figure class="chart">{}{}\n<figcaption>{}</figcaption>\n</figure>').format(
+            wide, narrow, notes
+        )
 
 
 def _together(runs: Iterable[Run]) -> Iterator[Run]:

@@ -99,7 +99,7 @@ def _overview(found: Claims, analysis: Analysis) -> Table:
     rows = [
         TableRow((each.claim.id, _statement(each), _WORDS[each.word], _why(each, analysis))) for each in found.claims
     ]
-    return Table(columns, (Group(tuple(rows)),), key="claims", label=msg("judged claims"))
+    return Table(columns, (Group(tuple(rows)),), key="claims", label=msg("judged claims"), style="list")
 
 
 def _statement(each: JudgedClaim) -> Inline:
@@ -252,8 +252,9 @@ def _comparisons(each: JudgedClaim, shown: Sequence[Compared], found: Claims, ma
             cells = (Ratio(ratio.estimate), muted(interval), Count(compared.tested.n_blocks))
         rows.append(TableRow((_what(compared, found, marks, alike), _range(compared), *published_here, *cells)))
     return Table(
-        columns, (Group(tuple(rows)),), key=each.claim.id, label=msg("comparisons of {claim}", claim=each.claim.id)
-    )
+        columns, (Group(tuple(rows)),), key=each.claim.id, label=msg("comparisons of {claim}", claim=each.claim.id),
+        style="list",
+    )  # fmt: skip
 
 
 def _what(compared: Compared, found: Claims, marks: Marks, alike: Collection[str]) -> Inline:

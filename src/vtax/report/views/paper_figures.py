@@ -69,7 +69,7 @@ def _overview(found: Sequence[Drawing]) -> Table:
         Column("drawn", msg("drawn here"), wraps=True),
     )
     rows = [Row((each.figure.id, title_of(each), _drawn(each))) for each in found]
-    return Table(columns, (Group(tuple(rows)),), key="figures", label=msg("figures of the publication"))
+    return Table(columns, (Group(tuple(rows)),), key="figures", label=msg("figures of the publication"), style="list")
 
 
 def _drawn(each: Drawing) -> Inline:

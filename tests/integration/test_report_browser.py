@@ -1,0 +1,184 @@
+"""A report as a browser shows it: on a telephone, a tablet and a desk, in both languages. Figures are invented."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+from shown import page as page_of
+from synthetic_run import begin, fill
+
+from vtax.report.analysis import analyse
+from vtax.report.renderers.language import ENGLISH, Language, language
+from vtax.store.store import Store
+
+pytestmark = pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
+
+PHONE, TABLET, DESK = (390, 844), (768, 1024), (1400, 900)
+WINDOWS = [PHONE, TABLET, DESK]
+_TIMEOUT_MS = 60_000
+_RIGHTMOST = """() => Math.max(...[...document.querySelectorAll("body *:not(.scroll *, pre *, svg *, script)")]
+    .map(each => each.getBoundingClientRect().right))"""
+_BOXES = "(all) => all.map(each => { const b = each.getBoundingClientRect(); return [b.right, b.bottom, b.height]; })"
+_WIDTHS = "(all) => all.map(each => [each.scrollWidth, each.clientWidth])"
+_LINES = """(all) => all.map(each => {
+  const range = document.createRange();
+  range.selectNodeContents(each);
+  return new Set([...range.getClientRects()].map(box => Math.round(box.bottom))).size;
+})"""
+_OUTSIDE = """(all) => all.flatMap(svg => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll("text")].filter(text => {
+    const box = text.getBoundingClientRect();
+    return box.width && (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1);
+  }).map(text => text.textContent);
+})"""
+
+
+@pytest.fixture(scope="module", params=["en", "pt-BR"])
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report in a language, as a file."""
+    home = tmp_path_factory.mktemp("report")
+    chosen: Language = ENGLISH if request.param == "en" else language(request.param)
+    with pytest.MonkeyPatch.context() as patched, Store.open(f"sqlite:///{home / 'store.sqlite'}") as store:
+        patched.setenv("VTAX_HOME", str(home))
+        fill(begin(store), blocks=30)
+        text = page_of(analyse(store, resamples=99), chosen)
+    file = home / "report.html"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as started:
+        found = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Seen:
+    """A page with what it requested and what its console says."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        page.on("request", lambda each: self.requests.append(each.url))
+        page.on("pageerror", lambda each: self.errors.append(str(each)))
+        page.on("console", lambda each: self.errors.append(each.text) if each.type == "error" else None)
+
+
+@pytest.fixture
+def seen(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[Seen]:
+    """The report in a window, with its figures drawn."""
+    width, height = request.param
+    found = Seen(browser.new_page(viewport={"width": width, "height": height}))
+    found.page.set_default_timeout(_TIMEOUT_MS)
+    found.page.goto(report.as_uri())
+    found.page.wait_for_function(
+        "document.querySelectorAll('.drawn').length == document.querySelectorAll('.static').length"
+    )
+    yield found
+    found.page.close()
+
+
+def measured(seen: Seen, selector: str, script: str) -> Any:
+    return seen.page.eval_on_selector_all(selector, script)
+
+
+@pytest.mark.parametrize("seen", WINDOWS, indirect=True, ids=str)
+def test_it_asks_for_nothing_says_no_error_and_passes_the_accessibility_checks(seen: Seen, report: Path) -> None:
+    assert seen.requests == [report.as_uri()]
+    assert seen.errors == []
+    found = Axe().run(seen.page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found] == []
+
+
+@pytest.mark.parametrize("seen", WINDOWS, indirect=True, ids=str)
+def test_nothing_but_the_insides_of_tables_is_wider_than_the_window(seen: Seen) -> None:
+    width = seen.page.viewport_size["width"] if seen.page.viewport_size else 0
+    assert 0 < seen.page.evaluate(_RIGHTMOST) <= width
+    assert measured(seen, ".drawn .interactive svg", _OUTSIDE) == []
+
+
+@pytest.mark.parametrize("seen", [PHONE, DESK], indirect=True, ids=str)
+def test_the_first_screen_has_the_answer_of_every_resource_and_what_to_distrust(seen: Seen) -> None:
+    assert seen.page.viewport_size is not None
+    width, height = seen.page.viewport_size["width"], seen.page.viewport_size["height"]
+    boxes = measured(seen, "h1, .meta, .resources li, .summary > p.flag", _BOXES)
+    assert len(boxes) >= 5
+    assert all(right <= width and 0 < bottom <= height for right, bottom, _ in boxes)
+    lines = seen.page.locator(".resources li").all_inner_texts()
+    assert all("[" in line and "%" in line for line in lines)
+
+
+@pytest.mark.parametrize("seen", [PHONE], indirect=True, ids=str)
+def test_a_telephone_shows_results_and_lists_without_scrolling_sideways(seen: Seen) -> None:
+    widths = measured(seen, ".scroll:has(.result, .overview, .list)", _WIDTHS)
+    assert widths
+    assert all(wanted <= there for wanted, there in widths)
+
+
+@pytest.mark.parametrize("seen", [DESK], indirect=True, ids=str)
+def test_a_desk_shows_every_table_whole_and_intervals_on_two_lines_at_most(seen: Seen) -> None:
+    widths = measured(seen, ".scroll", _WIDTHS)
+    assert len(widths) > 4
+    assert all(wanted <= there for wanted, there in widths)
+    lines = measured(seen, "article:not(details *) tbody td:has(.whole)", _LINES)
+    assert len(lines) > 20
+    assert max(lines) <= 2
+
+
+@pytest.mark.parametrize("seen", [DESK], indirect=True, ids=str)
+def test_headings_follow_each_other_without_a_gap_and_tables_have_names(seen: Seen) -> None:
+    levels = measured(seen, "h1, h2, h3, h4", "(all) => all.map(each => Number(each.tagName[1]))")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
+    names = measured(seen, ".scroll", "(all) => all.map(each => each.ariaLabel)")
+    assert all(names)
+    heads = measured(seen, "table", "(all) => all.map(each => each.querySelectorAll('th[scope=col]').length)")
+    assert all(heads)
+
+
+@pytest.mark.parametrize("seen", [DESK], indirect=True, ids=str)
+def test_the_keyboard_alone_reaches_links_folded_parts_and_wide_tables(seen: Seen) -> None:
+    """Every stop of the tabulator is visible where it has the focus, and Enter opens what is folded."""
+    page = seen.page
+    wanted = page.eval_on_selector_all(
+        "main :is(a[href], summary, [tabindex='0'])", "(all) => all.filter(each => each.checkVisibility()).length"
+    )
+    assert wanted > 10
+    kinds, marked = set(), 0
+    for _ in range(wanted):
+        page.keyboard.press("Tab")
+        kind, has_mark = page.evaluate(
+            "() => { const e = document.activeElement, s = getComputedStyle(e);"
+            " return [e.tagName, s.outlineStyle != 'none' && parseFloat(s.outlineWidth) > 0]; }"
+        )
+        kinds.add(kind)
+        marked += has_mark
+    assert marked == wanted
+    assert {"A", "SUMMARY", "DIV", "PRE"} <= kinds
+    page.locator("details:not([open]) > summary").first.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.parentElement.open")
+
+
+@pytest.mark.parametrize("seen", [TABLET], indirect=True, ids=str)
+def test_paper_gets_every_figure_drawn_once_and_nothing_folded(seen: Seen) -> None:
+    page = seen.page
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert measured(seen, ".interactive", "(all) => all.filter(each => each.checkVisibility()).length") == 0
+    drawn = measured(seen, ".static svg", "(all) => all.map(each => each.checkVisibility())")
+    assert drawn
+    assert all(drawn)
+    assert measured(seen, "details:not([open])", "(all) => all.length") == 0
