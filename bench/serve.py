@@ -2,8 +2,8 @@
 
 Fills a store with invented figures (999 runs of 500 measurements, and one of the rest), starts `vtax serve` on it,
 and requests every page: once before it was ever shown, then ten times. What the worker prepares is requested until it
-is there: the answer that says so counts as the page, and the time until it is there is shown beside it. Exits 1 when
-a promise is broken.
+is there: the answer that says so counts as the page, and the time until it is there is shown beside it. CPU time is
+of the server, without its worker, for each request. Exits 1 when a promise is broken.
 
     python bench/serve.py [--keep FILE] [--runs 1000] [--measurements 1000000]
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import random
 import re
 import statistics
@@ -141,11 +142,17 @@ def requested(address: str) -> tuple[float, int]:
         return time.perf_counter() - started, found.status
 
 
+def cpu_s(pid: int) -> float:
+    """CPU time of a process without its children, in seconds (proc(5))."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def pages(url: str) -> int:
     """Time every page; 1 where one is too slow."""
     broken = 0
     with serving({**cleanup.environment(), "VTAX_STORE": url}) as (address, pid):
-        print(f"{'page':28}{'first ms':>10}{'median ms':>11}{'max ms':>9}{'prepared after s':>19}")
+        print(f"{'page':28}{'first ms':>10}{'median ms':>11}{'max ms':>9}{'CPU ms':>8}{'prepared after s':>19}")
         for name, path in PAGES.items():
             started = time.perf_counter()
             first_s, status = requested(address + path)
@@ -155,11 +162,14 @@ def pages(url: str) -> int:
                 seconds, status = requested(address + path)
                 waited.append(seconds)
             prepared_s = time.perf_counter() - started if len(waited) > 1 else 0.0
+            before_s = cpu_s(pid)
             again = [requested(address + path)[0] for _ in range(REQUESTS)]
+            cpu_ms = (cpu_s(pid) - before_s) * 1e3 / REQUESTS
             slowest = max(*waited, *again) * 1e3
             broken += statistics.median(again) * 1e3 > LIMIT_MS or max(waited) * 1e3 > LIMIT_MS
             after = f"{prepared_s:.1f}" if prepared_s else ""
-            print(f"{name:28}{first_s * 1e3:10.0f}{statistics.median(again) * 1e3:11.0f}{slowest:9.0f}{after:>19}")
+            times = f"{first_s * 1e3:10.0f}{statistics.median(again) * 1e3:11.0f}{slowest:9.0f}{cpu_ms:8.0f}"
+            print(f"{name:28}{times}{after:>19}", flush=True)
         memory = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
         print(f"peak memory of the server, without its worker: {int(memory[1]) / 1024 if memory else 0:.0f} MiB")
     return 1 if broken else 0

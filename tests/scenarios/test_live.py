@@ -190,7 +190,7 @@ def test_watch_prints_lines_and_ends_with_the_run(
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "s-1: finished, 3 blocks, 18 trials"
     assert "s-1: finished: 3 of 3 blocks are made" in lines
-    assert len([line for line in lines if ": script, 1.500 x/s" in line]) == 18
+    assert len([line for line in lines if ": script size=" in line and ", 1.500 x/s" in line]) == 18
     as_json = CliRunner().invoke(group, ["watch", "s-1", "--json"]).output
     value = json.loads(as_json.splitlines()[-1])
     assert (value["schema"], value["status"], value["trials"], value["block"]) == ("vtax.watch/1", "finished", 18, 3)

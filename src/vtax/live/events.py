@@ -26,7 +26,8 @@ _NUMBERS = ("at", "block", "blocks", "done_trials", "total_trials", "elapsed_s",
 class Event:
     """Something that happened in a run. name: of the method of `runner.events.Observer`, or `ended`. at: Unix time.
 
-    data: the arguments of the event by their names. number: counts the events of a file from 1.
+    data: the arguments of the event by their names; of the end of a trial its levels, too. number: counts the events
+    of a file from 1.
     """
 
     name: str
@@ -111,8 +112,8 @@ class EventReader:
         elif name in _APPLIED:
             self._found.count += 1
             self._found.at = at
-            self._found.events.append(Event(name, at, record, self._found.count))
             _APPLIED[name](self._found, record)
+            self._found.events.append(Event(name, at, record, self._found.count))
 
 
 def _record(line: bytes) -> dict[str, Any]:
@@ -150,6 +151,7 @@ def _trial_starting(found: Progressed, data: dict[str, Any]) -> None:
 
 
 def _trial_ended(found: Progressed, data: dict[str, Any]) -> None:
+    data["levels"] = found.trial[1] if found.trial else ""
     found.trial = None
     found.failed += bool(data.get("error"))
     found.is_warmup = bool(data.get("is_warmup"))

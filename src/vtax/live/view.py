@@ -137,9 +137,10 @@ def estimates(analysis: Analysis, before: Widths) -> Table | None:
 
 
 def log(state: LiveState, events: int = _SHOWN) -> Table:
-    """The last events, the newest first."""
+    """The last events, the newest first; the start of a trial is seen in `now` and at its end."""
     began = state.events[0].at if state.events else 0.0
-    shown = [TableRow((muted(_after(event, began)), happened(event))) for event in reversed(state.events)][:events]
+    ended = [event for event in reversed(state.events) if event.name != "trial_starting"][:events]
+    shown = [TableRow((muted(_after(event, began)), happened(event))) for event in ended]
     columns = (Column("after", msg("after"), is_number=True), Column("event", msg("event"), wraps=True))
     return Table(columns, (Group(tuple(shown)),), key="log", label=msg("Log"))
 
@@ -155,7 +156,7 @@ def happened(event: Event) -> Inline:
     if event.name == "trial_starting":
         return _trial(platform, label, str(data.get("levels", "")))
     if event.name == "trial_ended":
-        return joined([joined([platform, label], ": "), _outcome(data)], ", ")
+        return joined([_trial(platform, label, str(data.get("levels", ""))), _outcome(data)], ", ")
     if event.name == "ended":
         return joined([status_word(str(data.get("status", ""))), stored(str(data.get("because", "")))], ": ")
     return stored(str(data.get("text", "")))
