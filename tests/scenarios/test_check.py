@@ -133,11 +133,11 @@ def test_a_summary_is_written_in_markdown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--margin", "much"), "the margin 'much' is not a number"),
+        (("--margin", "much"), "'much' is not a number"),
         (("--margin", ""), "is not a number"),
         (("--margin", "-5%"), "is not a number"),
         (("--margin", "nan"), "is not a number"),
-        (("--margin", "5"), "is not between 0 and 100 %"),
+        (("--margin", "5"), "5 has no %"),
         (("--margin", "0%"), "is not between 0 and 100 %"),
         (("--treatment", "dokcer"), "there is no run or platform 'dokcer'"),
         (("--treatment", "tour-1"), "--treatment tour-1 is not a platform of tour-1"),

@@ -182,7 +182,7 @@ def test_without_a_terminal_what_is_missing_is_named() -> None:
         (("--question", "network", "--resource", "cpu"), "--resource has no effect on the question network"),
         (("--question", "density", "--resource", "network"), "density measures no network"),
         (("--question", "compare", "--margin", "200%"), "'200%' is not between 0 and 100 %"),
-        (("--question", "compare", "--margin", "much"), "'much' is not between 0 and 100 %"),
+        (("--question", "compare", "--margin", "much"), "'much' is not a number"),
         (("--question", "difference", "--difference", "1%", "--margin", "2%"), "counts as none"),
         (("--question", "compare", "--time", "3s"), "3s is too short for one block"),
         (("--question", "compare", "--time", "soon"), "soon"),

@@ -171,7 +171,7 @@ def test_the_list_shows_the_runs_that_meet_all_conditions() -> None:
     [
         ("study", "is no condition on a run"),
         ("seed=5", "study, platform, status, origin, tag, note, host, since"),
-        ("since=yesterday", "since='yesterday' is no date"),
+        ("since=yesterday", "'yesterday' is not a day or a time"),
     ],
 )
 def test_a_condition_that_is_none_is_refused(condition: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vtax.cli.arguments import share_of
 from vtax.cli.completion import platforms_of_run, run_names
 from vtax.cli.output import json_option, language_option, print_json
 from vtax.errors import BadInput
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from vtax.store.store import Store
 
 FAILED, UNDECIDED = 1, 3
-_MARGIN_FORM = "for example --margin 5% or --margin 0.05"
-_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", re.ASCII)
 
 
 @click.command("check")
@@ -80,7 +78,7 @@ def command(
     from vtax.report.views.check import document_of
     from vtax.store.store import Store
 
-    given, chosen = margin_of(margin), chosen_language(language)
+    given, chosen = share_of(margin, "--margin") if margin is not None else None, chosen_language(language)
     store = Store.existing(Home.from_environment().store_url)
     if against:
         found, seconds = _against(store, run_name, against, given, treatment, baseline, metric)
@@ -159,19 +157,6 @@ def _analysis_of(store: Store, name: str) -> Analysis:
         return analyse(store, name)
     with opened_bundle(path, row_progress(f"reading {path.name}")) as run:
         return analyse_data(load(run.engine, run))
-
-
-def margin_of(text: str | None) -> float | None:
-    """0.05 of `5%` or `0.05`; None of None. Raises BadInput for what is no share between 0 and 1."""
-    if text is None:
-        return None
-    match = _NUMBER.fullmatch(text.strip())
-    if match is None:
-        raise BadInput(f"the margin {text!r} is not a number", where="--margin", hint=_MARGIN_FORM)
-    share = float(match[1]) / (100 if match[2] else 1)
-    if not 0 < share < 1:
-        raise BadInput(f"the margin {text!r} is not between 0 and 100 %", where="--margin", hint=_MARGIN_FORM)
-    return share
 
 
 def _seconds(source: Source) -> dict[str, float]:

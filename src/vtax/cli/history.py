@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from vtax.cli.arguments import moment_of
 from vtax.cli.completion import studies_with_runs
 from vtax.cli.output import json_option, language_option, print_json
 from vtax.cli.row_progress import PLAIN_S, StatusLine
@@ -20,7 +20,11 @@ from vtax.host.home import Home
 @click.argument("study", shell_complete=studies_with_runs)
 @click.option("--metric", default="", help="Show this metric; default: every primary one.")
 @click.option("--platform", "platforms", multiple=True, metavar="P", help="Show platform P only (repeatable).")
-@click.option("--since", metavar="DATE", help="Leave out runs that started before this day (2026-01-31, UTC).")
+@click.option(
+    "--since",
+    metavar="DATE",
+    help="Leave out runs that started before this day, such as 2026-01-31, in this host's time zone.",
+)
 @click.option(
     "--value", type=click.Choice(("ratio", "mean")), default="ratio", show_default=True,
     help="Show ratios to the baseline, or means in the unit of the metric.",
@@ -59,7 +63,13 @@ def command(
         raise BadInput("--output and --json exclude each other", hint="use one of them")
     store = Store.existing(Home.from_environment().store_url)
     found = history(
-        store, study, metric=metric, platforms=platforms, since=_moment(since), quantity=value, watch=_progress(study)
+        store,
+        study,
+        metric=metric,
+        platforms=platforms,
+        since=moment_of(since, "--since") if since else 0.0,
+        quantity=value,
+        watch=_progress(study),
     )
     document = document_of(found)
     if document.nothing != "":
@@ -76,16 +86,6 @@ def command(
         click.echo(output.resolve())
     else:
         render(document, console(), chosen_language(language))
-
-
-def _moment(day: str | None) -> float:
-    """The Unix time at which a day begins in UTC; 0 for none."""
-    if day is None:
-        return 0.0
-    try:
-        return datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
-    except ValueError as error:
-        raise BadInput(f"{day!r} is not a day", where="--since", hint="write it as 2026-01-31") from error
 
 
 def _progress(study: str) -> Callable[[int, int], None]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any
 
 import click
 
+from vtax.cli.arguments import moment_of
 from vtax.cli.completion import conditions_on_runs
 from vtax.cli.output import json_option, print_json, print_table, resume_hint, with_program_path
 from vtax.errors import BadInput
@@ -106,7 +106,7 @@ def _wanted(conditions: Sequence[str]) -> Callable[[RunSummary], bool]:
                 hint=f"write KEY=VALUE with one of the keys {', '.join((*_TEXTS, 'since'))}",
             )
         if key == "since":
-            since = max(since, _moment_of(value))
+            since = max(since, moment_of(value, "--where since"))
         else:
             values.setdefault(key, []).append(value)
     return lambda run: run.started_at >= since and all(_has(run, key, wanted) for key, wanted in values.items())
@@ -116,16 +116,6 @@ def _has(run: RunSummary, key: str, wanted: Sequence[str]) -> bool:
     """Whether a run has one of the wanted values."""
     is_it = _MATCHES.get(key, str.__eq__)
     return any(is_it(value, each) for value in _TEXTS[key](run) for each in wanted)
-
-
-def _moment_of(text: str) -> float:
-    """A date or a time of this host's time zone as Unix time. Raises BadInput."""
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise BadInput(
-            f"since={text!r} is no date", hint="write since=2026-03-01 or since=2026-03-01T12:30"
-        ) from None
 
 
 def _plain(run: RunSummary, how: str) -> dict[str, Any]:

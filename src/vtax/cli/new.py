@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from vtax.cli.arguments import share_of
 from vtax.cli.completion import platform_names
 from vtax.cli.output import json_option, print_json, print_table
 from vtax.cli.preview import Preview, preview, startable
@@ -23,11 +24,9 @@ from vtax.study.model import MIN_BLOCKS_TO_JUDGE
 from vtax.study.units import duration_s, format_count, format_duration, format_percent
 
 BASELINE = "native"
-_PERCENT_HINT = "write a percentage such as 5%, or a fraction such as 0.05"
 _NEEDED = "--question, --platforms and --time"
 _LONGEST_S = 7 * 86400  # of a run that is drafted
 _LARGEST_MARGIN = 0.25
-_PLAIN_FRACTION = 0.2  # above, a number without % may be meant as a percentage
 _SHELL = ("|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1")
 
 Answer = TypeVar("Answer")
@@ -202,8 +201,8 @@ def _difference(question: Question, text: str | None, *, asks: bool) -> float | 
     if text is None and not asks:
         raise BadInput("the question difference needs --difference", hint="for example --difference 5%")
     if text is None:
-        return _answer("Which difference should be found?", "5%", lambda answer: _fraction(answer, "--difference"))
-    return _fraction(text, "--difference")
+        return _answer("Which difference should be found?", "5%", lambda answer: share_of(answer, "--difference"))
+    return share_of(text, "--difference")
 
 
 def _program(question: Question, text: str | None, *, asks: bool) -> list[str]:
@@ -289,23 +288,9 @@ def _words(text: str) -> list[str]:
     return [word for word in text.replace(",", " ").split() if word]
 
 
-def _fraction(text: str, where: str) -> float:
-    """0.05 of `5%` or `0.05`. Raises BadInput for anything that is not above 0 and below 1."""
-    try:
-        number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        number = 0.0
-    if number > _PLAIN_FRACTION and "%" not in text:
-        hint = f"write {text.strip()}%" + (f" or {100 * number:g}%" if number < 1 else ", or a fraction such as 0.05")
-        raise BadInput(f"{text.strip()} has no %", where=where, hint=hint)
-    if not 0 < number < 1:
-        raise BadInput(f"{text!r} is not between 0 and 100 %", where=where, hint=_PERCENT_HINT)
-    return number
-
-
 def _margin(text: str) -> float:
     """A margin of equivalence as a fraction. Raises BadInput for one that nearly everything is within."""
-    margin = _fraction(text, "--margin")
+    margin = share_of(text, "--margin")
     if margin > _LARGEST_MARGIN:
         what = f"a margin of {format_percent(margin, 'g')}: at most {format_percent(_LARGEST_MARGIN, 'g')}"
         raise BadInput(what, where="--margin", hint="platforms that differ by more are hardly equivalent")

@@ -1,0 +1,35 @@
+"""Values that several commands take as text: shares such as 5%, and moments such as a day."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from vtax.errors import BadInput
+
+_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)", re.ASCII)
+_PLAIN_FRACTION = 0.2  # above, a number without % may be meant as a percentage
+_SHARE_HINT = "write a percentage such as 5%, or a fraction such as 0.05"
+
+
+def share_of(text: str, where: str) -> float:
+    """0.05 of `5%` or `0.05`. Raises BadInput for anything that is not above 0 and below 1. where: the option."""
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"{text!r} is not a number", where=where, hint=_SHARE_HINT)
+    share = float(match[1]) / (100 if match[2] else 1)
+    if share > _PLAIN_FRACTION and not match[2]:
+        hint = f"write {match[1]}%" + (f" or {100 * share:g}%" if share < 1 else ", or a fraction such as 0.05")
+        raise BadInput(f"{match[1]} has no %", where=where, hint=hint)
+    if not 0 < share < 1:
+        raise BadInput(f"{text!r} is not between 0 and 100 %", where=where, hint=_SHARE_HINT)
+    return share
+
+
+def moment_of(text: str, where: str) -> float:
+    """The Unix time of a day or a time (ISO 8601) in this host's time zone. Raises BadInput. where: the option."""
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        hint = "write 2026-01-31 or 2026-01-31T12:30, in this host's time zone"
+        raise BadInput(f"{text!r} is not a day or a time", where=where, hint=hint) from None

@@ -1,0 +1,59 @@
+"""Values that several commands take as text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from vtax.cli.arguments import moment_of, share_of
+from vtax.errors import BadInput
+
+
+@pytest.mark.parametrize("text", ["5%", "5 %", " 0.05 ", ".05", "5.0%"])
+def test_a_share_is_a_percentage_or_a_fraction(text: str) -> None:
+    assert share_of(text, "--margin") == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "hint"),
+    [
+        ("5", "5 has no %", "write 5%, or"),
+        ("1", "1 has no %", "write 1%, or"),
+        ("0.5", "0.5 has no %", "write 0.5% or 50%"),
+        ("0", "'0' is not between 0 and 100 %", "such as 5%"),
+        ("100%", "'100%' is not between 0 and 100 %", "such as 5%"),
+        ("-5%", "'-5%' is not a number", "such as 5%"),
+        ("nan", "'nan' is not a number", "such as 5%"),
+        ("", "'' is not a number", "such as 5%"),
+    ],
+)
+def test_what_is_no_share_is_refused(text: str, error: str, hint: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        share_of(text, "--margin")
+    assert (refused.value.what, refused.value.where) == (error, "--margin")
+    assert hint in refused.value.hint
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A host nine hours ahead of UTC."""
+    monkeypatch.setenv("TZ", "Asia-9")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+def test_a_day_begins_in_the_time_zone_of_the_host() -> None:
+    assert moment_of("1970-01-02", "--since") == 15 * 3600
+    assert moment_of("1970-01-02T01:30", "--since") == 16.5 * 3600
+    assert moment_of("1970-01-02T00:00+00:00", "--since") == 24 * 3600
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01", ""])
+def test_what_is_no_day_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="is not a day or a time"):
+        moment_of(text, "--since")
