@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
+import command_line
 import pytest
 import synthetic_run
-from click.testing import CliRunner, Result
 
-from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.store.records import PlatformRecord
 from vtax.store.store import Store
 
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
-    with Store.open(f"sqlite:///{tmp_path}/store.sqlite") as opened:
-        synthetic_run.fill(synthetic_run.begin(opened))
-        yield opened
+invoked, values = partial(command_line.invoked, "check"), partial(command_line.values_of, "check")
 
 
-def invoked(*arguments: str) -> Result:
-    return CliRunner().invoke(group, ["check", *arguments])
-
-
-def values(*arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(invoked(*arguments, "--json").output)
-    return found
-
-
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_a_slower_platform_fails_the_check() -> None:
     result = invoked("tour-1", "--margin", "5%")
     text = result.output.replace("\xa0", " ")
@@ -48,7 +29,7 @@ def test_a_slower_platform_fails_the_check() -> None:
     assert re.search(r"kvm-virtio .* not tested +guests are started as root", text)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_a_platform_that_is_not_slower_passes() -> None:
     assert invoked("--treatment", "docker", "--margin", "0.05").exit_code == 0
     found = values("--treatment", "docker", "--margin", "5 %", "--strict")
@@ -59,7 +40,7 @@ def test_a_platform_that_is_not_slower_passes() -> None:
         assert each["slowdown"]["estimate"] == pytest.approx(1 - each["ratio"]["estimate"])
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_undecided_fails_only_when_strict() -> None:
     narrow = ("--treatment", "lxc", "--margin", "0.1%")
     assert invoked(*narrow).exit_code == 0
@@ -69,12 +50,12 @@ def test_undecided_fails_only_when_strict() -> None:
     assert "3 comparisons are undecided: lxc, sysbench-cpu events" in text
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_the_margin_of_the_study_is_the_default() -> None:
     assert values("--treatment", "docker")["margin"] == 0.02
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_any_two_platforms_are_compared() -> None:
     found = values("--treatment", "native", "--baseline", "qemu-tcg")
     assert found["status"] == "passed"
@@ -84,7 +65,7 @@ def test_any_two_platforms_are_compared() -> None:
     assert found["baseline"] == "qemu-tcg"
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_any_metric_is_checked_by_name() -> None:
     found = values("--treatment", "qemu-tcg", "--metric", "latency", "--margin", "5%")
     assert [(each["metric"], each["better"], each["outcome"]) for each in found["comparisons"]] == [
@@ -93,7 +74,7 @@ def test_any_metric_is_checked_by_name() -> None:
     assert "has no metric 'latenzy'" in str(invoked("--metric", "latenzy").exception)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_a_junit_file_has_one_case_a_comparison(tmp_path: Path) -> None:
     path = tmp_path / "check.xml"
     assert invoked("--margin", "5%", "--junit", str(path)).exit_code == 1
@@ -111,7 +92,7 @@ def test_a_junit_file_has_one_case_a_comparison(tmp_path: Path) -> None:
     assert [child.tag for child in suite][-2:] == ["system-out", "system-err"]
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_an_undecided_case_says_what_it_could_see_and_what_would_decide(tmp_path: Path) -> None:
     path = tmp_path / "check.xml"
     invoked("--treatment", "lxc", "--margin", "0.1%", "--junit", str(path))
@@ -120,7 +101,7 @@ def test_an_undecided_case_says_what_it_could_see_and_what_would_decide(tmp_path
     assert all("visible from" in each and "would decide" in each for each in found)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_a_summary_is_written_in_markdown(tmp_path: Path) -> None:
     path = tmp_path / "check.md"
     invoked("--margin", "5%", "--markdown", str(path), "--language", "pt-BR")
@@ -148,7 +129,7 @@ def test_a_summary_is_written_in_markdown(tmp_path: Path) -> None:
         (("--junit", "/nowhere/check.xml"), "cannot be written"),
     ],
 )
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_wrong_input_is_refused(arguments: tuple[str, ...], error: str) -> None:
     found = invoked(*arguments).exception
     assert isinstance(found, BadInput)
@@ -156,21 +137,21 @@ def test_wrong_input_is_refused(arguments: tuple[str, ...], error: str) -> None:
     assert found.hint
 
 
-def test_another_run_is_no_side(store: Store) -> None:
-    synthetic_run.fill(synthetic_run.begin(store, name="tour-2"))
+def test_another_run_is_no_side(tour: Store) -> None:
+    synthetic_run.fill(synthetic_run.begin(tour, name="tour-2"))
     found = invoked("tour-1", "--treatment", "tour-2:docker").exception
     assert "--treatment tour-2:docker is not a platform of tour-1" in str(found)
 
 
-def test_a_run_without_a_block_is_refused(store: Store) -> None:
-    synthetic_run.begin(store, name="tour-2")
+def test_a_run_without_a_block_is_refused(tour: Store) -> None:
+    synthetic_run.begin(tour, name="tour-2")
     assert "tour-2 has no finished block" in str(invoked("tour-2").exception)
 
 
-def test_a_run_of_one_platform_is_refused(store: Store) -> None:
+def test_a_run_of_one_platform_is_refused(tour: Store) -> None:
     native = PlatformRecord("native", {"driver": "native", "options": {}}, True, is_baseline=True)
     cells = [cell for cell in synthetic_run.cells() if cell.platform == "native"]
-    run = synthetic_run.begin(store, name="tour-2", platforms=(native,), cells=cells)
+    run = synthetic_run.begin(tour, name="tour-2", platforms=(native,), cells=cells)
     for cell in cells[:1]:
         run.add_trial(synthetic_run.trial(cell))
     found = invoked("tour-2").exception
@@ -178,7 +159,7 @@ def test_a_run_of_one_platform_is_refused(store: Store) -> None:
     assert "tour-2 has one platform" in str(found)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_the_keys_of_json_are_documented() -> None:
     found = values("--margin", "0.1%")
     page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()

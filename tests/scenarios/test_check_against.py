@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import command_line
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
-from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.report.analysis.result import analyse
 from vtax.stats.sessions import unpaired_over_sessions
@@ -26,6 +24,7 @@ OF_SESSION = {"old-1": 0.00, "old-2": 0.20, "old-3": -0.10, "new-1": 0.30, "new-
 """Of the host: all platforms alike."""
 NAMES = ("native", "docker", "lxc")
 NEW_DOCKER = -0.12  # as a logarithm: 11 % slower
+invoked, values = partial(command_line.invoked, "check"), partial(command_line.values_of, "check")
 OLD, NEW = "old-1,old-2,old-3", "new-1,new-2,new-3"
 
 
@@ -48,36 +47,19 @@ def made(store: Store, name: str, *, effect: float = 0.0, docker: float = 0.0, *
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
-    with Store.open(f"sqlite:///{tmp_path}/store.sqlite") as opened:
-        yield opened
-
-
-@pytest.fixture
-def six(store: Store) -> Store:
+def six(home_store: Store) -> Store:
     """Three runs a side; docker became slower by 11 %."""
     for name, effect in OF_SESSION.items():
-        made(store, name, effect=effect, docker=NEW_DOCKER if name.startswith("new") else 0.0)
-    return store
+        made(home_store, name, effect=effect, docker=NEW_DOCKER if name.startswith("new") else 0.0)
+    return home_store
 
 
 @pytest.fixture
-def two(store: Store) -> Store:
+def two(home_store: Store) -> Store:
     """One run a side."""
     for name in ("old-1", "new-1"):
-        made(store, name, effect=OF_SESSION[name], docker=NEW_DOCKER if name == "new-1" else 0.0)
-    return store
-
-
-def invoked(*arguments: str) -> Result:
-    return CliRunner().invoke(group, ["check", *arguments])
-
-
-def values(*arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(invoked(*arguments, "--json").output)
-    return found
+        made(home_store, name, effect=OF_SESSION[name], docker=NEW_DOCKER if name == "new-1" else 0.0)
+    return home_store
 
 
 def refused(*arguments: str) -> BadInput:
@@ -142,9 +124,9 @@ def test_one_session_a_side_decides_nothing_and_says_what_it_leaves_out() -> Non
 @pytest.mark.usefixtures("two")
 def test_a_bundle_is_read_without_being_imported(tmp_path: Path) -> None:
     path = tmp_path / "old.vtax.gz"
-    assert CliRunner().invoke(group, ["export", "old-1", "-o", str(path)]).exit_code == 0
+    assert command_line.invoked("export", "old-1", "-o", str(path)).exit_code == 0
     expected = values("new-1", "--against", "old-1")
-    assert CliRunner().invoke(group, ["remove", "old-1", "--yes"]).exit_code == 0
+    assert command_line.invoked("remove", "old-1", "--yes").exit_code == 0
     assert values("new-1", "--against", str(path))["comparisons"] == expected["comparisons"]
     assert "there is no run 'old-1'" in str(refused("new-1", "--against", "old-1"))
     path.write_bytes(path.read_bytes()[:-9])
@@ -162,9 +144,9 @@ def test_test_reports_name_both_runs(tmp_path: Path) -> None:
     assert "new-1 em relação a old-1: docker, lxc, pelas razões com native" in markdown.read_text(encoding="utf-8")
 
 
-def test_differences_of_the_setting_are_listed(store: Store) -> None:
-    made(store, "old-1", host={"kernel": "6.1"}, image_key="1111", vtax_version="0.1.0")
-    made(store, "new-1", host={"kernel": "6.12"}, image_key="2222", vtax_version="0.2.0")
+def test_differences_of_the_setting_are_listed(home_store: Store) -> None:
+    made(home_store, "old-1", host={"kernel": "6.1"}, image_key="1111", vtax_version="0.1.0")
+    made(home_store, "new-1", host={"kernel": "6.12"}, image_key="2222", vtax_version="0.2.0")
     found = "\n".join(map(str, values("new-1", "--against", "old-1")["against"]["differences"]))
     for each in ("kernel: 6.12 and 6.1", "images differ: 2222 and 1111", "versions of vtax differ: 0.2.0 and 0.1.0"):
         assert each in found
@@ -172,25 +154,25 @@ def test_differences_of_the_setting_are_listed(store: Store) -> None:
     assert "images differ: 2222 and 1111" in text
 
 
-def test_points_and_platforms_of_one_run_alone_are_not_tested(store: Store) -> None:
+def test_points_and_platforms_of_one_run_alone_are_not_tested(home_store: Store) -> None:
     both = [each for each in cells() if each.platform in NAMES and each.levels.get("direction") != "send"]
     fewer = [each for each in both if each.benchmark == "sysbench-cpu" and each.platform != "lxc"]
-    made(store, "old-1", cells=fewer)
-    made(store, "new-1", cells=[each for each in both if each.benchmark == "sysbench-cpu"])
+    made(home_store, "old-1", cells=fewer)
+    made(home_store, "new-1", cells=[each for each in both if each.benchmark == "sysbench-cpu"])
     found = values("new-1", "--against", "old-1")
     assert [each["platform"] for each in found["comparisons"]] == ["docker"]
     assert [(each["platform"], each["reason"]) for each in found["not_tested"]] == [("lxc", "only in new-1")]
     assert values("new-1", "--against", "old-1", "--treatment", "docker")["not_tested"] == []
 
 
-def test_runs_that_do_not_measure_the_same_are_refused(store: Store) -> None:
-    made(store, "new-1")
+def test_runs_that_do_not_measure_the_same_are_refused(home_store: Store) -> None:
+    made(home_store, "new-1")
     chosen = [each for each in cells() if each.benchmark == "sysbench-cpu" and each.platform in NAMES]
-    made(store, "longer-1", cells=[replace(each, parameters={"duration_s": 5.0}) for each in chosen])
-    made(store, "larger-1", declared={**DECLARED, "guest": {"vcpus": 2, "memory": 512 * 1024**2}})
+    made(home_store, "longer-1", cells=[replace(each, parameters={"duration_s": 5.0}) for each in chosen])
+    made(home_store, "larger-1", declared={**DECLARED, "guest": {"vcpus": 2, "memory": 512 * 1024**2}})
     others = [replace(each, is_baseline=each.name == "lxc") for each in PLATFORMS if each.name in NAMES]
-    made(store, "of-lxc-1", platforms=others, declared={**DECLARED, "baseline": "lxc"})
-    begin(store, "empty-1")
+    made(home_store, "of-lxc-1", platforms=others, declared={**DECLARED, "baseline": "lxc"})
+    begin(home_store, "empty-1")
     for name, error in (
         ("longer-1", "do not measure the same: parameters of sysbench-cpu differs in duration_s: 1.0 and 5.0"),
         ("larger-1", "do not measure the same: guest differs in vcpus: 1 and 2"),

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import command_line
 import pytest
 import synthetic_run
-from click.testing import CliRunner, Result
 
-from vtax.cli.main import group
 from vtax.errors import BadInput
 from vtax.store.store import Store
 
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("VTAX_HOME", str(tmp_path))
-    monkeypatch.delenv("VTAX_STORE", raising=False)
-    with Store.open(f"sqlite:///{tmp_path}/store.sqlite") as opened:
-        synthetic_run.fill(synthetic_run.begin(opened))
-        yield opened
+invoked, values = partial(command_line.invoked, "recommend"), partial(command_line.values_of, "recommend")
 
 
-def invoked(*arguments: str) -> Result:
-    return CliRunner().invoke(group, ["recommend", *arguments])
-
-
-def values(*arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(invoked(*arguments, "--json").output)
-    return found
-
-
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_platforms_are_ranked_by_the_weights() -> None:
     text = invoked("tour-1", "--weights", "cpu=1,network=3").output.replace("\xa0", " ")
     assert "weights: cpu 25 % (sysbench-cpu), network 75 % (iperf3)" in text
@@ -50,14 +31,14 @@ def test_platforms_are_ranked_by_the_weights() -> None:
     assert sum(chances) == pytest.approx(1)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_named_platforms_are_ranked_among_themselves() -> None:
     found = values("--platform", "docker", "--platform", "native")
     assert {each["platform"] for each in found["standings"]} == {"docker", "native"}
     assert found["reference"] is None
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_it_speaks_portuguese() -> None:
     text = invoked("--language", "pt-BR").output.replace("\xa0", " ")
     assert "pesos: processador (cpu) 50 % (sysbench-cpu), rede (network) 50 % (iperf3)" in text
@@ -80,7 +61,7 @@ def test_it_speaks_portuguese() -> None:
         ("gpu=1", "there is no resource 'gpu'"),
     ],
 )
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_wrong_weights_are_refused(weights: str, error: str) -> None:
     found = invoked("--weights", weights)
     assert isinstance(found.exception, BadInput)
@@ -88,7 +69,7 @@ def test_wrong_weights_are_refused(weights: str, error: str) -> None:
     assert found.exception.hint
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_other_wrong_input_is_refused() -> None:
     assert "has no platform 'dokcer'" in str(invoked("--platform", "dokcer").exception)
     alone = invoked("--platform", "docker").exception
@@ -97,23 +78,23 @@ def test_other_wrong_input_is_refused() -> None:
     assert isinstance(invoked("nothing-1").exception, BadInput)
 
 
-def test_a_run_without_a_block_is_refused(store: Store) -> None:
-    synthetic_run.begin(store, name="tour-2")
+def test_a_run_without_a_block_is_refused(tour: Store) -> None:
+    synthetic_run.begin(tour, name="tour-2")
     assert "tour-2 has no finished block" in str(invoked("tour-2").exception)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_a_report_has_a_chapter_when_weights_are_given(tmp_path: Path) -> None:
     path = tmp_path / "out"
     for weights, has_chapter in ((["--weights", "network=1"], True), ([], False)):
         arguments = ["report", "tour-1", "--format", "html", "--output", str(path), *weights]
-        assert CliRunner().invoke(group, arguments).exit_code == 0
+        assert command_line.invoked(*arguments).exit_code == 0
         assert ("Recommendation" in path.read_text()) is has_chapter
-    refused = CliRunner().invoke(group, ["report", "--format", "csv", "--output", str(path), "--weights", "cpu=1"])
+    refused = command_line.invoked("report", "--format", "csv", "--output", str(path), "--weights", "cpu=1")
     assert "csv has no chapters" in str(refused.exception)
 
 
-@pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("tour")
 def test_the_keys_of_json_are_documented() -> None:
     found = values()
     page = (Path(__file__).resolve().parents[2] / "docs/data.md").read_text()

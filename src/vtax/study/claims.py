@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vtax.study import limits
-from vtax.study.fields import Level, Name, Table, disagreement
+from vtax.study.fields import Level, Name, Table, as_tuple, disagreement
 from vtax.study.units import size_bytes
 
 BENCHMARK, METRIC = "benchmark", "metric"
@@ -207,12 +207,12 @@ class CheckTable(Table):
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """The labels it names; none: all."""
-        return (self.benchmark,) if isinstance(self.benchmark, str) else tuple(self.benchmark)
+        return as_tuple(self.benchmark)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics it names; none: the primary ones."""
-        return (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
+        return as_tuple(self.metric)
 
     @property
     def levels(self) -> dict[str, tuple[str, ...]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -12,6 +13,7 @@ from vtax.study.units import duration_s
 
 Duration = Annotated[float, BeforeValidator(duration_s), Field(json_schema_extra={"type": ["number", "string"]})]
 Level = bool | int | float | str
+Text = TypeVar("Text", bound=str)
 
 
 def _name(text: str) -> str:
@@ -21,6 +23,11 @@ def _name(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_name)]
+
+
+def as_tuple(given: Text | Sequence[Text]) -> tuple[Text, ...]:
+    """What a key holds that takes one name or a list of them."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def disagreement(text: str, *key: str | int) -> PydanticCustomError:

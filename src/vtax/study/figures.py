@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from vtax.study.claims import BENCHMARK, HOST, METRIC, Where, canonical_levels
-from vtax.study.fields import Name, Table, disagreement
+from vtax.study.fields import Name, Table, as_tuple, disagreement
 
 PLATFORM, TEST, QUANTITY = "platform", "test", "quantity"
 NAMED_AXES = (PLATFORM, TEST, HOST, BENCHMARK, METRIC, QUANTITY)
@@ -85,17 +85,17 @@ class FigureTable(Table):
     @property
     def benchmarks(self) -> tuple[str, ...]:
         """The labels, in order."""
-        return (self.benchmark,) if isinstance(self.benchmark, str) else tuple(self.benchmark)
+        return as_tuple(self.benchmark)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics, in order."""
-        return (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
+        return as_tuple(self.metric)
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
         """The quantities, in order."""
-        return (self.quantity,) if isinstance(self.quantity, str) else tuple(self.quantity)
+        return as_tuple(self.quantity)
 
     @property
     def axes(self) -> tuple[str, ...]:

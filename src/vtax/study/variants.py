@@ -15,7 +15,7 @@ from pydantic import Field
 
 from vtax.study import limits
 from vtax.study.claims import BENCHMARK, canonical, side_of
-from vtax.study.fields import Level, Name, Table
+from vtax.study.fields import Level, Name, Table, as_tuple
 from vtax.study.units import format_count, format_size, size_bytes
 
 
@@ -263,8 +263,7 @@ def _prune_claims(changed: dict[str, Any], name: str, moved: Moved) -> None:
 
 
 def _labels_of(table: Mapping[str, Any]) -> tuple[str, ...]:
-    given = table.get("benchmark", ())
-    return (given,) if isinstance(given, str) else tuple(given)
+    return as_tuple(table.get("benchmark", ()))
 
 
 def _lost(checks: Sequence[Mapping[str, Any]], moved: Moved) -> str:
