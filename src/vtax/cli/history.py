@@ -63,14 +63,9 @@ def command(
         raise BadInput("--output and --json exclude each other", hint="use one of them")
     store = Store.existing(Home.from_environment().store_url)
     found = history(
-        store,
-        study,
-        metric=metric,
-        platforms=platforms,
-        since=moment_of(since, "--since") if since else 0.0,
-        quantity=value,
-        watch=_progress(study),
-    )
+        store, study, metric=metric, platforms=platforms, since=moment_of(since, "--since") if since else 0.0,
+        quantity=value, watch=_progress(study),
+    )  # fmt: skip
     document = document_of(found)
     if document.nothing != "":
         raise VtaxError(
