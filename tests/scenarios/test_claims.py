@@ -66,6 +66,23 @@ def test_every_claim_has_a_word(store: Store) -> None:
     assert "qemu-tcg" in text
 
 
+def test_a_report_takes_a_mapping_into_the_chapter_of_claims(store: Store, tmp_path: Path) -> None:
+    stored(store)
+
+    def report(*arguments: str) -> Result:
+        output = str(tmp_path / "report.md")
+        return CliRunner().invoke(group, ["report", "--format", "markdown", "--output", output, *arguments])
+
+    assert report().exit_code == 0
+    assert "xen-pv is not in this run" in (tmp_path / "report.md").read_text()
+    assert report("--map", "xen-pv=docker").exit_code == 0
+    text = " ".join((tmp_path / "report.md").read_text().split())
+    assert "Mapped by request: docker for xen-pv" in text
+    assert "docker (for xen-pv)" in text
+    assert "no claim or figure of tour names the platform 'gone'" in str(report("--map", "gone=docker").exception)
+    assert "csv has no chapters" in str(report("--map", "xen-pv=docker", "--format", "csv").exception)
+
+
 def test_mapping_is_on_request_and_in_every_table(store: Store) -> None:
     stored(store)
     assert words("--map", "xen-pv=docker")["xen-fast"] == "reproduced"

@@ -109,6 +109,16 @@ def test_json_lists_what_was_written_and_what_was_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_a_report_takes_a_mapping_into_the_chapter_of_figures(tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    arguments = ["report", "tour-1", "--output", str(output), "--map", "kvm-virtio=docker"]
+    CliRunner().invoke(group, arguments, catch_exceptions=False)
+    page = output.read_text()
+    assert "no value of kvm-virtio" not in page
+    assert page.count("docker for kvm-virtio") > 1  # above the chapter and in the note of its figure
+
+
+@pytest.mark.usefixtures("store")
 def test_a_mapped_platform_is_written_and_named() -> None:
     done = vtax("figures", "tour-1", "--only", "figure-3", "--map", "kvm-virtio=docker")
     assert done.exit_code == 0, done.output

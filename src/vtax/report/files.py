@@ -33,24 +33,26 @@ from vtax.store.store import Store
 _BATCH_ROWS = 1 << 16
 _LAST_MOMENT = 253_402_300_800  # Unix time of the year 10000, for which there is no text
 Weights = Mapping[str, float] | None
+Mapped = Mapping[str, str] | None
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def write(
     store: Store, run_name: str, file_format: str, path: Path, wanted: Wanted | None = None,
-    language: Language = ENGLISH, weights: Weights = None,
+    language: Language = ENGLISH, weights: Weights = None, mapped: Mapped = None,
 ) -> None:  # fmt: skip
     """Write a run as html, json, markdown, latex, csv or parquet; an existing file is replaced whole or not at all.
 
     wanted: what of the run, None for all. csv and parquet hold the baseline only when it is wanted. language: of
-    html, markdown and latex, as weights: resource -> weight, for a chapter with a recommendation. Raises BadInput for
-    an unknown run or name and for a wrong path, StoreError when the store cannot be read or the disk is full.
+    html, markdown and latex, as weights: resource -> weight, for a chapter with a recommendation, and mapped:
+    platform of the publication -> platform of the run. Raises BadInput for an unknown run or name and for a wrong
+    path, StoreError when the store cannot be read or the disk is full.
     """
     if file_format in _TEXTS:
         source = source_of(store, run_name, resamples=RESAMPLES, wanted=wanted)
         with replacing(path) as new:
-            write_whole(source, file_format, new, language, weights)
+            write_whole(source, file_format, new, language, weights, mapped)
         return
     run = store.open_run(run_name)
     only = EVERYTHING if wanted is None else filter_of(run, wanted)
@@ -61,38 +63,39 @@ def write(
 
 
 def write_whole(
-    source: Source, file_format: str, path: Path, language: Language = ENGLISH, weights: Weights = None
-) -> None:
+    source: Source, file_format: str, path: Path, language: Language = ENGLISH, weights: Weights = None,
+    mapped: Mapped = None,
+) -> None:  # fmt: skip
     """Write all that a source shows, as `write` does, to a file that nobody reads yet."""
     if file_format in _TEXTS:
-        path.write_text(_TEXTS[file_format](source, language, weights), encoding="utf-8")
+        path.write_text(_TEXTS[file_format](source, language, weights, mapped), encoding="utf-8")
     else:
         _write_table(tidy(source.data, source.effective), file_format, path)
 
 
-def _html(source: Source, language: Language, weights: Weights) -> str:
+def _html(source: Source, language: Language, weights: Weights, mapped: Mapped) -> str:
     from vtax.report.renderers.html import html
 
-    return html(report(source, weights), language)
+    return html(report(source, weights, mapped), language)
 
 
-def _markdown(source: Source, language: Language, weights: Weights) -> str:
+def _markdown(source: Source, language: Language, weights: Weights, mapped: Mapped) -> str:
     from vtax.report.renderers.markdown import markdown
 
-    return markdown(report(source, weights), language)
+    return markdown(report(source, weights, mapped), language)
 
 
-def _latex(source: Source, language: Language, weights: Weights) -> str:
+def _latex(source: Source, language: Language, weights: Weights, mapped: Mapped) -> str:
     from vtax.report.renderers.latex import latex
 
-    return latex(report(source, weights), language)
+    return latex(report(source, weights, mapped), language)
 
 
-def _json(source: Source, _: Language, __: Weights) -> str:
+def _json(source: Source, _: Language, __: Weights, ___: Mapped) -> str:
     return json.dumps(plain(values_of(source, Options())), indent=1, default=str) + "\n"
 
 
-_TEXTS: Mapping[str, Callable[[Source, Language, Weights], str]] = {
+_TEXTS: Mapping[str, Callable[[Source, Language, Weights, Mapped], str]] = {
     "html": _html, "json": _json, "markdown": _markdown, "latex": _latex,
 }  # fmt: skip
 

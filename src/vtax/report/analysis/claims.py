@@ -114,9 +114,7 @@ def claims(analysis: Analysis, mapped: Mapped | None = None) -> Claims:
     Raises BadInput for a mapping of a platform that no claim names, or to one that the run did not measure.
     """
     found, mapping = tables_of(analysis), dict(mapped or {})
-    named = list(dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline)))
-    hosts = {host for claim in found for check in claim.check for host in check.hosts}
-    check_mapping(analysis, mapping, named, hosts, "claim")
+    check_mapping(analysis, mapping, *named_in_claims(analysis), "claim")
     entries = entries_of(analysis)
     prepared: dict[str, list[list[_Prepared]]] = {}
     why: dict[str, Inline] = {}
@@ -164,6 +162,13 @@ def _answered(compared: Compared, answer: Tested | StatsError) -> Compared:
     return (
         replace(compared, reason=answer.note) if isinstance(answer, StatsError) else replace(compared, tested=answer)
     )
+
+
+def named_in_claims(analysis: Analysis) -> tuple[list[str], set[int]]:
+    """The platforms and the numbers of the hosts that the study's claims name."""
+    found = tables_of(analysis)
+    named = list(dict.fromkeys(name for claim in found for name in claim.platforms(analysis.baseline)))
+    return named, {host for claim in found for check in claim.check for host in check.hosts}
 
 
 def check_mapping(

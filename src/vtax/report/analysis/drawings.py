@@ -106,16 +106,17 @@ def drawings(analysis: Analysis, data: RunData, mapped: Mapped | None = None) ->
     """
     tables, mapped = figures_of(analysis), dict(mapped or {})
     if mapped:
-        hosts = {table.host for table in tables if table.host}
-        check_mapping(analysis, mapped, _named(analysis, tables), hosts, "figure")
+        check_mapping(analysis, mapped, *named_in_figures(analysis), "figure")
     tests = cell_tests(data) if tables else {}
     return [_Selection(analysis, tests, table, mapped).drawing() for table in tables]
 
 
-def _named(analysis: Analysis, tables: Sequence[FigureTable]) -> list[str]:
-    """The platforms of the publication."""
+def named_in_figures(analysis: Analysis) -> tuple[list[str], set[int]]:
+    """The platforms of the publication, and the numbers of the hosts that figures name."""
+    tables = figures_of(analysis)
     named = [name for table in tables for name in (*table.platforms, *table.without)]
-    return list(dict.fromkeys([*_of_paper(analysis), *named]))
+    of_paper = _of_paper(analysis) if tables else []
+    return list(dict.fromkeys([*of_paper, *named])), {table.host for table in tables if table.host}
 
 
 def _of_paper(analysis: Analysis) -> list[str]:

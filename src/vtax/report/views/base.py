@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from vtax.report.analysis.source import Source
@@ -16,7 +16,8 @@ class Options:
 
     depth: what a terminal shows at once, everything, or all that belongs into a report. arguments: those that the
     view takes. metric, label: the one metric and the one benchmark that are wanted; all where empty. weights:
-    resource -> weight, of a recommendation; all alike where None.
+    resource -> weight, of a recommendation; all alike where None. mapped: platform of a publication -> platform of
+    the run that stands for it, in claims and figures.
     """
 
     depth: Literal["brief", "all", "report"] = "brief"
@@ -24,6 +25,7 @@ class Options:
     metric: str = ""
     label: str = ""
     weights: Mapping[str, float] | None = None
+    mapped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def every_metric(self) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from vtax.report.analysis import mapping
 from vtax.report.analysis.claims import Claims, Compared, JudgedClaim, claims, name_of
 from vtax.report.analysis.published import Published, published
 from vtax.report.analysis.source import Source
@@ -52,9 +53,10 @@ _WORDS: Mapping[str, Inline] = {
 
 
 def document(source: Source, options: Options) -> Document:
-    """Every claim of the run's study, without a mapping; claims are judged by the whole run."""
+    """Every claim of the run's study; claims are judged by the whole run."""
     analysis = source.whole.analysis
-    found = claims(analysis) if analysis.declared.get("claim") else Claims((), {}, 0, analysis.rule.alpha)
+    mapped = mapping.of_claims(analysis, options.mapped)
+    found = claims(analysis, mapped) if analysis.declared.get("claim") else Claims((), {}, 0, analysis.rule.alpha)
     return document_of(found, analysis, is_full=options.depth != "brief")
 
 

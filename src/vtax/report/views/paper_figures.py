@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vtax.report.analysis import mapping
 from vtax.report.analysis.drawings import Drawing, Estimate, Place, drawings
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.values import Analysis
@@ -42,9 +43,10 @@ from vtax.study.claims import BENCHMARK, METRIC
 
 
 def document(source: Source, options: Options) -> Document:
-    """Every figure of the run's study, without a mapping; figures are of the whole run."""
+    """Every figure of the run's study; figures are of the whole run."""
     whole = source.whole
-    return document_of(drawings(whole.analysis, whole.data), whole.analysis, is_full=options.depth != "brief")
+    mapped = mapping.of_figures(whole.analysis, options.mapped)
+    return document_of(drawings(whole.analysis, whole.data, mapped), whole.analysis, is_full=options.depth != "brief")
 
 
 def document_of(found: Sequence[Drawing], analysis: Analysis, *, is_full: bool) -> Document:
