@@ -39,7 +39,6 @@ from vtax.report.document import (
     Verdict,
     Warning,
     Warnings,
-    joined,
     msg,
     plural,
 )
@@ -342,7 +341,7 @@ class _Page:
     def _chart(self, chart: Chart) -> Markup:
         name = f"c{self._charts}"
         self._charts += 1
-        notes = self.formatter.text(joined(chart.notes, " "))
+        notes = Markup("<br>").join(map(self.formatter.text, chart.notes))
         wide, narrow = (
             Markup('<div class="{}">{}</div>').format(kind, Markup(vega.static_svg(spec, f"{name}-{kind}")))
             for kind, spec in (
