@@ -15,6 +15,11 @@ from synthetic_run import DECLARED, PLATFORMS, begin, cells, trial
 
 from vtax.cli.main import group
 from vtax.errors import BadInput
+from vtax.host.home import Home
+from vtax.report.analysis.pivot import Axes
+from vtax.report.analysis.pivot import pivot as analysis_pivot
+from vtax.report.analysis.source import source_of
+from vtax.report.views.pivot_chart import chart_of
 from vtax.stats.intervals import mean_interval
 from vtax.store.records import CellRecord, UntestedRecord
 from vtax.store.store import Store
@@ -238,6 +243,46 @@ def test_a_terminal_shows_what_the_figures_are_and_their_warnings() -> None:
     assert "lower is better" in output_of("show", "--cols", "session", *ONE, "--value", "overhead")
     assert "colunas: message_size" in output_of("show", "--cols", "message_size", "--where", "mtu=1500",
                                                 "--language", "pt-BR")  # fmt: skip
+
+
+def test_a_figure_draws_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "x.svg"
+    printed = output_of("show", "--cols", "message_size", "--where", "mtu=1500", "--figure", str(file))
+    assert printed.strip() == str(file)
+    text = file.read_text()
+    for word in ("docker", "lxc", "message_size", "1024", "mean (Gbit/s)", "where link.mtu=1500"):
+        assert word in text
+    output_of("show", "--rows", "platform", "--benchmark", "sysbench-cpu", "--figure", str(file), "--value", "ratio")
+    assert "ratio to native" in file.read_text()
+
+
+def test_a_figure_has_a_value_for_every_cell_of_the_table() -> None:
+    source = source_of(Store.existing(Home.from_environment().store_url))
+    found = analysis_pivot(source.analysis, Axes(columns="message_size", panels="link.mtu"), "mean")
+    chart = chart_of(found, source.analysis)
+    assert chart is not None
+    assert (chart.kind, chart.log, len(chart.panels)) == ("lines", (), 2)
+    drawn = {
+        (found.panels[value.panel], found.rows[value.series], str(int(value.x))): value.right
+        for value in chart.values
+    }
+    assert drawn == {
+        place: (cell.value.value, cell.value.low, cell.value.high)
+        for place, cell in found.cells.items()
+        if cell.value
+    }
+
+
+def test_what_no_figure_can_show_is_refused(tmp_path: Path) -> None:
+    by_metric = ("--cols", "metric", "--benchmark", "sysbench-cpu", "--all")
+    for options, said in (
+        ((*by_metric, "--figure", str(tmp_path / "x.svg")), "has one unit"),
+        (("--cols", "session", *ONE, "--figure", str(tmp_path / "x.gif")), "no svg, pdf or png"),
+        (("--cols", "session", *ONE, "--value", "overhead", "--figure", str(tmp_path / "x.svg")), "may be negative"),
+        (("--figure", str(tmp_path / "x.svg")), "--figure is of a table by factors"),
+    ):
+        assert said in refusal(*options).what
+    assert list(tmp_path.glob("x.*")) == []
 
 
 def test_every_platform_of_the_run_keeps_its_order() -> None:

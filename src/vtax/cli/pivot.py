@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,15 +16,18 @@ from vtax.errors import BadInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vtax.report.analysis.pivot import Axes
+    from vtax.report.analysis import Analysis
+    from vtax.report.analysis.pivot import Axes, Pivot
+    from vtax.report.renderers.language import Language
     from vtax.store.store import Store
 
 _NAMES = {"rows": "--rows", "cols": "--cols", "panel": "--panel"}
-_OTHERS = {"metric": "--metric", "value": "--value"}
+_OTHERS = {"metric": "--metric", "value": "--value", "figure": "--figure"}
+_FORMATS = ("svg", "pdf", "png")
 
 
 def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --rows, --cols, --panel, --metric and --value: parameters of these names, see `requested`."""
+    """Add --rows, --cols, --panel, --metric, --value and --figure: parameters of these names, see `requested`."""
     options = (
         click.option(
             "--rows", metavar="FACTOR", shell_complete=factors_of_run,
@@ -38,6 +42,10 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--value", type=click.Choice(["mean", "ratio", "efficiency", "overhead"]),
             help="The figure of such a table (default: mean); ratios are to the baseline.",
         ),
+        click.option(
+            "--figure", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+            help="Draw such a table as FILE.svg, .pdf or .png: rows as colours, columns along the axis.",
+        ),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -47,7 +55,7 @@ def pivot_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def requested(options: dict[str, Any]) -> Axes | None:
     """The axes that were requested for; None for none, and their parameters are removed then.
 
-    Raises BadInput for --metric or --value without an axis.
+    Raises BadInput for --metric, --value or --figure without an axis.
     """
     from vtax.report.analysis.pivot import PLATFORM, Axes
 
@@ -71,7 +79,7 @@ def print_pivot(
     store: Store, run_name: str, axes: Axes, options: dict[str, Any], *, as_json: bool, every_metric: bool,
     language: str, console: Console,
 ) -> None:  # fmt: skip
-    """Print a table by factors. options: those of filters, --metric and --value."""
+    """Print a table by factors, or draw it. options: those of filters, --metric, --value and --figure."""
     from dataclasses import replace
 
     from vtax.report.analysis.pivot import pivot
@@ -81,6 +89,15 @@ def print_pivot(
     from vtax.report.renderers.terminal import render
     from vtax.report.views.pivot import document_of
 
+    file, chosen = options["figure"], chosen_language(language)
+    if file is not None and file.suffix[1:] not in _FORMATS:
+        raise BadInput(f"{file} is no svg, pdf or png", where="--figure", hint="name it FILE.svg")
+    if file is not None and options["value"] == "overhead":
+        raise BadInput(
+            "overheads are not drawn: they may be negative, and bars are from zero",
+            where="--figure",
+            hint="--value efficiency is 100 % minus the overhead",
+        )
     only = wanted(options)
     analysis = source_of(store, run_name, wanted=replace(only, where=())).analysis
     found = pivot(
@@ -88,8 +105,31 @@ def print_pivot(
         every_metric=every_metric,
     )  # fmt: skip
     document = document_of(found, analysis)
+    if file is not None:
+        _draw(found, analysis, file, chosen)
     if as_json:
         filtered = {"filter": analysis.filter.plain()} if analysis.filter else {}
         print_json({"schema": "vtax.pivot/1", "run": analysis.name, **filtered, **values_of(document)})
-        return
-    render(document, console, chosen_language(language))
+    elif file is None:
+        render(document, console, chosen)
+    else:
+        click.echo(file.resolve())
+
+
+def _draw(pivot: Pivot, analysis: Analysis, file: Path, language: Language) -> None:
+    """Write the figure of a table. Raises BadInput where figures of one panel have several units."""
+    from vtax.report.renderers.charts import file_of
+    from vtax.report.renderers.format import Formatter
+    from vtax.report.replacing import replacing
+    from vtax.report.views.pivot_chart import chart_of
+
+    chart = chart_of(pivot, analysis)
+    if chart is None:
+        raise BadInput(
+            "a panel of a figure has one unit, and these metrics have several",
+            where="--figure",
+            hint="choose one with --metric or --benchmark, add --panel metric, or draw --value ratio",
+        )
+    content = file_of(chart, Formatter(language), file.suffix[1:])
+    with replacing(file, "--figure") as new:
+        new.write_bytes(content)

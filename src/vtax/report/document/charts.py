@@ -65,7 +65,7 @@ class ChartEvent:
 class Chart:
     """A figure of a publication: on the left as the publication computes it, on the right with intervals from blocks.
 
-    A `history` has right sides alone: values over Unix times, and events.
+    A `history` has right sides alone: values over Unix times, and events. has_one_side: so does this one.
 
     key: its id. notes: sentences below it. x_labels, y_labels: of indexes; of lines over numbers (number,
     label). printed: what the sign of printed values means, empty without any. bands: of lines over tests, the mean of
@@ -88,3 +88,4 @@ class Chart:
     events: tuple[ChartEvent, ...] = ()
     log: tuple[Literal["x", "y"], ...] = ()
     is_share: bool = False
+    has_one_side: bool = False

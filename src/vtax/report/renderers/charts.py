@@ -1,9 +1,9 @@
 """Charts as Vega-Lite specifications, and as files for print.
 
-A history has one drawing for each panel. Every other panel is drawn twice, side by side on one scale: on the left
-as the publication computes it, on the right with intervals from blocks. Nothing rests on colour alone: lines
-have symbols and dashes, bars of groups have letters, cells have numbers. An interval that leaves the axis ends there
-in an arrow.
+A history and a chart of one side have one drawing for each panel. Every other panel is drawn twice, side by side on
+one scale: on the left as the publication computes it, on the right with intervals from blocks. Nothing rests on
+colour alone: lines have symbols and dashes, bars of groups have letters, cells have numbers. An interval that leaves
+the axis ends there in an arrow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vtax.report.document import Chart
 from vtax.report.renderers.chart_bars import bars
 from vtax.report.renderers.chart_cells import cells
 from vtax.report.renderers.chart_history import history
-from vtax.report.renderers.chart_layers import GRID, INK, MUTED, PAPER
+from vtax.report.renderers.chart_layers import GRID, INK, MUTED, PAPER, WIDTH
 from vtax.report.renderers.chart_lines import lines
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import SCHEMA, Spec
@@ -25,6 +25,7 @@ _KINDS: Mapping[str, Callable[[Chart, Formatter, int], list[Spec]]] = {
 }  # fmt: skip
 _TITLE_CHARS, _NOTE_CHARS = 88, 118
 _LEGEND_COLUMNS = 4
+_SPACING = 24  # pixels between two sides
 _FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
@@ -34,7 +35,10 @@ def chart_spec(chart: Chart, formatter: Formatter, *, with_title: bool = True, i
     is_stacked: both drawings of a panel below each other, for narrow windows.
     """
     draw, direction = _KINDS[chart.kind], "vconcat" if is_stacked else "hconcat"
-    rows = [{direction: draw(chart, formatter, number), "spacing": 24} for number in range(len(chart.panels))]
+    sides = [draw(chart, formatter, number) for number in range(len(chart.panels))]
+    if chart.has_one_side:
+        sides = [[{**each[-1], "width": 2 * WIDTH + _SPACING}] for each in sides]
+    rows = [{direction: each, "spacing": _SPACING} for each in sides]
     title = {
         "text": textwrap.wrap(formatter.text(chart.title), _TITLE_CHARS),
         "subtitle": [line for note in chart.notes for line in textwrap.wrap(formatter.text(note), _NOTE_CHARS)],

@@ -47,7 +47,7 @@ def document_of(pivot: Pivot, analysis: Analysis) -> Document:
         written = Factor(levels_of({name: "|".join(levels) for name, levels in pivot.where.items()}))
         lead = (*lead, msg("where {levels}", levels=written))
     parts: list[Part] = [_panel(pivot, analysis, panel) for panel in pivot.panels]
-    parts += [Paragraph(text, "muted") for text in _about(pivot, analysis)]
+    parts += [Paragraph(text, "muted") for text in about(pivot, analysis)]
     if pivot.empty:
         parts.append(Titled(msg("Without a figure"), (Bullets(tuple(_reasons(pivot))),)))
     parts += shared.warnings_part(pivot.warnings, shows_code=True)
@@ -74,10 +74,10 @@ def scale_of(pivot: Pivot, panel: str) -> Scale | None:
 
 
 def title_of(pivot: Pivot, panel: str) -> Inline:
-    """`iperf3 · throughput · direction=send`."""
+    """`iperf3 · throughput · direction=send`; panel: empty for all."""
     sections = pivot.sections
     metric: Inline = shared.title_of(sections[0]) if len(sections) == 1 else ""
-    level: Inline = Factor(((pivot.axes.panels, panel),)) if pivot.axes.panels else ""
+    level: Inline = Factor(((pivot.axes.panels, panel),)) if panel else ""
     return joined([metric, level], " · ")
 
 
@@ -155,7 +155,7 @@ def _shown(pivot: Pivot, cell: PivotCell | None, scale: Scale | None) -> Inline:
     return joined([styled(shown, "strong"), interval], " ")
 
 
-def _about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
+def about(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
     """What the figures are, and what they leave out."""
     if pivot.quantity == "mean":
         yield msg("means with the half-width of their {level} intervals", level=analysis.level)

@@ -1,0 +1,106 @@
+"""A figure of a run by any of its factors: a colour for each row of the table, its columns along the axis, panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from vtax.report.analysis import Analysis
+from vtax.report.analysis.pivot import PLATFORM, Pivot
+from vtax.report.document import (
+    Chart,
+    ChartPanel,
+    ChartSeries,
+    ChartValue,
+    Factor,
+    Inline,
+    Platform,
+    Scale,
+    joined,
+    levels_of,
+    msg,
+    plural,
+)
+from vtax.report.views import shared
+from vtax.report.views.pivot import about, quantity_of, scale_of, title_of
+from vtax.study.claims import number_of
+
+_PERCENT, _PLAIN = Scale("%", 0.01), Scale("")
+_LOG_FROM = 20.0  # largest / smallest number, from which an axis is logarithmic
+
+
+def chart_of(pivot: Pivot, analysis: Analysis) -> Chart | None:
+    """Lines where the columns are numbers, else bars. None where figures of one panel have several units.
+
+    The axis begins at zero, so overheads, which may be negative, are not for it.
+
+    Without columns the rows are the places of the bars.
+    """
+    numbers = [number_of(column) for column in pivot.columns]
+    known = [number for number in numbers if number is not None]
+    kind: Literal["lines", "bars"] = "lines" if len(known) == len(numbers) > 1 else "bars"
+    places = dict(zip(pivot.columns, known, strict=False))
+    if kind == "bars":
+        places = {column: float(n) for n, column in enumerate(pivot.columns if pivot.axes.columns else pivot.rows)}
+    panels = []
+    for panel in pivot.panels:
+        scale = _scale(pivot, panel)
+        if scale is None:
+            return None
+        axis = joined([quantity_of(pivot, analysis), f"({scale.unit})" if scale.unit else ""], " ")
+        name: Inline = Factor(((pivot.axes.panels, panel),)) if pivot.axes.panels else ""
+        panels.append(ChartPanel(name, axis, "", msg("intervals of {level}", level=analysis.level), scale))
+    is_log = kind == "lines" and min(known) > 0 and max(known) / min(known) >= _LOG_FROM
+    shown = pivot.axes.columns or pivot.axes.rows
+    return Chart(
+        kind=kind,
+        key="pivot",
+        title=title_of(pivot, ""),
+        notes=tuple(_notes(pivot, analysis)),
+        panels=tuple(panels),
+        series=tuple(
+            ChartSeries(_label(analysis, pivot.axes.rows, row), _colour(analysis, pivot.axes.rows, row, n))
+            for n, row in enumerate(pivot.rows)
+        ),
+        values=tuple(_values(pivot, places)),
+        x_title=pivot.axes.columns,
+        x_labels=tuple((place, _label(analysis, shown, level)) for level, place in places.items()),
+        log=("x",) if is_log else (),
+        has_one_side=True,
+    )
+
+
+def _scale(pivot: Pivot, panel: str) -> Scale | None:
+    if pivot.quantity == "mean":
+        return scale_of(pivot, panel)
+    return _PLAIN if pivot.quantity == "ratio" else _PERCENT
+
+
+def _values(pivot: Pivot, places: dict[str, float]) -> Iterator[ChartValue]:
+    for (panel, row, column), cell in pivot.cells.items():
+        if cell.value is not None:
+            shown = (cell.value.value, cell.value.low, cell.value.high)
+            place = places[column if pivot.axes.columns else row]
+            yield ChartValue(pivot.panels.index(panel), place, pivot.rows.index(row), right=shown)
+
+
+def _label(analysis: Analysis, factor: str, level: str) -> Inline:
+    marks = {each.name: each.marks for each in analysis.platforms}
+    return Platform(level, marks[level]) if factor == PLATFORM else level
+
+
+def _colour(analysis: Analysis, factor: str, level: str, number: int) -> int:
+    return shared.colours(analysis)[level] if factor == PLATFORM else number + 1
+
+
+def _notes(pivot: Pivot, analysis: Analysis) -> Iterator[Inline]:
+    """The run, what is shown of it, what the values are, and how much is missing or to beware of."""
+    yield plural("{run}: {count} block.", "{run}: {count} blocks.", analysis.blocks, run=analysis.name)
+    if pivot.where:
+        yield msg("where {levels}", levels=Factor(levels_of({name: "|".join(v) for name, v in pivot.where.items()})))
+    yield from about(pivot, analysis)
+    if count := len(pivot.empty):
+        yield plural("{count} place has no figure", "{count} places have no figure", count)
+    if count := len(pivot.warnings):
+        command = f"vtax show {analysis.name} --warnings"
+        yield plural("{count} warning: {command}", "{count} warnings: {command}", count, command=command)
