@@ -87,7 +87,7 @@ def test_an_efficiency_is_drawn_with_its_interval(analysis: Analysis) -> None:
         if each.startswith("qemu-tcg (emulated)") and "0.135" in each
     ]
     assert " █◆  " in line
-    assert "performance" not in shown(analysis, 140)
+    assert "performance ◆" not in shown(analysis, 140)
 
 
 @pytest.mark.parametrize(

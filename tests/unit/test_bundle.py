@@ -81,10 +81,11 @@ def refusal(*arguments: str) -> BadInput:
 
 
 def views() -> dict[str, Any]:
+    """JSON of every view, without what follows from where the run was made: an imported one cannot be resumed."""
     found = {}
     for view in VIEWS:
         text = output_of("show", "tour-1", *{view: 0, "--json": 0})
-        found[view] = {k: v for k, v in json.loads(text).items() if k != "provenance"}
+        found[view] = {k: v for k, v in json.loads(text).items() if k not in ("provenance", "next_step")}
     return found
 
 

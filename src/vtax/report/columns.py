@@ -178,6 +178,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
         Field("comparisons", "whole number", "", "comparisons of the resource"),
         Field("missing", "whole number", "", "those of them in which the platform has no value"),
     ),
+    "resources[].platforms[].overhead": _INTERVAL,
     "next_step": (
         Field("command", "text", "", "to type; empty where vtax cannot go on with this run"),
         Field("duration_s", "number", "s", "how long it measures at the pace of the run; null when not known"),
