@@ -86,7 +86,9 @@ def trial(cell: CellRecord, **changes: Any) -> TrialRecord:
     return TrialRecord(**{**given, **changes})
 
 
-def fill(run: RunHandle, blocks: int = 8, trials: int = 2, warmup: int = 1, seed: int = 1) -> None:
+def fill(
+    run: RunHandle, blocks: int = 8, trials: int = 2, warmup: int = 1, seed: int = 1, *, finishes: bool = True
+) -> None:
     """Every trial of a run: log-normal noise, shared within a block, a factor per platform, one failed trial."""
     noise = random.Random(seed)
     position = run.next_position()
@@ -120,4 +122,5 @@ def fill(run: RunHandle, blocks: int = 8, trials: int = 2, warmup: int = 1, seed
             notes = ("no memory limit: this host has no memory controller",) if platform.name == "lxc" else ()
             run.end_guest(guest, ready_s=ready * (1 + noise.random() / 10), clock_offset_s=0.0,
                           facts={"kernel": "6.12.1"}, notes=notes)  # fmt: skip
-    run.finish("finished", f"{blocks} of {blocks} blocks are made", 1_700_000_300.0)
+    if finishes:
+        run.finish("finished", f"{blocks} of {blocks} blocks are made", 1_700_000_300.0)

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import re
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,13 +264,17 @@ def test_a_live_run_is_followed_to_its_end(tmp_path: Path, monkeypatch: pytest.M
         thread = threading.Thread(target=lambda: seen.extend(line.decode() for line in stream))
         thread.start()
         log.trial_ended("docker", "iperf3", (10.5, "Gbit/s"), "", Progress(0, 8, 7, 192, 20.0, 60.0))
-        fill(run)
+        fill(run, finishes=False)
+        until = time.monotonic() + 60
+        while "event: estimates\n" not in seen and time.monotonic() < until:
+            time.sleep(0.05)
+        assert "event: estimates\n" in seen
+        run.finish("finished", "8 of 8 blocks are made", 1_700_000_300.0)
         log.ended("finished", "8 of 8 blocks are made")
         thread.join(30)
         text = "".join(seen)
         assert "7 de 192 ensaios" in text or "192 ensaios" in text
         assert text.rstrip().endswith("event: end\ndata: finished")
-        assert "event: estimates" in text
         assert server.bugs == []
     store.close()
 
