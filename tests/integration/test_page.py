@@ -14,6 +14,7 @@ from page_server import PageServer, served
 from synthetic_run import begin, cells, fill, trial
 
 from vtax.host.home import Home
+from vtax.live import courtesy
 from vtax.live import state as live_state
 from vtax.runner.event_log import EventLog
 from vtax.runner.events import Progress
@@ -29,6 +30,14 @@ PAGES = {
     "runs": "/", "studies": "/studies", "run": "/runs/tour-2", "history": "/studies/tour",
     "contrast": "/contrast?treatment=tour-1&baseline=tour-2",
 }  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_other_run() -> Iterator[None]:
+    """Nothing here waits for a run that this host may measure meanwhile."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(courtesy, "is_measuring", lambda: False)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from vtax.cli.main import group
 from vtax.cli.watch import command
 from vtax.errors import BadInput
 from vtax.host.home import Home
+from vtax.live import courtesy
 from vtax.live import state as live_state
 from vtax.live.events import EventReader
 from vtax.live.state import LiveRun, LiveState
@@ -58,6 +59,12 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """No run measures on this host."""
     for module in (live_state, stores):
         monkeypatch.setattr(module, "is_measuring", lambda: False)
+
+
+@pytest.fixture(autouse=True)
+def no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here waits for a run that this host may measure meanwhile."""
+    monkeypatch.setattr(courtesy, "is_measuring", lambda: False)
 
 
 def place(home: Home) -> str:

@@ -36,12 +36,12 @@ def command(run_name: str, as_json: bool, language: str) -> None:
     for every event. The command takes only CPU time that nothing else wants, and reads the store once a block. Ctrl-C
     ends the watching, not the run.
     """
-    from vtax.live.courtesy import yield_to_runs
+    from vtax.live.courtesy import must_yield, yield_to_runs
     from vtax.live.state import LiveRun
     from vtax.report.renderers.language import language as chosen_language
 
     home, chosen = Home.from_environment(), chosen_language(language)
-    yield_to_runs()
+    yield_to_runs(must_yield())
     shown: _Shown = _Lines() if as_json else _Terminal(chosen) if sys.stdout.isatty() else _Events(chosen)
     with shown:
         for state, results in _states(LiveRun(home.store_url, home, run_name), home, wants_results=shown.has_results):

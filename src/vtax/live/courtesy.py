@@ -8,12 +8,18 @@ from contextlib import suppress
 from vtax.host.lock import is_measuring
 
 
-def yield_to_runs() -> None:
-    """Put the calling thread below everything else while a run measures on this host; back when none does.
+def must_yield() -> bool:
+    """Whether a run measures on this host."""
+    return is_measuring()
 
-    Back needs root, or a limit that allows it (setrlimit(2), RLIMIT_NICE): without, the thread stays where it is.
+
+def yield_to_runs(yields: bool) -> None:
+    """Put the calling process, of one thread, below everything else; or back.
+
+    Back needs root, or a limit that allows it (setrlimit(2), RLIMIT_NICE): without, it stays where it is. A thread
+    among others is no use: one that is put aside with Python's lock stops the others.
     """
-    wanted = os.SCHED_IDLE if is_measuring() else os.SCHED_OTHER
+    wanted = os.SCHED_IDLE if yields else os.SCHED_OTHER
     with suppress(OSError):
         if os.sched_getscheduler(0) != wanted:
             os.sched_setscheduler(0, wanted, os.sched_param(0))

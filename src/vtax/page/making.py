@@ -72,9 +72,12 @@ def import_renderers() -> None:
     assert all((source, html, report))
 
 
-def make(request: Request, path: Path) -> Failed | None:
-    """Write what is requested to a file. What a user can act on is returned; a bug is raised."""
-    yield_to_runs()
+def make(request: Request, path: Path, yields: bool) -> Failed | None:
+    """Write what is requested to a file. What a user can act on is returned; a bug is raised.
+
+    yields: whether a run measures on this host, and has the CPUs first.
+    """
+    yield_to_runs(yields)
     try:
         with Store.existing(request.place) as store:
             if request.kind in KINDS:

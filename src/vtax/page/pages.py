@@ -21,7 +21,6 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from vtax import __version__
 from vtax.errors import BadInput, VtaxError
 from vtax.host.home import Home
-from vtax.live.courtesy import yield_to_runs
 from vtax.live.state import LiveRun
 from vtax.live.view import log, now, progress
 from vtax.page.languages import COOKIE, PARAMETER, chosen
@@ -155,7 +154,6 @@ class Pages:
         """What a function reads from the store. Raises BadInput where there is none yet, StoreError."""
 
         def work() -> T:
-            yield_to_runs()
             with Store.existing(self.place) as store:
                 return function(_read_only(store))
 

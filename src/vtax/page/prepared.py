@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vtax.errors import VtaxError
+from vtax.live import courtesy
 from vtax.page.making import Failed, Request, import_renderers, make, start_worker
 
 WAIT_S = 0.15
@@ -98,7 +99,9 @@ class Prepared:
             old.path.unlink(missing_ok=True)
         self._made += 1
         path = self._directory / f"{self._made}"
-        product = self._products[request] = _Product(state, path, self._worker().submit(make, request, path))
+        product = self._products[request] = _Product(
+            state, path, self._worker().submit(make, request, path, courtesy.must_yield())
+        )
         while len(self._products) > _KEPT:
             _, oldest = self._products.popitem(last=False)
             oldest.future.cancel()
