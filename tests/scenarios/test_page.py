@@ -209,10 +209,38 @@ def test_a_bug_is_a_page_without_a_trace_and_is_reported(filled: Home, monkeypat
 
 
 def test_the_store_is_only_read(filled: Home) -> None:
-    with Store.existing(filled.root / "store.sqlite") as store:
-        pages_module._read_only(store)
-        with store.engine.connect() as connection, pytest.raises(OperationalError, match="readonly"):
-            connection.execute(schema.run.delete())
+    with (
+        Store.looked_at(filled.root / "store.sqlite") as store,
+        store.engine.connect() as connection,
+        pytest.raises(OperationalError, match="readonly"),
+    ):
+        connection.execute(schema.run.delete())
+
+
+def test_a_worker_that_was_killed_is_replaced(filled: Home) -> None:
+    with served(filled) as server:
+        assert server.get("/runs/tour-1").status == 200
+        for worker in multiprocessing.active_children():
+            worker.kill()
+            worker.join()
+        assert {server.get(f"/runs/tour-{number}").status for number in (2, 3)} == {200}
+        assert server.bugs == []
+
+
+def test_a_removed_run_leaves_its_counts_to_no_other(tmp_path: Path) -> None:
+    listing = Listing()
+    with Store.open(tmp_path / "store.sqlite") as store:
+        fill(begin(store))
+        (first,) = listing.page(store, Wanted(), 1, 50).runs
+        store.remove_run("tour-1")
+        fill(begin(store, "tour-2"), blocks=2)
+        (second,) = listing.page(store, Wanted(), 1, 50).runs
+    assert (first.failed, second.failed) == (1, 0)
+
+
+@pytest.mark.parametrize("number", ["000000001999999", "9" * 5000, "0", "x"])
+def test_a_page_that_is_no_number_is_refused(server: PageServer, number: str) -> None:
+    assert server.get(f"/?page={number}").status == 404
 
 
 def test_beyond_this_host_every_request_needs_the_token(filled: Home) -> None:
@@ -226,7 +254,7 @@ def test_beyond_this_host_every_request_needs_the_token(filled: Home) -> None:
         assert (given.status, given.headers["Location"]) == (303, "/?status=finished")
         cookie = given.headers["Set-Cookie"]
         assert "HttpOnly" in cookie
-        assert "SameSite=strict" in cookie
+        assert "SameSite=lax" in cookie
         assert server.get("/", {"Cookie": cookie.partition(";")[0]}).status == 200
         assert server.get("/", {"Authorization": "Bearer secret"}).status == 200
         assert server.get("/", {"Authorization": "Bearer secre"}).status == 403

@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import secrets
 import socket
+from contextlib import suppress
 from urllib.parse import urlencode
 
 import click
@@ -42,8 +43,11 @@ def command(host: str, port: int, names: tuple[str, ...]) -> None:
     from vtax.cli.bugs import report
     from vtax.page.access import TOKEN, Access, own_names
     from vtax.page.app import make_app
+    from vtax.store.store import Store
 
     home = Home.from_environment()
+    with suppress(BadInput):  # there is no store yet; one that cannot be read is refused here
+        Store.existing(home.store_url).close()
     listening = _listening(host, port)
     with listening:
         token = "" if _is_loopback(listening) else secrets.token_urlsafe(_TOKEN_BYTES)

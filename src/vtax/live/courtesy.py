@@ -7,6 +7,8 @@ from contextlib import suppress
 
 from vtax.host.lock import is_measuring
 
+_OWN = os.sched_getscheduler(0)  # as it was started, such as below `chrt --batch`
+
 
 def must_yield() -> bool:
     """Whether a run measures on this host."""
@@ -19,7 +21,7 @@ def yield_to_runs(yields: bool) -> None:
     Back needs root, or a limit that allows it (setrlimit(2), RLIMIT_NICE): without, it stays where it is. A thread
     among others is no use: one that is put aside with Python's lock stops the others.
     """
-    wanted = os.SCHED_IDLE if yields else os.SCHED_OTHER
+    wanted = os.SCHED_IDLE if yields else _OWN
     with suppress(OSError):
         if os.sched_getscheduler(0) != wanted:
             os.sched_setscheduler(0, wanted, os.sched_param(0))

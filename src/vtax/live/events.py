@@ -42,7 +42,7 @@ class Progressed:
 
     run, identity: of the run. block: from 0, below it before the first one; None before the first guest. elapsed_s,
     left_s: as of the last trial. guest: `starting`, `ready`, or empty between guests. trial: (label, levels) of the
-    one that runs. failed: trials since the file began. ended: (status, why) once it has.
+    one that runs. failed: measured trials since the file began. ended: (status, why) once it has.
     """
 
     run: str = ""
@@ -153,8 +153,8 @@ def _trial_starting(found: Progressed, data: dict[str, Any]) -> None:
 def _trial_ended(found: Progressed, data: dict[str, Any]) -> None:
     data["levels"] = found.trial[1] if found.trial else ""
     found.trial = None
-    found.failed += bool(data.get("error"))
     found.is_warmup = bool(data.get("is_warmup"))
+    found.failed += bool(data.get("error")) and not found.is_warmup
     found.block, found.blocks = data.get("block"), data.get("blocks")
     found.done_trials, found.total_trials = data.get("done_trials") or 0, data.get("total_trials")
     found.elapsed_s, found.left_s = data.get("elapsed_s"), data.get("left_s")

@@ -67,7 +67,7 @@ class LiveRun:
         """place: of the store. Raises BadInput for an unknown run or no store, StoreError."""
         self._place = place
         self._reader = EventReader(home.events)
-        with Store.existing(place) as store:
+        with Store.looked_at(place) as store:
             run = store.open_run(name)
             self.name, self.study, self.identity = run.name, run.study, run.identity
             self._stored = _stored(store, run)
@@ -83,7 +83,7 @@ class LiveRun:
                 found.ready_s, found.trial, tuple(found.events), ("events", self._reader.change),
             )  # fmt: skip
         if self._stored.is_running or not is_ours or found.ended != (self._stored.status, self._stored.because):
-            with Store.existing(self._place) as store:
+            with Store.looked_at(self._place) as store:
                 self._stored = _stored(store, store.open_run(self.name))
         events = tuple(found.events) if is_ours else ()
         return LiveState(**{**vars(self._stored), "events": events})

@@ -15,6 +15,7 @@ import base64
 import hashlib
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from vtax.report.renderers.html import colour_styles
 TOKEN = "token"
 """Name of the parameter that carries the token."""
 _COOKIE = "vtax_token"
+_HOST = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]+))(?::\d*)?", re.ASCII)
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -102,7 +104,7 @@ class Guard:
             return None
         given = [
             request.query_params.get(TOKEN, ""),
-            request.cookies.get(_COOKIE, ""),
+            request.cookies.get(_cookie(request), ""),
             request.headers.get("authorization", "").removeprefix("Bearer "),
         ]
         if not any(given):
@@ -116,13 +118,22 @@ class Guard:
         others = [(name, value) for name, value in request.query_params.multi_items() if name != TOKEN]
         path = "/" + request.url.path.lstrip("/") + (f"?{urlencode(others)}" if others else "")
         response = RedirectResponse(path, status_code=303)
-        response.set_cookie(_COOKIE, self._access.token, httponly=True, samesite="strict", path="/")
+        # `strict` would keep it from a link in another page, and from the way back out of a report's sandbox; other
+        # methods than GET and HEAD are refused, so `lax` allows nothing more
+        response.set_cookie(_cookie(request), self._access.token, httponly=True, samesite="lax", path="/")
         return response
+
+
+def _cookie(request: Request) -> str:
+    """The name of the cookie: browsers share cookies among all ports of a host (RFC 6265, 8.5)."""
+    return f"{_COOKIE}_{(request.scope.get('server') or ('', 0))[1]}"
 
 
 def is_own_name(host: str, names: frozenset[str]) -> bool:
     """Whether a `Host` is an address or one of these names, with or without a port."""
-    name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.rpartition(":")[0] or host
+    if (found := _HOST.fullmatch(host)) is None:
+        return False
+    name = found["address"] or found["name"]
     if name.lower().rstrip(".") in names:
         return True
     try:

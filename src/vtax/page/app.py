@@ -49,8 +49,8 @@ def make_app(place: str | Path, home: Home, access: Access, report_bug: Callable
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await run_in_threadpool(pages.warm_up)
         try:
+            await run_in_threadpool(pages.warm_up)
             yield
         finally:
             prepared.close()

@@ -79,7 +79,7 @@ def make(request: Request, path: Path, yields: bool) -> Failed | None:
     """
     yield_to_runs(yields)
     try:
-        with Store.existing(request.place) as store:
+        with Store.looked_at(request.place) as store:
             if request.kind in KINDS:
                 path.write_text(KINDS[request.kind](store, request), encoding="utf-8")
             else:

@@ -13,7 +13,6 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from sqlalchemy import event
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
@@ -154,15 +153,15 @@ class Pages:
         """What a function reads from the store. Raises BadInput where there is none yet, StoreError."""
 
         def work() -> T:
-            with Store.existing(self.place) as store:
-                return function(_read_only(store))
+            with Store.looked_at(self.place) as store:
+                return function(store)
 
         return await run_in_threadpool(work)
 
     def warm_up(self) -> None:
         """Read the store once, and start the worker. Raises StoreError for a store that cannot be read."""
         if self.has_store():
-            with Store.existing(self.place) as store:
+            with Store.looked_at(self.place) as store:
                 store.run_names()
         self.prepared.warm_up()
 
@@ -176,7 +175,7 @@ class Pages:
         text = self.drawn_template(request, f"{template}.html.j2", **shown)
         response = HTMLResponse(text, status_code=status)
         if PARAMETER in request.query_params:
-            response.set_cookie(COOKIE, chosen(request).code, samesite="strict", max_age=365 * 24 * 3600)
+            response.set_cookie(COOKIE, chosen(request).code, samesite="lax", max_age=365 * 24 * 3600)
         return response
 
     def drawn_template(self, request: Request, template: str, **shown: Any) -> str:
@@ -227,24 +226,9 @@ def _here(request: Request) -> Callable[[str], str]:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= 1_000_000:
+    if not text.isdecimal() or len(text) > 7 or not 1 <= int(text) <= 1_000_000:
         raise BadInput(f"there is no page {text[:20]!r}", hint="pages are counted from 1")
     return int(text)
-
-
-def _read_only(store: Store) -> Store:
-    """The store, on connections that refuse to write."""
-    store.engine.dispose()
-    is_sqlite = store.engine.dialect.name == "sqlite"
-
-    def connected(connection: Any, _: object) -> None:
-        if is_sqlite:
-            connection.execute("PRAGMA query_only = ON").close()
-        else:
-            connection.read_only = True
-
-    event.listen(store.engine, "connect", connected)
-    return store
 
 
 def _state_of_sides(store: Store, sides: tuple[str, ...]) -> str:

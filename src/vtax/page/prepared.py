@@ -14,9 +14,9 @@ import shutil
 import tempfile
 import time
 from collections import OrderedDict
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from vtax.errors import VtaxError
@@ -36,7 +36,8 @@ class _Product:
     state: str
     path: Path
     future: Future[Failed | None]
-    started: float = field(default_factory=time.monotonic)
+    pool: ProcessPoolExecutor
+    made: float | None = None  # when it was there, by the monotonic clock
 
 
 class Prepared:
@@ -53,7 +54,11 @@ class Prepared:
         `running` may be a little behind. Raises what making it raised: VtaxError, or a bug."""
         product = self._products.get(request)
         if product is None or self._is_stale(product, state):
-            product = self._begin(request, state, product)
+            try:
+                product = self._begin(request, state, product)
+            except BrokenProcessPool:  # it was killed while it had nothing to do
+                self._pool = None
+                product = self._begin(request, state, product)
         self._products.move_to_end(request)
         if not product.future.done():
             waiting = asyncio.wrap_future(product.future)
@@ -63,24 +68,31 @@ class Prepared:
             return None
         try:
             failed = product.future.result()
-        except BrokenProcessPool:
-            self._pool = None
-            del self._products[request]
+        except (BrokenProcessPool, CancelledError):
+            self._forget(request, product)
+            self._pool = None if self._pool is product.pool else self._pool
             raise VtaxError(
                 "the process that prepares pages was killed", hint="perhaps memory is short; load the page again"
             ) from None
         except BaseException:
-            del self._products[request]
+            self._forget(request, product)
             raise
         if failed is not None:
+            self._forget(request, product)  # what failed may succeed the next time, with the same state
             raise failed.error()
         return product.path
 
+    def _forget(self, request: Request, product: _Product) -> None:
+        """Remove a product that failed, unless another one took its place: several requests may wait for it."""
+        if self._products.get(request) is product:
+            del self._products[request]
+        product.path.unlink(missing_ok=True)
+
     def _is_stale(self, product: _Product, state: str) -> bool:
-        if not product.future.done() or product.state == state:
+        if product.made is None or product.state == state:
             return False
-        is_recent = time.monotonic() - product.started < _SAME_FOR_S
-        return not (state.startswith("running") and product.state.startswith("running") and is_recent)
+        is_recent = time.monotonic() - product.made < _SAME_FOR_S
+        return not ("running" in state.split() and "running" in product.state.split() and is_recent)
 
     def warm_up(self) -> None:
         """Start the worker, so that the first product does not wait for it."""
@@ -95,13 +107,14 @@ class Prepared:
         return self._pool
 
     def _begin(self, request: Request, state: str, old: _Product | None) -> _Product:
-        if old is not None:
-            old.path.unlink(missing_ok=True)
         self._made += 1
         path = self._directory / f"{self._made}"
-        product = self._products[request] = _Product(
-            state, path, self._worker().submit(make, request, path, courtesy.must_yield())
-        )
+        pool = self._worker()
+        future = pool.submit(make, request, path, courtesy.must_yield())
+        product = self._products[request] = _Product(state, path, future, pool)
+        future.add_done_callback(lambda _: setattr(product, "made", time.monotonic()))
+        if old is not None:
+            old.path.unlink(missing_ok=True)
         while len(self._products) > _KEPT:
             _, oldest = self._products.popitem(last=False)
             oldest.future.cancel()

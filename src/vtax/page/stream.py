@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from vtax.errors import VtaxError
 from vtax.live.state import LiveRun, LiveState
@@ -21,6 +22,21 @@ from vtax.store.listing import state_of
 MOST_STREAMS = 32
 _PAUSE_S = 0.5
 _SILENCE_S = 15.0  # after which a line tells the browser, and what is between, that the stream lives
+
+
+class _Stream(StreamingResponse):
+    """A stream of events. closed: called once when it has ended, also where it never began."""
+
+    def __init__(self, events: AsyncIterator[str], closed: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._closed = closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._closed()
 
 
 class Streams:
@@ -35,11 +51,18 @@ class Streams:
         if self._open >= MOST_STREAMS:
             raise VtaxError(f"{MOST_STREAMS} pages watch runs already", hint="close one of them")
         name = request.path_params["name"]
-        live = await run_in_threadpool(LiveRun, self._pages.place, self._pages.home, name)
-        return StreamingResponse(self._events(request, live), media_type="text/event-stream")
+        self._open += 1  # before anything is awaited, or many at once find room for one
+        try:
+            live = await run_in_threadpool(LiveRun, self._pages.place, self._pages.home, name)
+        except BaseException:
+            self._open -= 1
+            raise
+        return _Stream(self._events(request, live), self._closed)
+
+    def _closed(self) -> None:
+        self._open -= 1
 
     async def _events(self, request: Request, live: LiveRun) -> AsyncIterator[str]:
-        self._open += 1
         try:
             change: tuple[object, ...] | None = None
             blocks, sent = -1, time.monotonic()
@@ -60,8 +83,6 @@ class Streams:
                 await asyncio.sleep(_PAUSE_S)
         except VtaxError:  # the store is gone, or cannot be read: the page, loaded again, says why
             yield _event("end", "")
-        finally:
-            self._open -= 1
 
     async def _estimates(self, request: Request, state: LiveState) -> str | None:
         names = (state.run, str(state.complete_blocks))

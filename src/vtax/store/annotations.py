@@ -74,7 +74,11 @@ def annotate(engine: Engine, run_id: int, change: Callable[[Annotations], Annota
     """
     run = schema.run
     with writing(engine) as connection:
-        (row,) = fetch(connection, select(run.c.tags, run.c.notes).where(run.c.id == run_id))
+        # locked until the update, where the database lets two writers in (PostgreSQL); SQLite has one
+        query = select(run.c.tags, run.c.notes).where(run.c.id == run_id).with_for_update()
+        if not (rows := fetch(connection, query)):
+            raise BadInput("the run was removed meanwhile", hint="vtax list shows the runs")
+        (row,) = rows
         before = Annotations.read(row.tags, row.notes)
         after = change(before)
         if len(after.tags) > max(MAX_TAGS, len(before.tags)):

@@ -140,6 +140,19 @@ def sqlite_file(url: URL) -> Path | None:
     return None
 
 
+def refuse_writes(engine: Engine) -> None:
+    """Let every connection that is taken from now on refuse to write; the ones that are open stay open."""
+    is_sqlite = engine.dialect.name == "sqlite"
+
+    def taken(connection: Any, _: object, __: object) -> None:
+        if is_sqlite:
+            connection.execute("PRAGMA query_only = ON").close()
+        else:
+            connection.read_only = True
+
+    event.listen(engine, "checkout", taken)
+
+
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A connection that sees one consistent state. Raises StoreError."""

@@ -21,7 +21,10 @@ from vtax.store.run import duration_s
 from vtax.store.store import Store
 
 _MOST_KEPT = 20_000
-_SUMMARY = ("id", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because", "provenance")
+_SUMMARY = (
+    "id", "identity", "name", "study", "status", "started_at", "ended_at", "active_s", "stopped_because",
+    "provenance",
+)  # fmt: skip
 Counts = tuple[int, int, int]
 """Blocks that have a trial, measured trials, and those of them that failed."""
 
@@ -61,7 +64,7 @@ class StudyRow:
 class Listing:
     """Reads pages. It may be used for as long as the store is the same one."""
 
-    _counts: dict[tuple[int, int, str], Counts] = field(default_factory=dict)
+    _counts: dict[tuple[int, str, int, str], Counts] = field(default_factory=dict)
 
     def page(self, store: Store, wanted: Wanted, number: int, size: int) -> Page:
         """The page of this number, from 1, with so many runs. Raises StoreError."""
@@ -98,7 +101,7 @@ class Listing:
         query = select(table.c.run_id, table.c.name).where(table.c.run_id.in_(ids)).order_by(table.c.position)
         for run_id, name in fetch(connection, query):
             platforms.setdefault(run_id, []).append(name)
-        counts = {row.id: self._counted(connection, row.id, row.status) for row in rows}
+        counts = {row.id: self._counted(connection, row) for row in rows}
         return tuple(
             RunSummary(
                 row.name, row.study, status, row.started_at, row.ended_at, duration_s(row), because,
@@ -109,22 +112,24 @@ class Listing:
             for status, because in [store.seen(row.status, row.stopped_because)]
         )  # fmt: skip
 
-    def _counted(self, connection: Connection, run_id: int, status: str) -> Counts:
-        trial = schema.trial
+    def _counted(self, connection: Connection, run: Any) -> Counts:
+        """SQLite gives the id of a removed run to the next one; its identity, and older runs' start, are its own."""
+        trial, run_id = schema.trial, run.id
         last = connection.execute(select(func.max(trial.c.position)).where(trial.c.run_id == run_id)).scalar()
-        key = (run_id, -1 if last is None else int(last), status)
-        if key not in self._counts:
-            measured = ~trial.c.is_warmup
-            query = select(
-                func.count(distinct(case((trial.c.block >= 0, trial.c.block)))),
-                func.sum(case((measured, 1), else_=0)),
-                func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
-            ).where(trial.c.run_id == run_id)
-            blocks, trials, failed = connection.execute(query).one()
-            if len(self._counts) > _MOST_KEPT:
-                self._counts.clear()
-            self._counts[key] = int(blocks or 0), int(trials or 0), int(failed or 0)
-        return self._counts[key]
+        key = (run_id, run.identity or str(run.started_at), -1 if last is None else int(last), run.status)
+        if (known := self._counts.get(key)) is not None:
+            return known
+        measured = ~trial.c.is_warmup
+        query = select(
+            func.count(distinct(case((trial.c.block >= 0, trial.c.block)))),
+            func.sum(case((measured, 1), else_=0)),
+            func.sum(case((measured & (trial.c.status != "ok"), 1), else_=0)),
+        ).where(trial.c.run_id == run_id)
+        blocks, trials, failed = connection.execute(query).one()
+        if len(self._counts) > _MOST_KEPT:
+            self._counts.clear()
+        found = self._counts[key] = int(blocks or 0), int(trials or 0), int(failed or 0)
+        return found
 
 
 def studies(store: Store) -> tuple[StudyRow, ...]:

@@ -21,7 +21,7 @@ from vtax.foreign_text import clean, cleaned, one_line
 from vtax.host.lock import is_measuring
 from vtax.store import schema
 from vtax.store.annotations import Annotations
-from vtax.store.database import make_engine, new_id, shown, sqlite_file, translated_errors, writing
+from vtax.store.database import make_engine, new_id, refuse_writes, shown, sqlite_file, translated_errors, writing
 from vtax.store.migrate import ensure_schema
 from vtax.store.provenance import origin_of
 from vtax.store.records import (
@@ -80,6 +80,13 @@ class Store:
         if missing:
             raise no_runs_error(engine.url)
         return cls.open(place, read_only=True)
+
+    @classmethod
+    def looked_at(cls, place: str | Path) -> Self:
+        """As `existing`, on connections that refuse to write."""
+        store = cls.existing(place)
+        refuse_writes(store.engine)
+        return store
 
     def close(self) -> None:
         """Close every connection; SQLite then folds its write-ahead log into the file."""

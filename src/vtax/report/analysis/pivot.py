@@ -202,10 +202,11 @@ class _Pivot:
             if not equals:
                 raise BadInput(f"{written!r} is not of the form factor=level", hint="write --where FACTOR=LEVEL")
             name = self._factor(factor, "--where")
-            there = {canonical(each): each for each in self._levels(name)}
-            if canonical(level) not in there:
-                raise unknown(f"level of {name},", level, list(there.values()), "--where", self.analysis.name)
-            found[name] = (*found.get(name, ()), there[canonical(level)])
+            there = self._levels(name)
+            alike = [each for each in there if canonical(each) == canonical(level)]  # 10 and 10.0 are one level
+            if not alike:
+                raise unknown(f"level of {name},", level, there, "--where", self.analysis.name)
+            found[name] = tuple(dict.fromkeys((*found.get(name, ()), *alike)))
         return found
 
     def _levels(self, name: str) -> list[str]:
