@@ -12,25 +12,25 @@ from click.testing import CliRunner
 from vtax.cli.main import group
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
-ROW = re.compile(r"^\| `([a-z0-9]+)` .*\| (\d+) \|", re.MULTILINE)
-STUDIES = dict(ROW.findall((EXAMPLES / "README.md").read_text()))
+ROW = re.compile(r"^\| `([a-z0-9-]+)` .*\| (\d+) \|", re.MULTILINE)
+TRIALS = dict(ROW.findall((EXAMPLES / "README.md").read_text()))
 
 
 def test_every_bundle_is_in_the_table() -> None:
-    assert {path.name.removesuffix(".vtax.gz") for path in EXAMPLES.glob("*.vtax.gz")} == set(STUDIES)
+    assert {path.name.removesuffix(".vtax.gz") for path in EXAMPLES.glob("*.vtax.gz")} == set(TRIALS)
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_an_example_is_read(study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", TRIALS)
+def test_an_example_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VTAX_STORE", f"sqlite:///{tmp_path}/store.sqlite")
-    imported = CliRunner().invoke(group, ["import", str(EXAMPLES / f"{study}.vtax.gz")])
+    imported = CliRunner().invoke(group, ["import", str(EXAMPLES / f"{name}.vtax.gz")])
     assert imported.exit_code == 0, imported.exception
     (listed,) = json.loads(CliRunner().invoke(group, ["list", "--json"]).output)
-    assert (listed["study"], listed["status"], listed["failed"]) == (study, "finished", 0)
-    assert listed["trials"] == int(STUDIES[study])
+    assert (listed["study"], listed["status"], listed["failed"]) == (name.partition("-")[0], "finished", 0)
+    assert listed["trials"] == int(TRIALS[name])
     shown = CliRunner().invoke(group, ["show"])
     assert shown.exit_code == 0, shown.exception
     assert shown.output.splitlines()[1].startswith(f"{listed['name']}: finished")
-    if study != "tour":
+    if name != "tour":
         judged = json.loads(CliRunner().invoke(group, ["claims", "--json"]).output)
         assert judged["claims"]
