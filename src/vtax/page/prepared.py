@@ -44,7 +44,7 @@ class Prepared:
     """The products of one server, in a directory of their own. `close` removes all of it."""
 
     def __init__(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="vtax-page-"))
+        self._directory: Path | None = None  # with the first product
         self._products: OrderedDict[Request, _Product] = OrderedDict()
         self._pool: ProcessPoolExecutor | None = None
         self._made = 0
@@ -108,6 +108,7 @@ class Prepared:
 
     def _begin(self, request: Request, state: str, old: _Product | None) -> _Product:
         self._made += 1
+        self._directory = self._directory or Path(tempfile.mkdtemp(prefix="vtax-page-"))
         path = self._directory / f"{self._made}"
         pool = self._worker()
         future = pool.submit(make, request, path, courtesy.must_yield())
@@ -128,4 +129,5 @@ class Prepared:
             for child in multiprocessing.active_children():
                 child.kill()
                 child.join()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
