@@ -294,6 +294,45 @@ def test_a_thread_and_a_signal_handler_may_write_at_any_moment(tmp_path: Path) -
     assert (tmp_path / "err").read_text() == "line\n" * 800
 
 
+def test_one_thread_writes_whichever_thread_was_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[threading.Thread] = []
+
+    class SlowToStart(threading.Thread):
+        def start(self) -> None:
+            started.append(self)
+            time.sleep(0.1)
+            super().start()
+
+    monkeypatch.setattr(streams, "Thread", SlowToStart)
+    with (tmp_path / "err").open("w", encoding="utf-8") as under:
+        stream = StandardError(under)
+        threads = [threading.Thread(target=stream.write, args=("line\n",)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert stream.drain(10)
+        assert len(started) == 1
+        assert (tmp_path / "err").read_text() == "line\n" * 4
+
+
+def test_a_thread_that_cannot_start_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "err").open("w", encoding="utf-8") as under:
+        stream = StandardError(under)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", _no_thread)
+            with pytest.raises(RuntimeError):
+                stream.write("lost\n")
+        assert stream.drain(1)
+        stream.write("kept\n")
+        assert stream.drain(10)
+    assert (tmp_path / "err").read_text() == "kept\n"
+
+
+def _no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 def test_no_thread_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "err").open("w", encoding="utf-8") as under:
         monkeypatch.setattr(sys, "stderr", under)

@@ -120,7 +120,7 @@ class StandardError(Output):
         self._dropped = 0
         self._status_line = ""
         self._drawn = ""
-        self._thread: Thread | None = None
+        self._writers: dict[int, Thread] = {}  # process -> its writing thread: no thread outlives a fork
 
     def status_line(self, line: str) -> None:
         """Draw the status line below all other text; empty: erase it. For terminals."""
@@ -130,7 +130,7 @@ class StandardError(Output):
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Wait until everything is written, at most timeout_s (None: no limit); whether everything is."""
-        if self._thread is None or not self._thread.is_alive():
+        if os.getpid() not in self._writers:
             return True
         self._note_dropped()
         written = Event()
@@ -139,6 +139,7 @@ class StandardError(Output):
 
     def end(self) -> None:
         """End the thread after everything is written."""
+        self._writers.pop(os.getpid(), None)
         self._queue.put(None)
 
     def _put(self, text: str) -> None:
@@ -158,10 +159,18 @@ class StandardError(Output):
             self._enqueue(f"({dropped} {'line' if dropped == 1 else 'lines'} dropped: the reader was too slow)\n")
 
     def _enqueue(self, text: str) -> None:
-        if self._thread is None or not self._thread.is_alive():  # no thread outlives a fork
-            self._thread = Thread(target=self._write_queued, name="vtax-stderr", daemon=True)
-            self._thread.start()
+        if os.getpid() not in self._writers:
+            writer = Thread(target=self._write_queued, name="vtax-stderr", daemon=True)
+            if self._writers.setdefault(os.getpid(), writer) is writer:  # atomic: one thread writes, in order
+                self._start(writer)
         self._queue.put(text)
+
+    def _start(self, writer: Thread) -> None:
+        try:
+            writer.start()
+        except BaseException:
+            self._writers.pop(os.getpid(), None)
+            raise
 
     def _write_queued(self) -> None:
         """The thread: writes queued text and the status line. It takes no lock, so that fork(2) is safe."""
