@@ -39,7 +39,7 @@ def test_the_maximum_clock_offset_is_shown_of_every_platform_with_a_clock(analys
     assert found.clocks == {"native": -0.0002, "docker": 0.0, "qemu-tcg": -3601.25}
     assert "-3601.250 s" in drawn(view("audit", analysis), 100)
     assert {"platform": "docker", "max_offset_s": 0.0} in as_json(view("audit", analysis))["clocks"]
-    assert re.search(r"qemu-tcg</th><td[^>]*>-3601.250 s", page(analysis))
+    assert re.search(r'qemu-tcg <span class="mark">emulated</span></th><td[^>]*>-3601.250 s', page(analysis))
 
 
 def test_what_must_be_known_to_read_differences_is_reported_below_them(tmp_path: Path) -> None:

@@ -12,9 +12,13 @@ import pytest
 from shown import drawn
 
 from vtax.report.analysis.counters import Counted, HopTraffic, counted_cells
+from vtax.report.document import Platform
 from vtax.report.renderers.json import as_json
 from vtax.report.views.counters import document_of
 
+RUN: Any = SimpleNamespace(
+    platform_of=lambda name: Platform(name, ("emulated",) if name.startswith("qemu-tcg") else ())
+)
 HOP = {"rx_packets": 10.0, "rx_bytes": 1e9, "tx_packets": 5.0, "tx_bytes": 3e8}
 LOST = {"rx_drops": 1.0, "tx_drops": 2.0, "rx_errors": 0.0, "tx_errors": 4.0}
 
@@ -90,14 +94,14 @@ def test_lost_packets_are_drops_and_errors() -> None:
 
 
 def test_both_tables_and_the_json_say_the_same() -> None:
-    text = drawn(document_of(cells()), 120)
+    text = drawn(document_of(cells(), RUN), 120)
     assert "iperf3 · mtu=1500" in text
     row, hops = [number for number, line in enumerate(text.splitlines()) if line.startswith("native")]
     lines = [line.split() for line in text.splitlines()]
     assert lines[row] == ["native", "2.00", "–", "1.00", "2.00", "1.50", "2.00", "4.00"]
     assert lines[hops] == ["native"]
     assert lines[hops + 1] == ["guest.eth0", "10.0", "1", "000", "5.00", "300", "7.00"]
-    printed = json.loads(json.dumps(as_json(document_of(cells()))))
+    printed = json.loads(json.dumps(as_json(document_of(cells(), RUN))))
     assert printed[0]["cpu_s_per_gigabyte"] == pytest.approx(1.5)
     assert printed[0]["counters"]["link.guest.eth0.rx_bytes"] == 1e9
     assert printed[1]["cpu_s"]["guest"] == 7.0
@@ -109,7 +113,7 @@ def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(
         cells()[1], platform="qemu-tcg-virtio-vhost", ends_cpu_s={"client": 0.27, "router": 0.5, "server": 1.0},
         hops=tuple(HopTraffic(f"lab.router-guest-eth{n}", 49_200.0, 2.34e9, 14_800.0, 983.0, 0.0) for n in "01"),
     )  # fmt: skip
-    text = drawn(document_of([long]), width)
+    text = drawn(document_of([long], RUN), width)
     assert max(map(len, text.splitlines())) <= width
     assert text.count("qemu-tcg-virtio-vhost") == 2
     for name in ("lab.router-guest-eth0", "lab.router-guest-eth1", "client", "router", "server", "49\u202f200"):
@@ -117,10 +121,10 @@ def test_names_of_platforms_and_interfaces_are_whole_where_there_is_little_room(
 
 
 def test_what_was_in_force_is_reported_with_every_different_value_of_the_measured_trials() -> None:
-    native, machine = json.loads(json.dumps(as_json(document_of(cells()))))
+    native, machine = json.loads(json.dumps(as_json(document_of(cells(), RUN))))
     assert native["effective"] == {"mss": [1448, 1460], "cards": [{"guest.eth0": {"mtu": 1500}}]}
     assert machine["effective"] == {"mss": [536]}
 
 
 def test_a_run_without_a_network_says_so() -> None:
-    assert "no network benchmark" in drawn(document_of([]))
+    assert "no network benchmark" in drawn(document_of([], RUN))

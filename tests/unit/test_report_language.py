@@ -255,13 +255,13 @@ def test_a_contrast_has_no_text_outside_the_catalogue(tmp_path: Path, wide: Lang
     assert set(re.findall(r"[A-Za-z]{2,}", text)) - known - UNITS - OURS == set()
 
 
-def test_no_text_of_counters_escapes_the_catalogue(wide: Language) -> None:
+def test_no_text_of_counters_escapes_the_catalogue(source: Source, wide: Language) -> None:
     hop = HopTraffic("eth0", 1.0, 2.0, 3.0, 4.0, 5.0)
     cell = Counted(
         "iperf3", {"mtu": 1500}, "docker", 3, 1.0, 2.0, {"peer": 0.5}, 0.25, 1.25, 2e9, {"peer": 7.0}, (hop,), 5.0,
         {}, {},
     )  # fmt: skip
-    text = terminal(counters.document_of([cell]), wide)
+    text = terminal(counters.document_of([cell], source.analysis), wide)
     assert set(re.findall(r"[A-Za-z]{2,}", text)) == {"iperf", "mtu", "docker", "eth", "peer"}
 
 

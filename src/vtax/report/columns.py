@@ -174,6 +174,7 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
     ),
     "resources[].platforms[]": (
         Field("platform", "text", "", "platform"),
+        Field("marks", "list", "", "what must be said with every figure: `emulated`, `nested`, `remote`"),
         Field("overhead", "object", "", "1 - efficiency, of the geometric mean of all comparisons"),
         Field("comparisons", "whole number", "", "comparisons of the resource"),
         Field("missing", "whole number", "", "those of them in which the platform has no value"),

@@ -18,7 +18,6 @@ from vtax.report.analysis.sessions import MeasuredSession, of_hosts, ratio_of_ho
 from vtax.report.analysis.values import Analysis, Floats, Ints, Row, Section
 from vtax.stats.intervals import mean_interval
 from vtax.store.query import RunData
-from vtax.store.records import PlatformRecord
 from vtax.study.claims import BENCHMARK, HOST, METRIC, PublishedTable, canonical
 from vtax.study.figures import FigureTable, Quantity
 
@@ -392,8 +391,3 @@ def _is_of(figure: FigureTable, table: PublishedTable) -> bool:
 def _printed(table: PublishedTable, there: str) -> Estimate:
     value, half = table.values[there], table.plus_minus.get(there)
     return Estimate(value, value - half, value + half) if half else Estimate(value)
-
-
-def marks_of(platforms: Sequence[PlatformRecord], name: str) -> tuple[str, ...]:
-    """The marks of a platform, such as `emulated`."""
-    return next((platform.marks for platform in platforms if platform.name == name), ())

@@ -157,7 +157,7 @@ def _log(ratio: float) -> float:
 def _size(term: Term, found: FactorEffect, analysis: Analysis) -> Inline:
     return msg(
         "most on {platform}, whose ratio to {baseline} at {level} is {ratio} [{low}, {high}] times that at {first}",
-        platform=term.platform, baseline=analysis.baseline, level=f"{found.factor}={term.level}",
-        ratio=Ratio(term.ratio), low=Ratio(term.low), high=Ratio(term.high),
+        platform=analysis.platform_of(term.platform), baseline=analysis.baseline,
+        level=f"{found.factor}={term.level}", ratio=Ratio(term.ratio), low=Ratio(term.low), high=Ratio(term.high),
         first=f"{found.factor}={found.levels[0]}",
     )  # fmt: skip

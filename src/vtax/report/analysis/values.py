@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vtax.report.analysis.filters import EVERYTHING, Filter
 from vtax.report.analysis.sessions import MeasuredSession
-from vtax.report.document import Inline, Place, Share, Warning, levels_of
+from vtax.report.document import Inline, Place, Platform, Share, Warning, levels_of
 from vtax.stats.censoring import Timeouts
 from vtax.stats.checks import Better
 from vtax.stats.describe import Summary, outlier_warnings
@@ -195,6 +195,11 @@ class Analysis:
     def primary(self) -> tuple[Section, ...]:
         """The sections of primary metrics."""
         return tuple(section for section in self.sections if section.metric.is_primary)
+
+    def platform_of(self, name: str) -> Platform:
+        """A platform's name with its marks, such as `emulated`: how texts, tables and figures show it."""
+        marks = next((platform.marks for platform in self.platforms if platform.name == name), ())
+        return Platform(name, marks)
 
     def ready_s(self, platform: str) -> list[float]:
         """Start to agent ready of every guest of a platform that became ready."""

@@ -81,7 +81,7 @@ class Table:
 class FigureRow:
     """An estimate with its interval, and one value per block. blocks: from 0. low, high: None without an interval."""
 
-    name: str
+    name: Inline
     colour: int
     estimate: float
     low: float | None
@@ -96,7 +96,7 @@ class FigureGroup:
     """Rows of a figure under a line of their own. rows: None stands for a name without a figure."""
 
     title: str
-    rows: tuple[tuple[str, FigureRow | None], ...]
+    rows: tuple[tuple[Inline, FigureRow | None], ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Figure:
     interval_title: Inline
     scale: Scale = UNSCALED
     margin: float = 0.0
-    baseline: str = ""
+    baseline: Inline = ""
 
 
 @dataclass(frozen=True)

@@ -58,14 +58,14 @@ def colour_of(number: int) -> str:
 
 def _values(figure: Figure, formatter: Formatter) -> Spec:
     """Bars, intervals and dots in their own unit, zero included."""
-    rows, labels = _rows(figure)
+    rows, labels = _rows(figure, formatter)
     divisor = figure.scale.divisor
     cells, dots = [], []
     for name, row in rows:
         if row is None:
             continue
         low, high = (None if bound is None else bound / divisor for bound in (row.low, row.high))
-        shared = {"row": name, "platform": row.name, "colour": colour_of(row.colour)}
+        shared = {"row": name, "platform": formatter.text(row.name), "colour": colour_of(row.colour)}
         text = formatter.text(row.text)
         cells.append({**shared, "mean": row.estimate / divisor, "low": low, "high": high, "text": text})
         dots += _dots(shared, row.blocks, np.array(row.values) / divisor)
@@ -87,15 +87,15 @@ def _values(figure: Figure, formatter: Formatter) -> Spec:
 
 def _ratios(figure: Figure, formatter: Formatter) -> Spec:
     """Ratios to the baseline, per block and estimated."""
-    rows, labels = _rows(figure)
+    rows, labels = _rows(figure, formatter)
     found = [(name, row) for name, row in rows if row is not None]
     margin = figure.margin
     domain = _ratio_domain([row for _, row in found], margin)
     cells, dots, beyond = [], [], []
-    baseline = formatter.text(msg("baseline"))
-    baselines = [{"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == figure.baseline]
+    baseline, reference = formatter.text(msg("baseline")), formatter.text(figure.baseline)
+    baselines = [{"row": name, "at": 1, "text": baseline} for name, row in rows if labels[name] == reference]
     for name, row in found:
-        shared = {"row": name, "platform": row.name, "colour": colour_of(row.colour)}
+        shared = {"row": name, "platform": formatter.text(row.name), "colour": colour_of(row.colour)}
         value_text, text = formatter.value(Ratio(row.estimate)), formatter.text(row.text)
         minimum, maximum = (row.estimate,) * 2 if row.low is None or row.high is None else (row.low, row.high)
         if minimum > domain[1] or maximum < domain[0]:
@@ -183,7 +183,7 @@ def spec_text(spec: Spec) -> str:
     return json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_NO_MARKUP)
 
 
-def _rows(figure: Figure) -> tuple[list[tuple[str, FigureRow | None]], dict[str, str]]:
+def _rows(figure: Figure, formatter: Formatter) -> tuple[list[tuple[str, FigureRow | None]], dict[str, str]]:
     """Every row with an id, and id -> label in drawing order; ids of headings (a point's levels) begin with h."""
     rows: list[tuple[str, FigureRow | None]] = []
     labels: dict[str, str] = {}
@@ -192,7 +192,7 @@ def _rows(figure: Figure) -> tuple[list[tuple[str, FigureRow | None]], dict[str,
             labels[f"h{number}"] = group.title
         for label, row in group.rows:
             name = f"r{len(rows)}"
-            labels[name] = label
+            labels[name] = formatter.text(label)
             rows.append((name, row))
     return rows, labels
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vtax.guest.audit import ABSENT, COMMON, text_of
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.audit import Audit, audit
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
@@ -38,16 +39,16 @@ _NOTES: dict[str, Message] = {
 
 def document(source: Source, options: Options) -> Document:
     """Differences and changes; with `all` also every fact of each platform's first guest."""
-    return document_of(audit(source.analysis), every_field=options.depth == "all")
+    return document_of(audit(source.analysis), source.analysis, every_field=options.depth == "all")
 
 
-def document_of(found: Audit, *, every_field: bool) -> Document:
+def document_of(found: Audit, analysis: Analysis, *, every_field: bool) -> Document:
     """The document of an audit."""
     parts = [
         *_differences(found),
-        *_changes(found),
+        *_changes(found, analysis),
         *changes_part(found.host_changes),
-        *_clocks(found),
+        *_clocks(found, analysis),
         *(_fields(found) if every_field else ()),
     ]
     return Document(VIEW.title, tuple(parts), data=_plain(found))
@@ -93,7 +94,7 @@ def _value(text: str) -> Inline:
     return _WORDS.get(text, text)
 
 
-def _changes(found: Audit) -> Iterator[Part]:
+def _changes(found: Audit, analysis: Analysis) -> Iterator[Part]:
     if not found.changes:
         return
     columns = (
@@ -101,21 +102,21 @@ def _changes(found: Audit) -> Iterator[Part]:
         Column("values", msg("values, in order"), wraps=True),
     )  # fmt: skip
     rows = tuple(
-        TableRow((change.platform, change.field, joined(map(_value, change.values), "; ")))
+        TableRow((analysis.platform_of(change.platform), change.field, joined(map(_value, change.values), "; ")))
         for change in found.changes
     )
     table = Table(columns, (Group(rows),), key="changes", label=msg("Changes"), style="facts")
     yield Titled(msg("Changes between guests of one platform"), (table,), key="changes")
 
 
-def _clocks(found: Audit) -> Iterator[Part]:
+def _clocks(found: Audit, analysis: Analysis) -> Iterator[Part]:
     if not found.clocks:
         return
     columns = (
         Column("platform", msg("platform")),
         Column("offset", msg("max. offset\nfrom the host"), is_number=True),
     )
-    rows = tuple(TableRow((name, Offset(offset_s))) for name, offset_s in found.clocks.items())
+    rows = tuple(TableRow((analysis.platform_of(name), Offset(offset_s))) for name, offset_s in found.clocks.items())
     table = Table(columns, (Group(rows),), key="clocks", label=msg("Clocks"))
     yield Titled(msg("Wall clocks of guests"), (table,), key="clocks")
 

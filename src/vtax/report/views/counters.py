@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.counters import Counted, counted_cells
 from vtax.report.analysis.source import Source
 from vtax.report.document import (
@@ -30,11 +31,11 @@ from vtax.report.views.base import Options, View
 def document(source: Source, _: Options) -> Document:
     """Two tables for every combination of levels: CPU time, then interfaces."""
     if not source.counters:  # what was in force takes longer to read
-        return document_of([])
-    return document_of(counted_cells(source.data, source.counters, source.effective))
+        return document_of([], source.analysis)
+    return document_of(counted_cells(source.data, source.counters, source.effective), source.analysis)
 
 
-def document_of(cells: Sequence[Counted]) -> Document:
+def document_of(cells: Sequence[Counted], analysis: Analysis) -> Document:
     """The document of counted cells."""
     if not cells:
         text = msg("This run has no network benchmark.")
@@ -43,11 +44,13 @@ def document_of(cells: Sequence[Counted]) -> Document:
     for label, levels in dict.fromkeys((cell.label, tuple(cell.levels.items())) for cell in cells):
         group = [cell for cell in cells if (cell.label, tuple(cell.levels.items())) == (label, levels)]
         title = joined([label, Factor(levels_of(dict(levels))) if levels else ""], " · ")
-        parts.append(Titled(title, (_cpu_table(group), _hop_table(group)), subtitle=msg("mean per trial")))
+        parts.append(
+            Titled(title, (_cpu_table(group, analysis), _hop_table(group, analysis)), subtitle=msg("mean per trial"))
+        )
     return Document(VIEW.title, tuple(parts), data=_plain(cells))
 
 
-def _cpu_table(cells: Sequence[Counted]) -> Table:
+def _cpu_table(cells: Sequence[Counted], analysis: Analysis) -> Table:
     roles = list(dict.fromkeys(role for cell in cells for role in cell.ends_cpu_s))
     has_switch = any(cell.switch_cpu_s is not None for cell in cells)
     titles: dict[str, Inline] = {
@@ -70,11 +73,12 @@ def _cpu_table(cells: Sequence[Counted]) -> Table:
         seconds += [cell.switch_cpu_s] if has_switch else []
         retransmits = sum(cell.retransmits.values()) if cell.retransmits else None
         rest = [cell.under_test_bytes / 1e9, cell.cpu_per_gigabyte, retransmits, cell.drops]
-        rows.append(TableRow((cell.platform, *(_number(value) for value in (*seconds, *rest)))))
+        platform = analysis.platform_of(cell.platform)
+        rows.append(TableRow((platform, *(_number(value) for value in (*seconds, *rest)))))
     return Table(columns, (Group(tuple(rows)),), key=f"{cells[0].label} CPU", label=msg("CPU time"))
 
 
-def _hop_table(cells: Sequence[Counted]) -> Table:
+def _hop_table(cells: Sequence[Counted], analysis: Analysis) -> Table:
     titles = {
         "rx_packets": msg("RX packets"), "rx_megabytes": msg("RX (MB)"), "tx_packets": msg("TX packets"),
         "tx_megabytes": msg("TX (MB)"), "drops": msg("drops"),
@@ -90,7 +94,7 @@ def _hop_table(cells: Sequence[Counted]) -> Table:
                                                hop.drops))))
             for hop in cell.hops
         ]  # fmt: skip
-        groups.append(Group(tuple(rows), cell.platform))
+        groups.append(Group(tuple(rows), analysis.platform_of(cell.platform)))
     return Table(columns, tuple(groups), key=f"{cells[0].label} hops", label=msg("interfaces"))
 
 

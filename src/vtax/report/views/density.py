@@ -97,8 +97,8 @@ def _table(found: Sequence[Effect], means: Means) -> Table:
         Column("memory_cgroup", msg("control group,\nMiB a guest"), is_number=True),
     )
     groups = []
-    for platform in dict.fromkeys(each.row.platform.name for each in found):
-        rows = [_row(each, scale, means) for each in found if each.row.platform.name == platform]
+    for platform in dict.fromkeys(shared.platform_of(each.row.platform) for each in found):
+        rows = [_row(each, scale, means) for each in found if each.row.platform.name == platform.name]
         groups.append(Group(tuple(rows), platform))
     return Table(columns, tuple(groups), key=f"{found[0].section.name} guests", label=msg("Several guests"))
 

@@ -90,7 +90,7 @@ def document_of(found: Sequence[Explained], analysis: Analysis, *, is_full: bool
 
 def _section(found: Explained, baseline: str, *, is_full: bool) -> Titled:
     levels = Factor(levels_of(found.point.levels)) if found.point.levels else ""
-    title = joined([shared.title_of(found.section), found.row.platform.name, levels], " · ")
+    title = joined([shared.title_of(found.section), shared.platform_of(found.row.platform), levels], " · ")
     return Titled(title, tuple(_parts(found, baseline, is_full=is_full)), subtitle=_difference(found, baseline))
 
 
@@ -163,6 +163,7 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
     """Counters that one platform alone has, such as those of the parts of its layer, with their values."""
     count = len(found.one_sided)
     shown = found.one_sided if is_full else found.one_sided[:_NAMED]
+    sides = {found.row.platform.name: shared.platform_of(found.row.platform)}
     columns = (
         Column("counter", msg("counter")),
         Column("unit", msg("unit")),
@@ -170,7 +171,14 @@ def _alone(found: Explained, *, is_full: bool) -> list[Part]:
         Column("value", _unit(found.work), is_number=True),
     )
     rows = tuple(
-        TableRow((f"{each.place} {each.name}", each.counter.unit, each.platform, Number(each.value, 3)))
+        TableRow(
+            (
+                f"{each.place} {each.name}",
+                each.counter.unit,
+                sides.get(each.platform, each.platform),
+                Number(each.value, 3),
+            )
+        )
         for each in shown
     )
     key = f"{found.section.name} {found.row.cell.key} one_sided"
@@ -211,12 +219,12 @@ def _difference(found: Explained, baseline: str) -> Inline:
 
 def _table(shown: Sequence[Compared], found: Explained, baseline: str) -> Table:
     has_seconds = any(each.per_second is not None for each in shown)
-    per = _unit(found.work)
+    per, treatment = _unit(found.work), shared.platform_of(found.row.platform)
     columns = (
         Column("counter", msg("counter")),
         Column("unit", msg("unit")),
         Column("baseline", msg("{platform}\n{per}", platform=baseline, per=per), is_number=True),
-        Column("treatment", msg("{platform}\n{per}", platform=found.row.platform.name, per=per), is_number=True),
+        Column("treatment", msg("{platform}\n{per}", platform=treatment, per=per), is_number=True),
         Column("ratio", msg("ratio"), is_number=True),
         Column("interval", msg("interval")),
         *((Column("per_second", msg("ratio\nper second"), is_number=True, room="wide"),) if has_seconds else ()),

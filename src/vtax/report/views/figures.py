@@ -44,8 +44,8 @@ def means(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fig
         s = row.summary
         low, high = (bound if np.isfinite(bound) else None for bound in (s.low, s.high))
         text = Mean(s.mean, (s.high - s.low) / 2, scale, "both")
-        name = row.platform.name
-        return FigureRow(name, names[name], s.mean, low, high, _ints(row.blocks), _floats(row.block_means), text)
+        name, label = row.platform.name, shared.platform_of(row.platform)
+        return FigureRow(label, names[name], s.mean, low, high, _ints(row.blocks), _floats(row.block_means), text)
 
     return Figure(
         "values",
@@ -72,8 +72,8 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
         if row.verdict is not None:
             text = joined([text, shared.verdict_of(row.verdict)], ": ")
         blocks, values = _block_ratios(row, base)
-        name = row.platform.name
-        return FigureRow(name, names[name], row.ratio.estimate, low, high, _ints(blocks), _floats(values), text)
+        name, label = row.platform.name, shared.platform_of(row.platform)
+        return FigureRow(label, names[name], row.ratio.estimate, low, high, _ints(blocks), _floats(values), text)
 
     to_baseline: dict[str, Inline] = {"baseline": analysis.baseline, "level": analysis.level}
     title = shared.title_of(section)
@@ -89,13 +89,13 @@ def ratios(section: Section, analysis: Analysis, names: Mapping[str, int]) -> Fi
         msg("ratio in this block"),
         msg("ratio, {level} interval", level=analysis.level),
         margin=analysis.rule.margin,
-        baseline=analysis.baseline,
+        baseline=analysis.platform_of(analysis.baseline),
     )  # fmt: skip
 
 
 def _groups(section: Section, row_of: Any) -> tuple[FigureGroup, ...]:
     return tuple(
-        FigureGroup(point.name, tuple((row.platform.name, row_of(row, point)) for row in point.rows))
+        FigureGroup(point.name, tuple((shared.platform_of(row.platform), row_of(row, point)) for row in point.rows))
         for point in section.points
     )
 

@@ -20,6 +20,7 @@ from vtax.report.document import (
     Link,
     Paragraph,
     Part,
+    Platform,
     Share,
     joined,
     listed,
@@ -75,7 +76,7 @@ def _resource(found: ResourceCosts) -> Inline:
 
 
 def _cost(cost: Cost) -> Inline:
-    shown: list[Inline] = [cost.platform.name, Share(cost.overhead.estimate, "overhead")]
+    shown: list[Inline] = [shared.platform_of(cost.platform), Share(cost.overhead.estimate, "overhead")]
     if math.isfinite(cost.overhead.low) and math.isfinite(cost.overhead.high):
         shown.append(Interval(cost.overhead.low, cost.overhead.high, "overhead"))
     else:
@@ -150,9 +151,9 @@ def _further_blocks(step: NextStep) -> Inline:
 
 def _named(comparisons: Sequence[Comparison]) -> Inline:
     """`lxc and podman on iperf3`: by benchmark; how many where they are many."""
-    of: dict[str, list[str]] = {}
+    of: dict[str, list[Platform]] = {}
     for each in comparisons:
-        of.setdefault(each.section.label, []).append(each.row.platform.name)
+        of.setdefault(each.section.label, []).append(shared.platform_of(each.row.platform))
     if sum(len(set(names)) for names in of.values()) > _MOST_NAMED:
         return plural("{count} comparison", "{count} comparisons", len(comparisons))
     return listed(
@@ -160,10 +161,11 @@ def _named(comparisons: Sequence[Comparison]) -> Inline:
     )
 
 
-def _platforms(names: Sequence[str]) -> Inline:
+def _platforms(found: Sequence[Platform]) -> Inline:
     """Each once; with the number of its comparisons where it has several."""
     return listed(
-        name if names.count(name) == 1 else f"{name} ({names.count(name)}×)" for name in dict.fromkeys(names)
+        each if found.count(each) == 1 else joined([each, f"({found.count(each)}×)"], " ")
+        for each in dict.fromkeys(found)
     )
 
 
@@ -175,7 +177,7 @@ def plain(analysis: Analysis) -> dict[str, Any]:
                 "resource": each.resource, "labels": each.labels,
                 "platforms": [
                     {
-                        "platform": cost.platform.name,
+                        "platform": cost.platform.name, "marks": list(cost.platform.marks),
                         "overhead": {name: getattr(cost.overhead, name) for name in ("estimate", "low", "high")},
                         "comparisons": cost.comparisons, "missing": cost.missing,
                     }

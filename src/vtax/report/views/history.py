@@ -75,7 +75,7 @@ def _summary(found: History) -> Iterator[Inline]:
     changes = [(plot, series, change) for plot in found.plots for series in plot.series for change in series.changes]
     for plot, series, change in changes:
         yield joined([
-            msg("{platform}, {name}: {change}", platform=series.platform.name, name=_title(plot),
+            msg("{platform}, {name}: {change}", platform=shared.platform_of(series.platform), name=_title(plot),
                 change=_change(plot, series, change)),
             msg("between the runs beside it: {differences}", differences=_few(change))
             if change.differences else msg("nothing that vtax records differs between the runs beside it"),
@@ -177,7 +177,7 @@ def _chart(plot: Plot, found: History, number: int) -> Chart:
     ]
     return Chart(
         kind="history", key=f"history-{number}", title=_title(plot), notes=tuple(_chart_notes(plot)), panels=(panel,),
-        series=tuple(ChartSeries(series.platform.name, series.colour) for series in plot.series),
+        series=tuple(ChartSeries(shared.platform_of(series.platform), series.colour) for series in plot.series),
         values=tuple(values),
         x_title=msg("start of the run (UTC)"), events=tuple(_events(plot)),
     )  # fmt: skip
@@ -191,13 +191,13 @@ def _chart_notes(plot: Plot) -> Iterator[Inline]:
 
 def _events(plot: Plot) -> Iterator[ChartEvent]:
     """One for each place, which may be that of several platforms."""
-    places: dict[float, list[str]] = {}
+    places: dict[float, list[Inline]] = {}
     for series in plot.series:
         for change in series.changes:
             before, after = (series.measured[change.index + step].run.started_at for step in (-1, 0))
-            places.setdefault((before + after) / 2, []).append(series.platform.name)
+            places.setdefault((before + after) / 2, []).append(shared.platform_of(series.platform))
     for place, names in sorted(places.items()):
-        yield ChartEvent(0, place, ", ".join(names))
+        yield ChartEvent(0, place, joined(names))
 
 
 def _table(plot: Plot, found: History) -> Table:

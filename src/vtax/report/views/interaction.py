@@ -76,16 +76,18 @@ def _table(found: FactorEffect, analysis: Analysis) -> Table:
         "interaction": msg("interaction: ratio to {platform}, relative to {level}", platform=platform, level=first),
     }
     groups = [
-        Group(tuple(_row(term, found) for term in found.effect.table if term.kind == kind), title)
+        Group(tuple(_row(term, found, analysis) for term in found.effect.table if term.kind == kind), title)
         for kind, title in kinds.items()
     ]
     return Table(columns, tuple(groups), key=f"{found.section.name} by {found.factor}", label=msg("model terms"))
 
 
-def _row(term: Term, found: FactorEffect) -> TableRow:
+def _row(term: Term, found: FactorEffect, analysis: Analysis) -> TableRow:
+    platform = analysis.platform_of(term.platform)
     level = f"{found.factor}={term.level}"
-    both = msg("{platform} at {level}", platform=term.platform, level=level)
-    name: Inline = {"platform": term.platform, "factor": level}.get(term.kind, both)
+    both = msg("{platform} at {level}", platform=platform, level=level)
+    names: dict[str, Inline] = {"platform": platform, "factor": level}
+    name = names.get(term.kind, both)
     interval = muted(Interval(term.low, term.high, "ratio"))
     return TableRow((name, Ratio(term.ratio), interval, PValue(term.p_value)))
 

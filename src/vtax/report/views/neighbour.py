@@ -68,8 +68,8 @@ def _table(found: Sequence[Effect], level: Share, baseline: str) -> Table:
         Column("baseline_interval", msg("{level} interval", level=level)),
     )
     groups = []
-    for platform in dict.fromkeys(each.row.platform.name for each in found):
-        rows = [_row(each, scale) for each in found if each.row.platform.name == platform]
+    for platform in dict.fromkeys(shared.platform_of(each.row.platform) for each in found):
+        rows = [_row(each, scale) for each in found if each.row.platform.name == platform.name]
         groups.append(Group(tuple(rows), platform))
     return Table(columns, tuple(groups), key=f"{found[0].section.name} neighbour", label=msg("Neighbour"))
 

@@ -14,7 +14,6 @@ from vtax.report.document import (
     ChartValue,
     Factor,
     Inline,
-    Platform,
     Scale,
     joined,
     levels_of,
@@ -85,8 +84,7 @@ def _values(pivot: Pivot, places: dict[str, float]) -> Iterator[ChartValue]:
 
 
 def _label(analysis: Analysis, factor: str, level: str) -> Inline:
-    marks = {each.name: each.marks for each in analysis.platforms}
-    return Platform(level, marks[level]) if factor == PLATFORM else level
+    return analysis.platform_of(level) if factor == PLATFORM else level
 
 
 def _colour(analysis: Analysis, factor: str, level: str, number: int) -> int:

@@ -97,7 +97,9 @@ def _figures(numbers: Sequence[Published], analysis: Analysis) -> Iterator[Part]
         scale = scale_for(unit, [value for each in found for value in (each.value, each.mean or 0.0)])
         groups = []
         for each in found:
-            here = FigureRow(each.here, colours.get(each.here, 0), each.mean or 0.0, each.low, each.high)
+            here = FigureRow(
+                analysis.platform_of(each.here), colours.get(each.here, 0), each.mean or 0.0, each.low, each.high
+            )
             half = each.plus_minus
             there = FigureRow(
                 each.platform, colours.get(each.here, 0), each.value, each.value - half if half else None,

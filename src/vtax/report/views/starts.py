@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from vtax.report.analysis import Analysis
 from vtax.report.analysis.source import Source
 from vtax.report.analysis.starts import QUANTILES, StageTimes, fewest_starts, stage_times
 from vtax.report.document import (
@@ -21,7 +22,6 @@ from vtax.report.document import (
     Part,
     Quantity,
     Scale,
-    Share,
     Table,
     joined,
     levels_of,
@@ -45,11 +45,11 @@ _STAGES = {
 def document(source: Source, _: Options) -> Document:
     """A table for every combination of levels; what the bounds mean."""
     confidence = source.analysis.rule.confidence
-    made = document_of(stage_times(source.data, source.samples, confidence), confidence)
+    made = document_of(stage_times(source.data, source.samples, confidence), source.analysis)
     return shared.of_blocks(made, source.analysis)
 
 
-def document_of(found: Sequence[StageTimes], confidence: float) -> Document:
+def document_of(found: Sequence[StageTimes], analysis: Analysis) -> Document:
     """The document of start times."""
     if not found:
         text = msg("No benchmark of this run times starts of guests.")
@@ -58,17 +58,19 @@ def document_of(found: Sequence[StageTimes], confidence: float) -> Document:
     for label, levels in dict.fromkeys((each.cell.label, tuple(each.levels.items())) for each in found):
         group = [each for each in found if (each.cell.label, tuple(each.levels.items())) == (label, levels)]
         title = joined([label, Factor(levels_of(dict(levels))) if levels else ""], " · ")
-        parts.append(Titled(title, (_table(group),), subtitle=msg("seconds since the request, lower is better")))
+        parts.append(
+            Titled(title, (_table(group, analysis),), subtitle=msg("seconds since the request, lower is better"))
+        )
     note = msg(
         "In brackets: {level} intervals between order statistics, free of a distribution, for as many independent "
         "starts as those of the blocks are worth. ∞: the upper bound is not known; for the 99th percentile it needs "
         "at least {starts} independent starts.",
-        level=Share(confidence, "declared"), starts=Count(fewest_starts(confidence)),
+        level=analysis.level, starts=Count(fewest_starts(analysis.rule.confidence)),
     )  # fmt: skip
     return Document(VIEW.title, (*parts, Paragraph(note, "muted")), data=_plain(found))
 
 
-def _table(found: Sequence[StageTimes]) -> Table:
+def _table(found: Sequence[StageTimes], analysis: Analysis) -> Table:
     titles = {"p50": msg("median (s)"), "p95": msg("95th\npercentile (s)"), "p99": msg("99th\npercentile (s)")}
     columns = [Column("stage", msg("request to")), Column("starts", msg("starts"), is_number=True)]
     for name in QUANTILES:
@@ -76,7 +78,7 @@ def _table(found: Sequence[StageTimes]) -> Table:
     groups = []
     for platform in dict.fromkeys(each.cell.platform for each in found):
         rows = [_row(each) for each in found if each.cell.platform == platform]
-        groups.append(Group(tuple(rows), platform))
+        groups.append(Group(tuple(rows), analysis.platform_of(platform)))
     return Table(tuple(columns), tuple(groups), key=f"{found[0].cell.label} starts", label=msg("Start times"))
 
 

@@ -101,18 +101,20 @@ def document(source: Source, _: Options) -> Document:
     has_disks = any(trial.host_disk_ratio is not None for trial in trials)
     if has_disks:
         columns.append(Column(HOST_DISK_RATIO, msg("host disk\nratio"), is_number=True))
-    rows = tuple(_row(trial, has_disks=has_disks) for trial in trials)
+    rows = tuple(
+        _row(trial, source.analysis.platform_of(trial.cell.platform), has_disks=has_disks) for trial in trials
+    )
     table = Table(tuple(columns), (Group(rows),), key="trials", label=msg("Trials"))
     return Document(VIEW.title, (table,), data=list(map(plain, trials)))
 
 
-def _row(trial: Trial, *, has_disks: bool) -> Row:
+def _row(trial: Trial, platform: Inline, *, has_disks: bool) -> Row:
     block: Inline = Count(trial.block + 1) if trial.block >= 0 else muted(Nothing())
     duration: Inline = muted(Nothing()) if trial.duration_s is None else Duration(trial.duration_s)
     cell = joined([trial.cell.label, Factor(levels_of(trial.cell.levels)) if trial.cell.levels else ""])
     outcome: Inline = msg("ok") if trial.is_ok else styled(joined([msg("failed"), trial.error], ": "), "error")
     outcome = joined([muted(msg("warm-up")) if trial.is_warmup else "", outcome])
-    cells = (str(trial.position), block, trial.cell.platform, cell, outcome, duration, started(trial, "seconds"))
+    cells = (str(trial.position), block, platform, cell, outcome, duration, started(trial, "seconds"))
     if not has_disks:
         return Row(cells)
     ratio = trial.host_disk_ratio
