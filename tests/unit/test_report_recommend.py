@@ -264,6 +264,33 @@ def test_wrong_weights_are_refused(weights: dict[str, float], error: str) -> Non
         recommend(run_of(), weights)
 
 
+def test_a_weighted_resource_that_nothing_measured_is_left_out_and_said_first() -> None:
+    found = recommend(run_of(), {"cpu": 1.0, "network": 2.0, "memory": 1.0})
+    rest = recommend(run_of(), {"cpu": 1.0, "network": 2.0})
+    assert [(s.platform.name, s.score) for s in found.standings] == [
+        (s.platform.name, s.score) for s in rest.standings
+    ]
+    (missing,) = found.unmeasured
+    assert (missing.resource, missing.weight, missing.share) == ("memory", 1.0, 0.25)
+    document = document_of(found)
+    text = " ".join(drawn(document, 200).split())
+    assert "Summary · memory was not tested: no benchmark of this run measures it; it has 25 % of the weight" in text
+    (printed,) = as_json(document)["not_tested"]
+    assert printed["reason"] == "no benchmark of this run measures it"
+    assert recommend(run_of()).unmeasured == ()
+
+
+def test_a_resource_without_a_value_of_the_baseline_ranks_nothing_and_says_so() -> None:
+    """Without the rule every platform would have 100 % of the baseline there."""
+    off = UntestedRecord("native", "dd", "dd", "dd", reason="no room on the disk")
+    speed = {**SPEED, "native": (1.0, 1.0, None)}
+    found = recommend(run_of(speed, untested=(off,)), {"cpu": 1.0, "disk": 3.0})
+    assert [each.share for each in found.resources if each.name == "disk"] == [0.0]
+    assert found.standings[0].score.estimate == pytest.approx(1.0, abs=0.02)
+    text = " ".join(drawn(document_of(found), 200).split())
+    assert "disk was not tested: native, the baseline, has no value of it: no room on the disk; it has 75 %" in text
+
+
 def test_a_run_of_one_platform_or_without_a_block_is_refused() -> None:
     with pytest.raises(BadInput, match="study-1 has one platform to rank: native"):
         recommend(run_of(platforms=(NATIVE,)))

@@ -32,7 +32,8 @@ def command(run_name: str, weights: str | None, platforms: tuple[str, ...], lang
     The score of a platform is the weighted geometric mean of its efficiencies: of cpu, memory, disk, network, kernel
     (system calls), start (of guests) and application, as far as the run measured them. Printed are the probability of
     every place, the resource that decides, and the weights at which another platform would be the first. A resource
-    that was not tested on a platform makes its place a range, with the reason.
+    that was not tested on a platform makes its place a range, with the reason; one that the run does not measure is
+    left out, and named first.
 
     \b
       vtax recommend tour-1 --weights cpu=1,network=3,disk=1

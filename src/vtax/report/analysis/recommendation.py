@@ -10,7 +10,18 @@ import numpy as np
 from vtax.errors import BadInput
 from vtax.report.analysis.values import Analysis, ResultPoint, Section
 from vtax.report.analysis.warnings import merged, noted
-from vtax.report.analysis.workload import Figure, Missing, Weighted, figures_of, link_limits, missing_of, weighted_of
+from vtax.report.analysis.workload import (
+    Figure,
+    Missing,
+    Unmeasured,
+    Weighted,
+    figures_of,
+    link_limits,
+    missing_of,
+    of_figures,
+    unmeasured_of,
+    weighted_of,
+)
 from vtax.report.document import Inline, Place, Warning, levels_of, msg, stored
 from vtax.stats import scores
 from vtax.stats.intervals import Interval
@@ -70,7 +81,8 @@ class Recommendation:
     analysis: of the run. standings: by place; of the same places, those that lack something behind. reference: the
     baseline, where it is no
     choice. unranked: platforms without a figure, with the reason. contributions: of first and second, what favours
-    the first most before the others. switches: see Switch. units: how many blocks or sessions. link_limits: in
+    the first most before the others. switches: see Switch. unmeasured: resources with a weight that the ranking
+    leaves out. units: how many blocks or sessions. link_limits: in
     Mbit/s, of the links of what was weighed.
     """
 
@@ -82,6 +94,7 @@ class Recommendation:
     unranked: tuple[tuple[PlatformRecord, Inline], ...]
     contributions: tuple[Contribution, ...]
     switches: tuple[Switch, ...]
+    unmeasured: tuple[Unmeasured, ...]
     units: int
     is_of_sessions: bool
     margin: float
@@ -107,8 +120,8 @@ def recommend(
 
     analysis: of the whole run. weights: resource -> weight; all measured resources alike where it is None. choices:
     the platforms to rank; all where it is empty, without the baseline where that leaves two. Raises BadInput for
-    a resource or platform that the run does not have, for weights that are no weights, and for a run without two
-    platforms to rank or without a figure of its baseline.
+    a resource or platform that does not exist, for weights that are no weights or of nothing that the run measures,
+    and for a run without two platforms to rank or without a figure of its baseline.
     """
     if analysis.blocks < 1 or not any(row.summary for s in analysis.primary for p in s.points for row in p.rows):
         raise BadInput(f"{analysis.name} has no finished block", hint="vtax list shows the blocks of every run")
@@ -118,6 +131,7 @@ def recommend(
     if not figures:
         what = f"{analysis.baseline}, the baseline, has no values of {', '.join(_used(weighted))}"
         raise BadInput(what, where=analysis.name, hint=f"vtax show {analysis.name} prints why")
+    weighted = of_figures(weighted, figures)
     ranked = [p for p in named if any(p.name in figure.values for figure in figures)]
     lacking = {p.name: missing_of(analysis, p, figures) for p in ranked}
     full = [p for p in ranked if not lacking[p.name]]
@@ -144,8 +158,8 @@ def recommend(
         )
     return Recommendation(
         analysis, weighted, tuple(standings), _reference(analysis, named), analysis.baseline,
-        tuple(_unranked(named, ranked)),
-        contributions, switches, units, len(analysis.sessions) > 1, analysis.rule.margin, analysis.rule.confidence,
+        tuple(_unranked(named, ranked)), contributions, switches, unmeasured_of(analysis, weights, weighted), units,
+        len(analysis.sessions) > 1, analysis.rule.margin, analysis.rule.confidence,
         _warnings(analysis, figures, standings, given, left_out), link_limits(analysis, figures),
     )  # fmt: skip
 

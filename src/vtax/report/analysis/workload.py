@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,16 @@ class Weighted:
     weight: float
     share: float
     labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """A resource with a weight that no platform can be ranked by. share: of the sum of all weights."""
+
+    resource: str
+    weight: float
+    share: float
+    reason: Inline
 
 
 @dataclass(frozen=True)
@@ -65,16 +75,22 @@ class Figure:
 
 
 def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tuple[Weighted, ...]:
-    """The resources of a run with their weights, alike where None. Raises BadInput."""
+    """The resources of a run with their weights, alike where None; without those that it does not measure.
+
+    Raises BadInput for a resource that does not exist, for weights that are no weights, and without a weight of a
+    measured resource.
+    """
     labels: dict[str, list[str]] = {}
     for section in analysis.primary:
         labels.setdefault(resource_of(section.benchmark), []).append(section.label)
     there = [name for name in RESOURCES if name in labels]
     for name in weights or ():
-        if name not in there:
-            is_resource = name in RESOURCES
-            what = f"{analysis.name} does not measure {name}" if is_resource else f"there is no resource {name!r}"
-            raise BadInput(what, where=f"--weights {name}=...", hint=f"it measures {', '.join(there)}")
+        if name not in RESOURCES:
+            hint = f"{analysis.name} measures {', '.join(there)}"
+            raise BadInput(f"there is no resource {name!r}", where=f"--weights {name}=...", hint=hint)
+    if weights and sum(weights.values()) > 0 and not any(weights.get(name) for name in there):
+        what = f"{analysis.name} does not measure {', '.join(name for name in weights if weights[name])}"
+        raise BadInput(what, where="--weights", hint=f"it measures {', '.join(there)}")
     given = dict.fromkeys(there, 1.0) if weights is None else {name: weights.get(name, 0.0) for name in there}
     total = sum(given.values())
     if not 0 < total < float("inf") or min(given.values()) < 0:
@@ -82,6 +98,37 @@ def weighted_of(analysis: Analysis, weights: Mapping[str, float] | None) -> tupl
     return tuple(
         Weighted(name, given[name], given[name] / total, tuple(dict.fromkeys(labels[name]))) for name in there
     )
+
+
+def of_figures(weighted: Sequence[Weighted], figures: Sequence[Figure]) -> tuple[Weighted, ...]:
+    """The resources with shares of what there are figures of: 0 for one without any."""
+    there = {figure.resource for figure in figures}
+    total = sum(each.weight for each in weighted if each.name in there)
+    return tuple(replace(each, share=each.weight / total if each.name in there else 0.0) for each in weighted)
+
+
+def unmeasured_of(
+    analysis: Analysis, weights: Mapping[str, float] | None, weighted: Sequence[Weighted]
+) -> tuple[Unmeasured, ...]:
+    """The resources that have a weight and no share in the ranking, with why. weighted: see of_figures."""
+    given = weights or {each.name: each.weight for each in weighted}
+    total = sum(given.values())
+    labels = {each.name: each.labels for each in weighted}
+    ranked = {each.name for each in weighted if each.share}
+    return tuple(
+        Unmeasured(name, weight, weight / total, _why_unmeasured(analysis, labels.get(name, ())))
+        for name, weight in given.items()
+        if weight and name not in ranked
+    )
+
+
+def _why_unmeasured(analysis: Analysis, labels: Sequence[str]) -> Inline:
+    if not labels:
+        return msg("no benchmark of this run measures it")
+    of_baseline = [each for each in analysis.untested if each.platform == analysis.baseline]
+    reasons = [each.reason for each in of_baseline if each.label in labels]
+    why = stored(reasons[0]) if reasons else msg("no trial succeeded")
+    return msg("{baseline}, the baseline, has no value of it: {reason}", baseline=analysis.baseline, reason=why)
 
 
 def figures_of(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from typing import Any
 
 from vtax.errors import BadInput
 from vtax.report.analysis.recommendation import Recommendation, Standing, Switch, recommend
@@ -40,6 +38,7 @@ from vtax.report.views import shared
 from vtax.report.views.base import Options, View
 from vtax.report.views.header import run_line
 from vtax.report.views.ranking import ordinal
+from vtax.report.views.recommend_values import plain
 
 _SURE = 0.95
 
@@ -66,7 +65,7 @@ def document_of(found: Recommendation) -> Document:
         parts.append(Titled(msg("What decides"), (_contributions(found), *_switches(found)), key="decides"))
     parts += shared.warnings_part(found.warnings)
     run = joined([found.analysis.name, run_line(found.analysis)], ": ")
-    return Document(VIEW.title, tuple(parts), (run, _weights(found)), data=_plain(found))
+    return Document(VIEW.title, tuple(parts), (run, _weights(found)), data=plain(found))
 
 
 def _weights(found: Recommendation) -> Inline:
@@ -76,12 +75,25 @@ def _weights(found: Recommendation) -> Inline:
         for r in found.resources
         if r.share
     ]  # fmt: skip
-    without = [shared.resource(r.name) for r in found.resources if not r.share]
+    without = [shared.resource(r.name) for r in found.resources if not r.weight]
     text = msg("weights: {weights}", weights=joined(each))
     return joined([text, msg("without weight: {resources}", resources=joined(without)) if without else ""], "; ")
 
 
+def _unmeasured(found: Recommendation) -> Iterator[Inline]:
+    """What has a weight and is in no score, with the reason: before everything else."""
+    for each in found.unmeasured:
+        yield styled(
+            msg(
+                "{resource} was not tested: {reason}; it has {share} of the weight, and the places are of the rest",
+                resource=styled(shared.resource(each.resource), "strong"), reason=each.reason,
+                share=Share(each.share, "whole"),
+            ), "caution",
+        )  # fmt: skip
+
+
 def _summary(found: Recommendation) -> Iterator[Inline]:
+    yield from _unmeasured(found)
     if found.full:
         first = found.full[0]
         score = Share(first.score.estimate, "efficiency")
@@ -327,59 +339,6 @@ def _switch(each: Switch, found: Recommendation, weight: float) -> Inline:
     if each.above:
         return msg("{platform} overtakes {first} above {resource}={weight} (now {given})", **data)
     return msg("{platform} overtakes {first} below {resource}={weight} (now {given})", **data)
-
-
-def _plain(found: Recommendation) -> dict[str, Any]:
-    return {
-        "status": found.analysis.status,
-        "blocks": found.analysis.blocks,
-        "baseline": found.baseline,
-        "margin": found.margin,
-        "confidence": found.confidence,
-        "weights": {each.name: each.weight for each in found.resources},
-        "shares": {each.name: each.share for each in found.resources},
-        "benchmarks": {each.name: list(each.labels) for each in found.resources},
-        "unit": "session" if found.is_of_sessions else "block",
-        "units": found.units,
-        "standings": [_plain_standing(each) for each in found.standings],
-        "reference": found.reference.name if found.reference else None,
-        "unranked": [{"platform": p.name, "reason": reason} for p, reason in found.unranked],
-        "contributions": [
-            {"resource": c.resource, "ratio": _interval(c.ratio), "factor": c.factor} for c in found.contributions
-        ],
-        "switches": [vars(each) for each in found.switches],
-        "link_limits_mbit_s": found.link_limits,
-        "warnings": found.warnings,
-    }
-
-
-def _plain_standing(each: Standing) -> dict[str, Any]:
-    return {
-        "platform": each.platform.name,
-        "marks": list(each.platform.marks),
-        "place_low": each.place[0],
-        "place_high": each.place[1],
-        "score": _interval(each.score) if not each.missing else None,
-        "score_range": [each.score.low, each.score.high] if each.missing else None,
-        "resources": {name: _interval(found) for name, found in each.resources.items()},
-        "probabilities": each.probabilities,
-        "p_near_best": each.near_best,
-        "missing": [_plain_missing(missing) for missing in each.missing],
-        "needed_to_be_first": each.needed,
-    }
-
-
-def _plain_missing(missing: Missing) -> dict[str, Any]:
-    return {
-        "resource": missing.resource, "benchmarks": list(missing.labels), "is_whole": missing.whole,
-        "reason": missing.reason,
-    }  # fmt: skip
-
-
-def _interval(found: Any) -> dict[str, Any]:
-    is_known = math.isfinite(found.low) and math.isfinite(found.high)
-    bounds = {"low": found.low, "high": found.high} if is_known else {"low": None, "high": None}
-    return {"estimate": found.estimate, **bounds}
 
 
 VIEW = View(
