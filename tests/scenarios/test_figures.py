@@ -222,6 +222,32 @@ def test_bars_of_one_host_have_no_letters() -> None:
     assert "letter" not in [layer["encoding"].get("text", {}).get("field") for layer in found]
 
 
+def test_a_bar_that_only_the_publication_has_is_not_measured_on_our_side() -> None:
+    panel = ChartPanel("", "rate (Mbit/s)", "left", "right")
+    values = (
+        ChartValue(0, 0.0, 0, left=(958.0, None, None), right=(958.0, 957.0, 959.0)),
+        ChartValue(0, 1.0, 0, printed=(924.0, None, None)),
+    )
+    drawn = Chart(
+        "bars",
+        "figure-5",
+        "t",
+        (),
+        (panel,),
+        (ChartSeries("sent", 1),),
+        values,
+        "",
+        ((0.0, "native"), (1.0, "xen-pv")),
+    )
+    sides = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"]
+    assert [[value.get("nothing") for value in side["data"]["values"]] for side in sides] == [
+        [None, None], [None, "not measured"],
+    ]  # fmt: skip
+    assert [value.get("letter") for value in sides[1]["data"]["values"]] == ["a", None]
+    texts = texts_of_svg(file_of(drawn, Formatter(), "svg"))
+    assert texts.count("not measured") == 1
+
+
 def test_points_and_intervals_of_a_series_stand_at_one_place_inside_the_axis() -> None:
     drawn = chart("santos2008", "figure-8")
     side = chart_spec(drawn, Formatter())["vconcat"][0]["hconcat"][1]

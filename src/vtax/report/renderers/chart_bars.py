@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import string
 
-from vtax.report.document import Chart
+from vtax.report.document import Chart, ChartValue, msg
 from vtax.report.renderers.chart_axes import Axis, value_axis
-from vtax.report.renderers.chart_layers import INK, PAPER, WIDTH, Drawn, intervals, only, printed, record_of
+from vtax.report.renderers.chart_layers import INK, MUTED, PAPER, WIDTH, Drawn, intervals, only, printed, record_of
 from vtax.report.renderers.format import Formatter
 from vtax.report.renderers.vega import Spec, colour_of
 
@@ -45,7 +45,7 @@ class _Bars(Drawn):
             {
                 "data": {"values": [
                     {"place": self.places[value.x], "series": self._name(value.series),
-                     "letter": self.letters[value.series], **record_of(value, axis, is_right=is_right)}
+                     **self._inside(value, is_right=is_right), **record_of(value, axis, is_right=is_right)}
                     for value in self.values
                 ]},
                 "width": WIDTH, "height": len(self.places) * row,
@@ -54,6 +54,11 @@ class _Bars(Drawn):
             }
             for is_right in (False, True)
         ]  # fmt: skip
+
+    def _inside(self, value: ChartValue, *, is_right: bool) -> Spec:
+        """What stands in a bar: the letter of its group, or that this side has no bar."""
+        shown = value.right if is_right else value.left or value.printed
+        return {"letter": self.letters[value.series]} if shown else {"nothing": self.text(msg("not measured"))}
 
     def _layers(self, axis: Axis) -> list[Spec]:
         base: Spec = {"y": {
@@ -81,7 +86,13 @@ class _Bars(Drawn):
             text: Spec = {"type": "text", "align": "left", "dx": 3, "fontSize": 9.5, "color": INK}
             halo = {**text, "color": PAPER, "stroke": PAPER, "strokeWidth": 3, "strokeJoin": "round"}
             at = {**base, "x": {"datum": axis.low, **x}, "text": {"field": "letter"}}
-            layers += [{"mark": look, "encoding": at} for look in (halo, text)]
+            named = [{"filter": "isValid(datum.letter)"}]
+            layers += [{"transform": named, "mark": look, "encoding": at} for look in (halo, text)]
+        layers.append({
+            "transform": [{"filter": "isValid(datum.nothing)"}],
+            "mark": {"type": "text", "align": "left", "dx": 3, "fontSize": 9.5, "color": MUTED},
+            "encoding": {**base, "x": {"datum": axis.low, **x}, "text": {"field": "nothing"}},
+        })  # fmt: skip
         return [*layers, *axis.arrows(base, x, "x")]
 
     def _name(self, number: int) -> str:
