@@ -148,6 +148,7 @@ def test_two_runs_are_compared_and_a_study_has_a_history(server: PageServer) -> 
     assert "two samples of blocks" in text
     history = server.get("/studies/tour").text
     assert "<svg" in history
+    assert 'role="graphics-' not in history, "an image has no parts for a screen reader"
     assert "tour-3" in history
     assert server.get("/studies/none").status == 404
     assert server.get("/contrast?treatment=nope&baseline=tour-2").status == 404

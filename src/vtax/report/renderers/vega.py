@@ -36,6 +36,7 @@ _LABEL_LIMIT_PX = 150
 _SHORT_LABEL = 18  # characters, which hardly ever reach the limit
 _STATIC_WIDTH = 430
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+_PARTS = re.compile(r' (?:role="graphics-[a-z]+"|aria-roledescription="[^"]*"|aria-label="[^"]*")')
 _ARROWS = ("◀", "▶")  # at the low and at the high end of an axis: something lies beyond it
 PLACEHOLDERS = {"@ink": "#1d2329", "@paper": "#ffffff", "@muted": "#59636e", "@grid": "#e3e7eb"}
 
@@ -151,6 +152,8 @@ def static_svg(spec: Spec, name: str) -> str:
     for placeholder, colour in PLACEHOLDERS.items():
         text = text.replace(placeholder, colour)
     svg: str = vl_convert.vegalite_to_svg(text, vl_version=_VEGA_LITE)
+    # an image has no parts for a screen reader; of some marks Vega names the parts even where it is told not to
+    svg = re.sub(r"<[a-z]+ [^>]*>", lambda tag: _PARTS.sub("", tag[0]), svg)
     label = f'role="img" aria-label="{escape(spec["description"])}"'
     svg = re.sub(
         r'<svg([^>]*?) width="[\d.]+" height="[\d.]+"', lambda match: f"<svg{match[1]} {label}", svg, count=1
