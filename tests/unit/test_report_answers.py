@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,17 @@ from scipy import special
 from shown import english
 from synthetic_run import begin, trial
 
+from vtax.errors import BadInput
 from vtax.report.analysis import Analysis, analyse
 from vtax.report.analysis.answers import answers, visible_overhead
-from vtax.report.analysis.next_step import next_step_of
+from vtax.report.analysis.next_step import can_be_extended, next_step_of
 from vtax.report.analysis.resources import costs_of
 from vtax.report.document import Bullets, Paragraph
 from vtax.report.views.first_screen import first_lines
+from vtax.runner.host_sessions import check_more
 from vtax.store.records import CellRecord, PlatformRecord
 from vtax.store.store import Store
+from vtax.study.model import DesignTable
 
 SPACE = "\N{NO-BREAK SPACE}"
 ALONE = "by the interval of one comparison alone, not yet a verdict in its family"
@@ -175,7 +179,7 @@ def test_too_few_blocks_get_those_of_a_verdict_first(store: Store) -> None:
     [
         ({"status": "interrupted"}, "sudo vtax resume tour-1"),
         ({"status": "running"}, None),
-        ({"provenance": {"imported": {}}}, None),
+        ({"status": "interrupted", "provenance": {"imported": {}}}, ""),
     ],
 )
 def test_a_run_that_is_not_finished_is_completed_first(
@@ -189,8 +193,63 @@ def test_a_run_whose_rule_looks_at_figures_is_not_extended(store: Store) -> None
     found = analysed(store, {"1": [0.70, 0.97, 0.74, 1.02, 0.90]}, stop="precision", max_blocks=30)
     step = next_step_of(replace(found, duration_s=300.0))
     assert step is not None
-    assert (step.command, step.blocks > 0) == ("", True)
-    assert "Next: a new run with " in lines(found)
+    assert (step.command, step.is_new_run) == ("", True)
+    assert step.blocks > 5
+    assert step.duration_s == pytest.approx(60 * step.blocks * 1.1)  # of all blocks, those that are there too
+    text = lines(replace(found, duration_s=300.0))
+    assert f"Next: a new run of {step.blocks_low} to {step.blocks} blocks (about " in text
+
+
+def test_an_imported_run_gets_a_new_run_with_its_time(store: Store) -> None:
+    known, noisy = [0.70, 0.97, 0.74, 1.02, 0.90], [0.5, 3.0, 1.0, 2.0, 0.4]
+    here = replace(analysed(store, {"1": known, "2": noisy, "3": noisy[::-1]}), duration_s=300.0)
+    found = replace(here, provenance={"imported": {}})
+    more, step = next_step_of(here), next_step_of(found)
+    assert more is not None
+    assert step is not None
+    assert (step.blocks_low, step.blocks) == (5 + more.blocks_low, 5 + more.blocks)
+    assert "resume" not in lines(found)
+    assert f"Next: a new run of {step.blocks_low} to {step.blocks} blocks (about " in lines(found)
+
+
+def test_a_merged_run_gets_a_further_run_as_a_session(store: Store) -> None:
+    found = analysed(store, {"1": NOISY})
+    (session,) = found.sessions
+    sessions = session, replace(session, number=2)
+    found = replace(found, duration_s=300.0, provenance={"merged": []}, sessions=sessions)
+    text = lines(found)
+    assert "Next: a further run of the study (about " in text
+    assert "merged with this one by vtax merge, is another session" in text
+    assert "resume" not in text
+
+
+@pytest.mark.parametrize(
+    ("design", "expected"),
+    [
+        ({"stop": "fixed"}, True),
+        ({"stop": "fixed", "order": "sequential"}, False),
+        ({"stop": "budget", "budget": 60, "spend": "evenly"}, True),
+        ({"stop": "budget", "budget": 60, "spend": "widest"}, False),
+        ({"stop": "precision"}, False),
+        ({"stop": "verdict"}, False),
+    ],
+)
+def test_a_command_is_offered_only_where_resume_accepts_it(
+    store: Store, design: dict[str, Any], expected: bool
+) -> None:
+    """`vtax resume --budget` itself is asked."""
+    found = analysed(store, {"1": [0.70, 0.97, 0.74, 1.02, 0.90]}, **design)
+    (run,) = store.runs()
+    handle: Any = SimpleNamespace(
+        name=run.name, status="finished", session=SimpleNamespace(number=1), done=lambda: [(0, 4, 0)],
+        spent_s=lambda: 5,
+    )  # fmt: skip
+    try:
+        check_more(handle, DesignTable.model_validate(design), 60.0)
+        is_accepted = True
+    except BadInput:
+        is_accepted = False
+    assert can_be_extended(found) == is_accepted == expected
 
 
 def test_a_decided_run_needs_no_next_step(store: Store) -> None:

@@ -183,8 +183,14 @@ ANALYSIS: Mapping[str, tuple[Field, ...]] = {
     "next_step": (
         Field("command", "text", "", "to type; empty where vtax cannot go on with this run"),
         Field("duration_s", "number", "s", "how long it measures at the pace of the run; null when not known"),
-        Field("blocks_low", "whole number", "", "smallest number of further blocks; 0 when it is not about blocks"),
-        Field("blocks", "whole number", "", "largest number of further blocks"),
+        Field("is_new_run", "yes or no", "", "whether a new run takes the place of this one, which cannot go on"),
+        Field(
+            "blocks_low",
+            "whole number",
+            "",
+            "smallest number of further blocks, or of all blocks of a new run; 0 when it is not about blocks",
+        ),
+        Field("blocks", "whole number", "", "largest number of them"),
         Field("decides", "list", "", "comparisons that these blocks would probably decide"),
         Field("left", "list", "", "the other comparisons that are undecided"),
     ),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtax.errors import BadInput
 from vtax.host.journal import boot_id
-from vtax.stats.stopping import Rule, rule_of
+from vtax.stats.stopping import Rule, rule_of, takes_more_blocks
 from vtax.store.run import RunHandle
 from vtax.study.model import DesignTable
 from vtax.study.units import format_duration
@@ -90,8 +90,7 @@ def check_more(run: RunHandle, design: DesignTable, more_s: float) -> str:
             f"{run.name} is {run.status}; a time is for more blocks of a finished run", where="--budget",
             hint=f"complete it first: vtax resume {run.name}",
         )  # fmt: skip
-    is_even = design.stop == "fixed" or (design.stop == "budget" and design.spend == "evenly")
-    if not is_even or design.order == "sequential" or run.session.number > 1:
+    if not takes_more_blocks(rule_of(design.model_dump()), design.order, run.session.number):
         raise BadInput(
             f"{run.name} cannot have more blocks: it has several sessions, a sequential order, or a rule that looks "
             "at figures",

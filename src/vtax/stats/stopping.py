@@ -81,6 +81,13 @@ class Rule:
         return self.method > 1 and not by_width
 
 
+def takes_more_blocks(rule: Rule, order: str, sessions: int) -> bool:
+    """Whether blocks may be added to a finished run: all its blocks hold the same cells, in one session and in an
+    order of blocks, and no rule looked at figures to decide their number."""
+    is_even = rule.stop == "fixed" or (rule.stop == "budget" and rule.spend == "evenly")
+    return is_even and order != "sequential" and sessions == 1
+
+
 def rule_of(design: Mapping[str, Any]) -> Rule:
     """The rule that a study's `[design]` declares; the defaults where it says nothing. Raises StatsError."""
     known = ("blocks", "min_blocks", "max_blocks", "precision", "margin", "confidence", "spend", "method")

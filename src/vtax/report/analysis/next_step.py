@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vtax.report.analysis.values import Analysis, ResultPoint, Row, Section
+from vtax.stats.notes import Note
+from vtax.stats.stopping import takes_more_blocks
 from vtax.stats.verdict import fewest_to_judge
 
 _SPARE = 1.1  # of the time that blocks lasted so far, which is what a budget must hold
@@ -27,8 +29,9 @@ class NextStep:
     """What to do next.
 
     command: to type; empty where vtax cannot go on with this run, and a new one takes its place. duration_s: how long
-    it measures at this run's pace; None when not known. blocks_low, blocks: the range of further blocks; 0 where it
-    is not about blocks. decides: comparisons that these would probably (in more than four of five futures)
+    it measures at this run's pace, a new one from its first block on; None when not known. blocks_low, blocks: the
+    range of further blocks, and of all blocks where is_new_run; 0 where it is not about blocks. is_new_session: it
+    makes another session. decides: comparisons that these would probably (in more than four of five futures)
     decide; those with too few blocks for any verdict get one first. left: the others that are undecided, whose noise
     leaves open how many blocks would decide.
     """
@@ -40,28 +43,52 @@ class NextStep:
     decides: tuple[Comparison, ...] = ()
     left: tuple[Comparison, ...] = ()
     is_first_verdict: bool = False
+    is_new_run: bool = False
+    is_new_session: bool = False
 
 
 def next_step_of(analysis: Analysis) -> NextStep | None:
     """The step for an ended run; None where nothing is undecided, or nobody knows one."""
     undecided = _undecided(analysis)
-    if not undecided or analysis.status not in ("finished", "interrupted", "paused") or analysis.provenance:
+    if not undecided or analysis.status not in ("finished", "interrupted", "paused"):
         return None
+    is_here = not analysis.provenance  # runs of other hosts, and merged ones, cannot go on
     resume = f"sudo vtax resume {analysis.name}"
     each_s = analysis.duration_s / analysis.blocks if analysis.duration_s and analysis.blocks else None
-    if analysis.status == "interrupted":
+    if analysis.status == "interrupted" and is_here:
         return NextStep(resume, left=undecided)
-    if len(analysis.sessions) < analysis.planned_sessions or len(analysis.sessions) > 1:
+    if len(analysis.sessions) > 1 or (len(analysis.sessions) < analysis.planned_sessions and is_here):
         blocks = len(analysis.sessions[0].blocks) if analysis.sessions else 0
-        return NextStep(f"{resume} --session", each_s * blocks if each_s else None, left=undecided)
+        command = f"{resume} --session" if is_here else ""
+        return NextStep(command, each_s * blocks if each_s else None, left=undecided, is_new_run=not is_here,
+                        is_new_session=True)  # fmt: skip
     few = [c for c in undecided if c.row.ratio is not None and c.row.ratio.n_blocks < fewest_to_judge(c.row.ratio)]
     if few:
         missing = max(fewest_to_judge(c.row.ratio) - c.row.ratio.n_blocks for c in few if c.row.ratio is not None)
         return _of_blocks(analysis, resume, each_s, (missing, missing), few, undecided, is_first_verdict=True)
     best = _most_per_block(analysis.blocks, undecided)
     if best is None:
-        return NextStep("", left=undecided)
+        return _without_range(analysis, resume, each_s, undecided)
     return _of_blocks(analysis, resume, each_s, best, _decided_by(best[1], undecided), undecided)
+
+
+def _without_range(
+    analysis: Analysis, resume: str, each_s: float | None, undecided: Sequence[Comparison]
+) -> NextStep | None:
+    """Where noise says nothing of how many blocks would decide: those that a withheld verdict needs, if any."""
+    needed = {id(c): note.data["minimum"] for c in undecided for note in withheld(c.row) if "minimum" in note.data}
+    missing = max(needed.values(), default=0) - analysis.blocks
+    if missing > 0:
+        these = [c for c in undecided if id(c) in needed]
+        return _of_blocks(analysis, resume, each_s, (missing, missing), these, undecided, is_first_verdict=True)
+    noisy = tuple(c for c in undecided if not withheld(c.row))
+    return NextStep("", left=noisy) if noisy else None
+
+
+def withheld(row: Row) -> tuple[Note, ...]:
+    """Why a verdict that the interval of a row supports is not given; empty where it is, or noise leaves it open."""
+    notes = row.verdict.warnings if row.verdict is not None else ()
+    return tuple(note for note in notes if isinstance(note, Note) and note.code.startswith("withheld"))
 
 
 def _undecided(analysis: Analysis) -> tuple[Comparison, ...]:
@@ -93,18 +120,19 @@ def _of_blocks(
     analysis: Analysis, resume: str, each_s: float | None, blocks: tuple[int, int], decides: Sequence[Comparison],
     undecided: Sequence[Comparison], *, is_first_verdict: bool = False,
 ) -> NextStep:  # fmt: skip
-    duration_s = None if each_s is None else each_s * blocks[1] * _SPARE
+    is_new_run = not can_be_extended(analysis)
+    low, high = (analysis.blocks + more if is_new_run else more for more in blocks)
+    duration_s = None if each_s is None else each_s * high * _SPARE
     command = ""
-    if duration_s is not None and can_be_extended(analysis):
+    if duration_s is not None and not is_new_run:
         command = f"{resume} --budget {math.ceil(duration_s / _MINUTE_S)}min"
     chosen = set(map(id, decides))
     left = tuple(c for c in undecided if id(c) not in chosen)
-    return NextStep(command, duration_s, *blocks, tuple(decides), left, is_first_verdict)
+    return NextStep(command, duration_s, low, high, tuple(decides), left, is_first_verdict, is_new_run)
 
 
 def can_be_extended(analysis: Analysis) -> bool:
-    """Whether `vtax resume RUN --budget` goes on with it; see runner.host_sessions.check_more."""
-    design = analysis.declared.get("design", {})
-    is_even = analysis.rule.stop == "fixed" or (analysis.rule.stop == "budget" and analysis.rule.spend == "evenly")
-    is_plain = len(analysis.sessions) == 1 and not analysis.declared.get("boot")
-    return is_even and is_plain and design.get("order") != "sequential" and analysis.status == "finished"
+    """Whether `vtax resume RUN --budget` goes on with it, which runner.host_sessions.check_more refuses otherwise."""
+    is_own = analysis.status == "finished" and not analysis.provenance and not analysis.declared.get("boot")
+    order = str(analysis.declared.get("design", {}).get("order"))
+    return is_own and takes_more_blocks(analysis.rule, order, len(analysis.sessions))

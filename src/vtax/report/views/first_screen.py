@@ -109,6 +109,8 @@ def _next_step(step: NextStep) -> Inline:
     if step.blocks:
         return _further_blocks(step)
     command, undecided = styled(step.command, "code"), _named(step.left)
+    if step.is_new_run:
+        return _new_session(step)
     if not step.command:
         return msg(
             "Next: a quieter host; noise from block to block leaves open how many more blocks would decide "
@@ -127,16 +129,19 @@ def _next_step(step: NextStep) -> Inline:
     )  # fmt: skip
 
 
+def _new_session(step: NextStep) -> Inline:
+    """Of a run that cannot go on: a further run, merged with it."""
+    run = msg("a further run of the study")
+    return msg(
+        "Next: {run}, merged with this one by vtax merge, is another session, beyond which intervals hold; undecided "
+        "so far: {comparisons}.",
+        run=_timed(run, step),
+        comparisons=_named(step.left),
+    )
+
+
 def _further_blocks(step: NextStep) -> Inline:
-    blocks: Inline = plural("{count} more block", "{count} more blocks", step.blocks)
-    if step.blocks_low < step.blocks:
-        low = Count(step.blocks_low)
-        blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", step.blocks, low=low)
-    if step.duration_s is not None:
-        blocks = joined([blocks, msg("about {duration}", duration=Duration(step.duration_s))])
-    do: Inline = msg("a new run with {blocks}", blocks=blocks)
-    if step.command:
-        do = joined([styled(step.command, "code"), joined(["(", blocks, ")"], "")], " ")
+    do = _new_run(step) if step.is_new_run else _resumed(step)
     decides = _named(step.decides)
     if step.is_first_verdict:
         return msg(
@@ -147,6 +152,40 @@ def _further_blocks(step: NextStep) -> Inline:
         return text
     rest = msg("Many more blocks or a quieter host would decide {comparisons}.", comparisons=_named(step.left))
     return joined([text, rest], " ")
+
+
+def _resumed(step: NextStep) -> Inline:
+    """`COMMAND (2 to 5 more blocks, about 9 min)`; without a command, what nobody knows the duration of."""
+    blocks: Inline = plural("{count} more block", "{count} more blocks", step.blocks)
+    if step.blocks_low < step.blocks:
+        low = Count(step.blocks_low)
+        blocks = plural("{low} to {count} more block", "{low} to {count} more blocks", step.blocks, low=low)
+    if not step.command or step.duration_s is None:
+        return blocks
+    blocks = joined([blocks, _about(step.duration_s)])
+    return joined([styled(step.command, "code"), joined(["(", blocks, ")"], "")], " ")
+
+
+def _new_run(step: NextStep) -> Inline:
+    """`a new run of 7 to 10 blocks (about 9 min)`."""
+    run: Inline = plural("a new run of {count} block", "a new run of {count} blocks", step.blocks)
+    if step.blocks_low < step.blocks:
+        low = Count(step.blocks_low)
+        run = plural(
+            "a new run of {low} to {count} block", "a new run of {low} to {count} blocks", step.blocks, low=low
+        )
+    return _timed(run, step)
+
+
+def _timed(run: Inline, step: NextStep) -> Inline:
+    """`RUN (about 9 min)`."""
+    if step.duration_s is None:
+        return run
+    return joined([run, joined(["(", _about(step.duration_s), ")"], "")], " ")
+
+
+def _about(seconds: float) -> Inline:
+    return msg("about {duration}", duration=Duration(seconds))
 
 
 def _named(comparisons: Sequence[Comparison]) -> Inline:
@@ -194,7 +233,8 @@ def _plain_step(step: NextStep | None) -> dict[str, Any] | None:
     if step is None:
         return None
     return {
-        "command": step.command, "duration_s": step.duration_s, "blocks_low": step.blocks_low, "blocks": step.blocks,
+        "command": step.command, "duration_s": step.duration_s, "is_new_run": step.is_new_run,
+        "blocks_low": step.blocks_low, "blocks": step.blocks,
         "decides": [_plain_comparison(each) for each in step.decides],
         "left": [_plain_comparison(each) for each in step.left],
     }  # fmt: skip
